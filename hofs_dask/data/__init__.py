@@ -1,0 +1,1 @@
+"""Any input becomes chunked blocks, and those a code store."""

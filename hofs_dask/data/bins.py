@@ -1,0 +1,770 @@
+"""Edges, categories and value tables: what turns a value of a feature into a code.
+
+The first read of a source makes a `Summary` of each block; summaries merge, in row order, into one
+of all rows; `make_tables` turns that into the `Tables` with which the second read codes the blocks.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hofs_dask.kernels.hashing import row_hash
+
+Bins = int | Literal["auto", "width"] | None
+Category = str | int | float | bool
+
+#: Rows that edges and value tables are made from; they are exact while there are no more rows.
+SAMPLE_ROWS = 131_072
+#: Codes 0..253 of one feature; 255 is the fill value of the store.
+MAX_CODES = 254
+#: The range of ``bins="auto"`` and the samples that a (bin, bin, class) cell should keep.
+MIN_AUTO, MAX_AUTO, CELL_SAMPLES = 5, 32, 10
+#: A nominal feature with more values than this is an identifier.
+MAX_DISTINCT = 1_000_000
+#: A text column of more rows than this, all different, is an identifier.
+IDENTIFIER_ROWS = 20
+#: Rows looked at first: most columns show here that they have more values than bins.
+PREFIX_ROWS = 1024
+
+
+# Options
+
+
+def check_bins(bins: object) -> Bins:
+    """Return ``bins`` as it is kept, or raise a ValueError that says what is allowed.
+
+    Examples
+    --------
+    >>> check_bins(12)
+    12
+    >>> check_bins("deciles")
+    Traceback (most recent call last):
+    ...
+    ValueError: bins is 'deciles'; give "auto", "width", None or an integer from 2 to 254
+    """
+    if bins is None:
+        return None
+    if bins == "auto":
+        return "auto"
+    if bins == "width":
+        return "width"
+    if isinstance(bins, int | np.integer) and not isinstance(bins, bool) and 2 <= bins <= MAX_CODES:
+        return int(bins)
+    raise ValueError(
+        f'bins is {bins!r}; give "auto", "width", None or an integer from 2 to {MAX_CODES}'
+    )
+
+
+def count_bins(bins: Bins, n_samples: int, n_classes: int) -> int:
+    """Return the number of bins that ``bins`` means for so many samples and classes.
+
+    Notes
+    -----
+    ``"auto"`` is ``floor(sqrt(n_samples / (10 n_classes)))`` between 5 and 32, so that a
+    (bin, bin, class) cell keeps about ten samples.
+
+    Examples
+    --------
+    >>> count_bins("auto", 100_000, 2)
+    32
+    >>> count_bins("auto", 2_000, 2)
+    10
+    >>> count_bins(7, 2_000, 2)
+    7
+    """
+    if isinstance(bins, int):
+        return bins
+    wanted = int(np.sqrt(n_samples / (CELL_SAMPLES * n_classes)))
+    return min(max(wanted, MIN_AUTO), MAX_AUTO)
+
+
+def most_bins(bins: Bins) -> int:
+    """Return the largest number that `count_bins` can give before the classes are known.
+
+    Examples
+    --------
+    >>> most_bins("auto"), most_bins(100)
+    (32, 100)
+    """
+    return bins if isinstance(bins, int) else MAX_AUTO
+
+
+# The first read
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What one block, or several merged, tell about their columns.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows seen.
+    n_missing, n_inf : ndarray of int64 (feature)
+        Missing and infinite values seen.
+    low, high : ndarray of float64 (feature)
+        The range; NaN where no value was seen.
+    distinct : ndarray of float64 (limit, feature)
+        The distinct values in increasing order, padded with NaN.
+    n_distinct : ndarray of int64 (feature)
+        Their number; ``limit`` means so many or more.
+    counts : dict
+        For each nominal column the number of rows of each value, None past `MAX_DISTINCT`.
+    strange : dict
+        For a column of objects the names of the types in it that are not values.
+    dtype : numpy dtype
+        Of the columns.
+    sample : ndarray (sampled row, feature)
+        The sampled rows in row order.
+    """
+
+    n_rows: int
+    n_missing: np.ndarray
+    n_inf: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    distinct: np.ndarray
+    n_distinct: np.ndarray
+    counts: dict[int, dict[Category, int] | None]
+    strange: dict[int, frozenset[str]]
+    dtype: np.dtype
+    sample: np.ndarray
+
+
+def sampled_rows(first_row: int, n_rows: int, n_samples: int) -> np.ndarray:
+    """Return which rows of a block are in the sample, counted from its first row.
+
+    Parameters
+    ----------
+    first_row : int
+        The global number of the first row of the block.
+    n_rows : int
+        Rows of the block.
+    n_samples : int
+        Rows of the whole source.
+
+    Examples
+    --------
+    >>> sampled_rows(10, 3, 1000)
+    array([0, 1, 2])
+    >>> len(sampled_rows(0, 100_000, 1_310_720))
+    10021
+    """
+    if n_samples <= SAMPLE_ROWS:
+        return np.arange(n_rows)
+    threshold = np.uint64((SAMPLE_ROWS << 64) // n_samples)
+    hashes = row_hash(np.arange(first_row, first_row + n_rows, dtype=np.uint64))
+    return np.flatnonzero(hashes < threshold)
+
+
+def summarise(
+    block: np.ndarray, first_row: int, n_samples: int, nominal: np.ndarray, limit: int
+) -> Summary:
+    """Return the summary of a block of numbers, booleans or objects.
+
+    Parameters
+    ----------
+    block : ndarray (sample, feature)
+        The values.
+    first_row : int
+        The global number of its first row.
+    n_samples : int
+        Rows of the whole source.
+    nominal : ndarray of bool (feature)
+        Columns whose values are categories.
+    limit : int
+        Distinct values to keep: one more than the bins.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> block = np.array([[1.0, 5.0], [2.0, np.nan], [1.0, 7.0]])
+    >>> summary = summarise(block, 0, 3, np.array([False, False]), 33)
+    >>> summary.n_missing, summary.n_distinct
+    (array([0, 1]), array([2, 2]))
+    """
+    if block.dtype == object:
+        return _summarise_objects(block)
+    n_rows, n_features = block.shape
+    n_missing = np.zeros(n_features, np.int64)
+    n_inf = np.zeros(n_features, np.int64)
+    low = np.full(n_features, np.nan)
+    high = np.full(n_features, np.nan)
+    if block.dtype.kind == "f" and not np.isfinite(block).all():
+        n_missing = np.isnan(block).sum(axis=0)
+        n_inf = np.isinf(block).sum(axis=0)
+    if n_rows:
+        low = np.fmin.reduce(block, axis=0).astype(np.float64)
+        high = np.fmax.reduce(block, axis=0).astype(np.float64)
+    distinct, n_distinct = _distinct(block, limit, ~nominal)
+    return Summary(
+        n_rows=n_rows,
+        n_missing=n_missing,
+        n_inf=n_inf,
+        low=low,
+        high=high,
+        distinct=distinct,
+        n_distinct=n_distinct,
+        counts={int(j): _count_values(block[:, j]) for j in np.flatnonzero(nominal)},
+        strange={},
+        dtype=block.dtype,
+        sample=block[sampled_rows(first_row, n_rows, n_samples)],
+    )
+
+
+def merge_summaries(summaries: Sequence[Summary]) -> Summary:
+    """Return the summary of all rows of several summaries, given in row order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> column, numeric = np.arange(6.0)[:, None], np.array([False])
+    >>> parts = [summarise(column[a : a + 3], a, 6, numeric, 33) for a in (0, 3)]
+    >>> merge_summaries(parts).n_distinct
+    array([6])
+    """
+    if len(summaries) == 1:
+        return summaries[0]
+    first = summaries[0]
+    limit = len(first.distinct)
+    stacked = np.sort(np.concatenate([each.distinct for each in summaries]), axis=0)
+    stacked[1:][stacked[1:] == stacked[:-1]] = np.nan
+    distinct = np.sort(stacked, axis=0)[:limit]
+    overflow = np.any([each.n_distinct == limit for each in summaries], axis=0)
+    n_distinct = np.where(overflow, limit, (~np.isnan(distinct)).sum(axis=0))
+    return Summary(
+        n_rows=sum(each.n_rows for each in summaries),
+        n_missing=np.sum([each.n_missing for each in summaries], axis=0),
+        n_inf=np.sum([each.n_inf for each in summaries], axis=0),
+        low=np.fmin.reduce([each.low for each in summaries]),
+        high=np.fmax.reduce([each.high for each in summaries]),
+        distinct=distinct,
+        n_distinct=n_distinct,
+        counts={j: merge_counts(each.counts[j] for each in summaries) for j in first.counts},
+        strange={
+            j: frozenset().union(*(each.strange.get(j, frozenset()) for each in summaries))
+            for j in sorted({j for each in summaries for j in each.strange})
+        },
+        dtype=first.dtype,
+        sample=np.concatenate([each.sample for each in summaries]),
+    )
+
+
+def merge_counts(
+    counts: Iterable[dict[Category, int] | None],
+) -> dict[Category, int] | None:
+    """Return the sum of several counts of values, None once they are too many.
+
+    Examples
+    --------
+    >>> merge_counts([{"a": 1}, {"a": 2, "b": 1}])
+    {'a': 3, 'b': 1}
+    """
+    total: Counter[Category] = Counter()
+    for each in counts:
+        if each is None:
+            return None
+        total.update(each)
+        if len(total) > MAX_DISTINCT:
+            return None
+    return dict(total)
+
+
+def clean_objects(column: np.ndarray) -> tuple[list[Category | None], frozenset[str]]:
+    """Return the values of a column of objects, None for the missing, and the types that are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> clean_objects(np.array(["a", float("nan"), True, 3], dtype=object))
+    (['a', None, True, None], frozenset({'int'}))
+    """
+    values = column.tolist()
+    if set(map(type, values)) <= {str, bool, type(None)}:
+        return values, frozenset()
+    cleaned: list[Category | None] = []
+    strange = set()
+    for value in values:
+        if isinstance(value, str):
+            cleaned.append(str(value))
+        elif isinstance(value, bool | np.bool_):
+            cleaned.append(bool(value))
+        else:
+            cleaned.append(None)
+            if not is_missing(value):
+                strange.add(type(value).__name__)
+    return cleaned, frozenset(strange)
+
+
+def is_missing(value: object) -> bool:
+    """Return whether an object is None, NaN or the NA of pandas.
+
+    Examples
+    --------
+    >>> is_missing(None), is_missing(float("nan")), is_missing("")
+    (True, True, False)
+    """
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def _summarise_objects(block: np.ndarray) -> Summary:
+    n_rows, n_features = block.shape
+    n_missing = np.zeros(n_features, np.int64)
+    counts: dict[int, dict[Category, int] | None] = {}
+    strange = {}
+    for j in range(n_features):
+        values, types = clean_objects(block[:, j])
+        count = Counter(values)
+        n_missing[j] = count.pop(None, 0)
+        counts[j] = merge_counts([{key: n for key, n in count.items() if key is not None}])
+        if types:
+            strange[j] = types
+    nothing = np.full(n_features, np.nan)
+    return Summary(
+        n_rows=n_rows,
+        n_missing=n_missing,
+        n_inf=np.zeros(n_features, np.int64),
+        low=nothing,
+        high=nothing,
+        distinct=nothing[None],
+        n_distinct=np.zeros(n_features, np.int64),
+        counts=counts,
+        strange=strange,
+        dtype=block.dtype,
+        sample=np.empty((0, n_features)),
+    )
+
+
+def _distinct(block: np.ndarray, limit: int, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return up to ``limit`` distinct values of each wanted column, and their number."""
+    n_features = block.shape[1]
+    distinct = np.full((limit, n_features), np.nan)
+    n_distinct = np.zeros(n_features, np.int64)
+    prefix = np.sort(block[:PREFIX_ROWS], axis=0)
+    # NaN sorts last and equals nothing, so the missing values of the prefix are taken off again.
+    steps = (prefix[1:] != prefix[:-1]).sum(axis=0)
+    if block.dtype.kind == "f":
+        steps = steps - np.isnan(prefix).sum(axis=0)
+    many = (steps + 1 >= limit) & wanted
+    n_distinct[many] = limit
+    for j in np.flatnonzero(wanted & ~many):
+        values = np.unique(block[:, j])
+        values = values[~np.isnan(values)].astype(np.float64) + 0.0  # no -0.0: it depends on order
+        n_distinct[j] = min(len(values), limit)
+        distinct[: n_distinct[j], j] = values[:limit]
+    return distinct, n_distinct
+
+
+def _count_values(column: np.ndarray) -> dict[Category, int] | None:
+    """Return the number of rows of each value of a numeric or boolean column."""
+    if column.dtype.kind == "f":
+        column = column[~np.isnan(column)] + column.dtype.type(0)
+    values, counts = np.unique(column, return_counts=True)
+    if len(values) > MAX_DISTINCT:
+        return None
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+# Tables
+
+
+@dataclass(frozen=True)
+class Feature:
+    """How one feature is coded.
+
+    Attributes
+    ----------
+    edges : ndarray of float64
+        The code of a number is how many of these it reaches.
+    values : ndarray of float64
+        The number that each code stands for, NaN for the missing code.
+    has_missing : bool
+        Whether the last code means that the value is missing.
+    categories : tuple or None
+        The category of each code of a nominal feature, in order.
+    n_folded : int
+        Rare categories that share the last category, ``"other"``.
+    """
+
+    edges: np.ndarray
+    values: np.ndarray
+    has_missing: bool
+    categories: tuple[Category, ...] | None = None
+    n_folded: int = 0
+
+    @property
+    def n_codes(self) -> int:
+        """The number of codes, the missing one included."""
+        return len(self.values)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a feature cannot be coded: its column, the error and the words after its name."""
+
+    column: int
+    error: type[Exception]
+    text: str
+
+
+def make_tables(
+    summary: Summary, first: int, bins: Bins, n_bins: int
+) -> tuple[list[Feature], list[Problem]]:
+    """Return how each column of a summary of all rows is coded, and what forbids it.
+
+    Parameters
+    ----------
+    summary : Summary
+        Of all rows.
+    first : int
+        The position of its first column in the data.
+    bins : int, "auto", "width" or None
+        As the user gave it.
+    n_bins : int
+        The number that it means.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> column = np.array([[0.0], [0.0], [0.0], [0.0], [1.0], [2.0], [3.0], [np.nan]])
+    >>> summary = summarise(column, 0, 8, np.array([False]), 3)
+    >>> (feature,), problems = make_tables(summary, 0, 2, 2)
+    >>> feature.values, problems
+    (array([ 0.,  2., nan]), [])
+    """
+    features, problems = [], []
+    for j in range(len(summary.n_missing)):
+        feature = _make_feature(summary, j, bins, n_bins)
+        if isinstance(feature, Feature):
+            features.append(feature)
+        else:
+            problems.append(Problem(first + j, *feature))
+    return features, problems
+
+
+def _make_feature(
+    summary: Summary, j: int, bins: Bins, n_bins: int
+) -> Feature | tuple[type[Exception], str]:
+    n_missing, low, high = int(summary.n_missing[j]), summary.low[j], summary.high[j]
+    if j in summary.strange:
+        return TypeError, (
+            f"holds {', '.join(sorted(summary.strange[j]))} among its objects; convert it to "
+            "numbers with .astype(float) or to strings with .astype(str)"
+        )
+    if summary.n_inf[j]:
+        return ValueError, (
+            f"holds {summary.n_inf[j]} infinite values; replace them with NaN (coded as missing) "
+            "or with a large number"
+        )
+    if bins is None and summary.dtype.kind in "iuf":
+        if summary.dtype.kind == "f" or low < 0 or high >= MAX_CODES:
+            return ValueError, (
+                f"is {summary.dtype} from {low:g} to {high:g}, but bins=None takes integers from 0 "
+                f'to {MAX_CODES - 1} as the codes that they are; give bins="auto"'
+            )
+        codes = np.arange(int(high) + 1.0)
+        categories = tuple(range(int(high) + 1)) if j in summary.counts else None
+        return Feature(codes[1:], codes, False, categories)
+    if j in summary.counts:
+        return _make_nominal(summary.counts[j], summary.n_rows, n_missing, summary.dtype == object)
+    n_bins = min(n_bins, MAX_CODES - (n_missing > 0))
+    # Integers past 2**53 can be equal as floats.
+    distinct = np.unique(summary.distinct[: summary.n_distinct[j], j])
+    if summary.n_distinct[j] <= n_bins and summary.n_distinct[j] < len(summary.distinct):
+        edges, values = distinct[1:], distinct
+    else:
+        column = summary.sample[:, j].astype(np.float64)
+        column = column[~np.isnan(column)]
+        if bins == "width":
+            edges = width_edges(low, high, n_bins)
+        else:
+            edges = quantile_edges(column, n_bins, low, high)
+        values = bin_means(column, edges, low, high)
+    if n_missing:
+        values = np.append(values, np.nan)
+    return Feature(edges + 0.0, values + 0.0, n_missing > 0)
+
+
+def _make_nominal(
+    counts: dict[Category, int] | None, n_rows: int, n_missing: int, is_text: bool
+) -> Feature | tuple[type[Exception], str]:
+    n_values = n_rows - n_missing
+    drop = "an identifier says nothing about new samples: leave it out"
+    if counts is None:
+        return ValueError, f"has more than {MAX_DISTINCT} distinct categories; {drop}"
+    if is_text and n_values > IDENTIFIER_ROWS and len(counts) == n_values:
+        return ValueError, f"has a distinct value in each of its {n_values} rows; {drop}"
+    room = MAX_CODES - (n_missing > 0)
+    categories = sorted(counts, key=category_order)
+    n_folded = 0
+    if len(categories) > room:
+        frequent = sorted(categories, key=lambda each: -counts[each])[: room - 1]
+        n_folded = len(categories) - len(frequent)
+        categories = [*sorted(frequent, key=category_order), "other"]
+    values = np.arange(len(categories), dtype=np.float64)
+    if n_missing:
+        values = np.append(values, np.nan)
+    return Feature(np.empty(0), values, n_missing > 0, tuple(categories), n_folded)
+
+
+def category_order(category: Category) -> tuple[bool, float, str]:
+    """Return the sort key of a category: numbers by value, then strings.
+
+    Examples
+    --------
+    >>> sorted(["b", 10, 9.5, "a"], key=category_order)
+    [9.5, 10, 'a', 'b']
+    """
+    if isinstance(category, str):
+        return True, 0.0, category
+    return False, float(category), ""
+
+
+def quantile_edges(column: np.ndarray, n_bins: int, low: float, high: float) -> np.ndarray:
+    """Return increasing edges of at most ``n_bins`` bins of nearly equal counts.
+
+    Parameters
+    ----------
+    column : ndarray of float64
+        The sampled values, none missing.
+    n_bins : int
+        Bins wanted, at least two.
+    low, high : float
+        The range over all rows.
+
+    Notes
+    -----
+    An *atom* is a value that holds more than ``1 / n_bins`` of the samples. It gets a bin of its
+    own; the values between atoms share the other bins by their counts. Where atoms leave fewer bins
+    than there are stretches between them, the smallest atoms are given up. An edge is the lowest
+    sampled value of its bin (or the next number after an atom), so that edges follow any
+    increasing change of units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> column = np.array([0.0] * 6 + [1.0, 2.0, 3.0, 4.0])
+    >>> np.searchsorted(quantile_edges(column, 3, 0.0, 4.0), column, side="right")
+    array([0, 0, 0, 0, 0, 0, 1, 1, 2, 2])
+    """
+    ordered = np.sort(column)
+    starts = np.flatnonzero(np.append([True] * (len(ordered) > 0), ordered[1:] != ordered[:-1]))
+    unique = ordered[starts]
+    if len(unique) < 2:
+        # The sample hides that the column varies: its range does not.
+        atom = unique[0] if len(unique) else low
+        edges = [atom] * bool(low < atom) + [np.nextafter(atom, np.inf)] * bool(high > atom)
+        return np.array(edges[: n_bins - 1])
+    counts = np.diff(np.append(starts, len(ordered)))
+    atoms = _atoms(counts, n_bins)
+    is_atom = np.zeros(len(unique), bool)
+    is_atom[atoms] = True
+    bounds = [-1, *atoms, len(unique)]
+    stretches = [(a + 1, b) for a, b in itertools.pairwise(bounds) if b > a + 1]
+    shares = _share_bins(
+        np.array([counts[a:b].sum() for a, b in stretches]),
+        np.array([b - a for a, b in stretches]),
+        n_bins - len(atoms),
+    )
+    firsts = set(atoms)
+    for (a, b), share in zip(stretches, shares, strict=True):
+        firsts.add(a)
+        firsts.update((a + _cuts(counts[a:b], share)).tolist())
+    lowest = np.array(sorted(firsts - {0}), dtype=np.int64)
+    after_atom = is_atom[lowest - 1] & ~is_atom[lowest]
+    return np.where(after_atom, np.nextafter(unique[lowest - 1], np.inf), unique[lowest])
+
+
+def width_edges(low: float, high: float, n_bins: int) -> np.ndarray:
+    """Return increasing edges of at most ``n_bins`` bins of equal width from low to high.
+
+    Examples
+    --------
+    >>> width_edges(0.0, 1.0, 4)
+    array([0.25, 0.5 , 0.75])
+    """
+    share = np.arange(1, n_bins) / n_bins
+    edges = np.unique(low * (1 - share) + high * share)
+    edges = edges[(edges > low) & (edges <= high)]
+    return edges if len(edges) else np.array([high])
+
+
+def bin_means(column: np.ndarray, edges: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return the mean of the values in each bin, summed in row order.
+
+    A bin without a sampled value gets the middle of its edges.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bin_means(np.array([1.0, 2.0, 6.0]), np.array([4.0, 8.0]), 1.0, 10.0)
+    array([1.5, 6. , 9. ])
+    """
+    n_bins = len(edges) + 1
+    codes = count_edges(column, edges)
+    counts = np.bincount(codes, minlength=n_bins)
+    # A sum of numbers near the largest float would overflow: scaling by a power of two is exact.
+    power = 64 if max(abs(low), abs(high)) > 1e280 else 0
+    sums = np.bincount(codes, weights=np.ldexp(column, -power), minlength=n_bins)
+    lower, upper = np.append(low, edges), np.append(edges, high)
+    means = np.ldexp(sums / np.maximum(counts, 1), power)
+    # Rounding must not carry a mean out of its bin, nor a one-value bin off its value.
+    first, last = np.full(n_bins, np.inf), np.full(n_bins, -np.inf)
+    np.minimum.at(first, codes, column)
+    np.maximum.at(last, codes, column)
+    return np.where(counts > 0, np.clip(means, first, last), lower / 2 + upper / 2)
+
+
+def _atoms(counts: np.ndarray, n_bins: int) -> list[int]:
+    """Return the positions of the values that get a bin of their own."""
+    atoms = np.flatnonzero(counts * n_bins > counts.sum()).tolist()
+    while atoms:
+        bounds = np.array([-1, *atoms, len(counts)])
+        n_stretches = int((np.diff(bounds) > 1).sum())
+        if n_stretches <= n_bins - len(atoms):
+            break
+        atoms.remove(min(atoms, key=lambda atom: counts[atom]))
+    return atoms
+
+
+def _share_bins(totals: np.ndarray, n_values: np.ndarray, n_bins: int) -> list[int]:
+    """Return how many bins each stretch gets: at least one, at most one a value, by its total."""
+    if len(totals) == 1:
+        return [min(n_bins, int(n_values[0]))]
+    shares = np.ones(len(totals), np.int64)
+    for _ in range(n_bins - len(totals)):
+        crowding = np.where(shares < n_values, totals / shares, 0.0)
+        if not crowding.any():
+            break
+        shares[np.argmax(crowding)] += 1
+    return shares.tolist()
+
+
+def _cuts(counts: np.ndarray, n_bins: int) -> np.ndarray:
+    """Return the first position of each of ``n_bins`` runs of nearly equal counts but the first."""
+    steps = np.arange(1, n_bins)
+    ends = np.cumsum(counts)
+    # Compared as integers, times n_bins: a share of a count need not be whole.
+    goals, scaled = ends[-1] * steps, ends * n_bins
+    after = np.searchsorted(scaled, goals)
+    before = np.maximum(after - 1, 0)
+    closer = goals - scaled[before] < scaled[after] - goals
+    cuts = np.where(closer, before, after) + 1
+    cuts = np.maximum.accumulate(cuts - steps) + steps
+    return np.asarray(np.minimum(cuts, len(counts) - n_bins + steps))
+
+
+# The second read
+
+
+def count_edges(column: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return how many edges each number reaches, uint8; none for NaN.
+
+    Notes
+    -----
+    One comparison an edge, eight or more numbers at a time, is some ten times faster than a binary
+    search for each number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> count_edges(np.array([0.0, 1.0, 5.0, np.nan]), np.array([1.0, 2.0]))
+    array([0, 1, 2, 0], dtype=uint8)
+    """
+    if column.dtype == np.float32:
+        # Edges rounded up to float32 part the float32 numbers as the edges do.
+        limits = edges.astype(np.float32)
+        limits = np.where(limits < edges, np.nextafter(limits, np.float32(np.inf)), limits)
+    else:
+        column, limits = column.astype(np.float64, copy=False), edges
+    codes = np.zeros(len(column), np.uint8)
+    reached = np.empty(len(column), np.bool_)
+    for limit in limits:
+        np.greater_equal(column, limit, out=reached)
+        codes += reached.view(np.uint8)
+    return codes
+
+
+def encode_block(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
+    """Return the codes of a block, one column a feature.
+
+    Raises
+    ------
+    ValueError
+        For a value that the first read did not see: the source has changed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> feature = Feature(np.array([0.5]), np.array([0.0, 1.0, np.nan]), True)
+    >>> encode_block(np.array([[0.2], [np.nan], [0.7]]), [feature]).ravel()
+    array([0, 2, 1], dtype=uint8)
+    """
+    columns = np.ascontiguousarray(block.T)
+    codes = np.empty(columns.shape, np.uint8)
+    for column, feature, out in zip(columns, features, codes, strict=True):
+        if block.dtype == object:
+            out[:] = _encode_objects(column, feature)
+            continue
+        if feature.categories is None:
+            out[:] = count_edges(column, feature.edges)
+        else:
+            out[:] = _encode_categories(column, feature)
+        if block.dtype.kind == "f":
+            missing = np.isnan(column)
+            if missing.any():
+                out[missing] = _missing_code(feature)
+    return np.ascontiguousarray(codes.T)
+
+
+def _encode_categories(column: np.ndarray, feature: Feature) -> np.ndarray:
+    categories = feature.categories or ()
+    known = np.array(categories[: -1 if feature.n_folded else None], dtype=np.float64)
+    column = column.astype(np.float64)
+    codes = np.searchsorted(known, column)
+    if len(known):
+        other = known[np.minimum(codes, len(known) - 1)] != column
+    else:
+        other = np.ones(len(column), bool)
+    other &= ~np.isnan(column)
+    if other.any():
+        if not feature.n_folded:
+            raise _changed()
+        codes[other] = len(known)
+    return codes
+
+
+def _encode_objects(column: np.ndarray, feature: Feature) -> list[int]:
+    categories = feature.categories or ()
+    known = categories[: -1 if feature.n_folded else None]
+    codes: dict[Category | None, int] = {category: code for code, category in enumerate(known)}
+    values, _ = clean_objects(column)
+    if None in values:
+        codes[None] = _missing_code(feature)
+    if feature.n_folded:
+        return [codes.get(value, len(known)) for value in values]
+    try:
+        return [codes[value] for value in values]
+    except KeyError:
+        raise _changed() from None
+
+
+def _missing_code(feature: Feature) -> int:
+    if not feature.has_missing:
+        raise _changed()
+    return feature.n_codes - 1
+
+
+def _changed() -> ValueError:
+    return ValueError(
+        "the data holds a value in the second read that it did not hold in the first: it changed "
+        "while it was read, or its tasks are random; write it to a Zarr store and encode that"
+    )

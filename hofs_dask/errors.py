@@ -1,0 +1,37 @@
+"""What goes wrong, said with the names of the things that were given."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CodeStoreError(OSError):
+    """A code store that cannot be read: names the store, the array and the chunk."""
+
+
+def unknown(what: str, given: object, valid: Iterable[object]) -> ValueError:
+    """A ValueError that names what was given and the valid names, nearest first.
+
+    Parameters
+    ----------
+    what
+        What kind of name it is, for example ``"method"``.
+    given
+        The name that was not found.
+    valid
+        The names that would have been found.
+
+    Examples
+    --------
+    >>> raise unknown("method", "hosf", ["mim", "hofs"])
+    Traceback (most recent call last):
+    ...
+    ValueError: unknown method 'hosf'; valid: 'hofs', 'mim'
+    """
+    names = list(valid)
+    text = str(given).lower()
+    names.sort(key=lambda name: -difflib.SequenceMatcher(None, text, str(name).lower()).ratio())
+    shown = ", ".join(repr(name) for name in names[:10])
+    rest = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ValueError(f"unknown {what} {given!r}; valid: {shown}{rest}")

@@ -1,0 +1,1 @@
+"""Loops over arrays: numpy in, numpy out."""

@@ -1,0 +1,54 @@
+"""What every test may ask for: a real two-process cluster, and a quiet, repeatable machine."""
+
+import os
+
+# One thread per library and process, as in every worker: the tests themselves run in parallel.
+for _name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+    os.environ.setdefault(f"{_name}_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "agg")
+
+from collections.abc import Iterator
+
+import dask
+import pytest
+from distributed import Client, LocalCluster
+from hypothesis import HealthCheck, settings
+
+# The first call of a compiled function takes longer than any sensible deadline.
+settings.register_profile(
+    "repeatable",
+    deadline=None,
+    derandomize=True,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Dask's temporary directory for this session, so that nothing is left in the system's."""
+    path = str(tmp_path_factory.mktemp("dask-scratch"))
+    with dask.config.set({"temporary-directory": path}):
+        yield path
+
+
+@pytest.fixture(scope="session")
+def cluster(scratch: str) -> Iterator[LocalCluster]:
+    """A cluster of two worker processes with one thread each, shared by the tests that need one."""
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address="127.0.0.1:0",
+        memory_limit=0,
+        local_directory=scratch,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    """The current Dask client while a test runs; without this fixture there is none."""
+    with Client(cluster) as client:
+        yield client

@@ -1,0 +1,612 @@
+import itertools
+import pickle
+import warnings
+from pathlib import Path
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+import zarr
+
+from hofs_dask.data import bins as bins_module
+from hofs_dask.data import codes as codes_module
+from hofs_dask.data.codes import (
+    encode_source,
+    is_codes,
+    open_codes,
+    read_codes,
+    read_labels,
+    temporary_store,
+)
+from hofs_dask.data.source import open_source
+from hofs_dask.errors import CodeStoreError
+
+ALL = slice(None)
+
+
+def make_data(n=1200, seed=0):
+    """Columns of every numeric sort: continuous, zero-heavy, few values, constant, missing."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 7))
+    x[:, 1] = np.where(rng.random(n) < 0.7, 0, x[:, 1])
+    x[:, 2] = rng.integers(0, 3, n)
+    x[:, 3] = 5
+    x[rng.random(n) < 0.1, 4] = np.nan
+    x[:, 5] = np.nan
+    return x, rng.integers(0, 3, n)
+
+
+X, Y = make_data()
+
+
+def encode(path, data=X, target=Y, *, nominal=None, feature_dim=None, **options):
+    source = open_source(data, target, nominal=nominal, feature_dim=feature_dim)
+    return encode_source(source, path, **options)
+
+
+def contents(store):
+    return (
+        read_codes(store.path, ALL, ALL),
+        read_labels(store.path, store.labels.key, ALL),
+        store.values,
+        store.n_codes,
+        store.missing_code,
+        np.asarray(zarr.open_group(store.path, mode="r")["edges"]),
+    )
+
+
+def assert_same(one, other):
+    for a, b in zip(contents(one), contents(other), strict=True):
+        assert a.shape == b.shape
+        assert a.tobytes() == b.tobytes()
+    assert one.labels.classes == other.labels.classes
+    assert one.labels.counts.tolist() == other.labels.counts.tolist()
+
+
+def chunk_files(path, array="codes"):
+    return sorted(file for file in (Path(path) / array / "c").rglob("*") if file.is_file())
+
+
+# What is written
+
+
+def test_encode__codes_and_tables(tmp_path):
+    store = encode(tmp_path / "s")
+    assert store.n_codes.tolist() == [6, 6, 3, 1, 7, 1, 6]  # floor(sqrt(1200 / 30)) bins
+    assert store.missing_code.tolist() == [-1, -1, -1, -1, 6, 0, -1]
+    assert store.n_codes.dtype == store.missing_code.dtype == np.int16
+    assert store.values.shape == (7, 7)
+    assert not store.nominal.any()
+    codes = read_codes(store.path, ALL, ALL)
+    assert codes.dtype == np.uint8
+    assert codes.flags.c_contiguous
+    assert np.array_equal(codes[:, 2], X[:, 2])
+    assert np.array_equal(codes[:, 4] == 6, np.isnan(X[:, 4]))
+    for j in (0, 1, 4, 6):
+        for b in range(store.n_codes[j] - (store.missing_code[j] >= 0)):
+            assert store.values[j, b] == pytest.approx(X[codes[:, j] == b, j].mean(), rel=1e-12)
+    assert store.n_features == 7
+    assert store.n_rows_used == store.n_samples == 1200
+
+
+def test_encode__layout(tmp_path):
+    store = encode(tmp_path / "s", chunks=(500, 4))
+    group = zarr.open_group(tmp_path / "s", mode="r")
+    assert group.attrs["format"] == "hofs_dask codes"
+    assert group.attrs["version"] == 1
+    assert group.attrs["complete"] is True
+    assert group.attrs["options"] == {"bins": "auto", "n_bins": 6}
+    assert group["codes"].chunks == store.chunks == (500, 4)
+    assert group["codes"].fill_value == 255
+    assert group[f"labels/{store.labels.key}"].chunks == (500,)
+    # One byte a cell and a checksum of four, uncompressed.
+    assert {file.stat().st_size for file in chunk_files(tmp_path / "s")} == {2004}
+    assert len(chunk_files(tmp_path / "s")) == 6
+
+
+@pytest.mark.parametrize("bins", ["auto", 9, "width"])
+def test_encode__does_not_depend_on_chunks(tmp_path, bins):
+    one = encode(tmp_path / "one", bins=bins)
+    for number, (length, width) in enumerate([(97, 3), (1000, 7), (1200, 1), (1, 7)][:3]):
+        data = da.from_array(X, chunks=(length, width))
+        target = da.from_array(Y, chunks=211)
+        path = tmp_path / f"{number}"
+        assert_same(one, encode(path, data, target, bins=bins, chunks=(length, 2)))
+
+
+def test_encode__does_not_depend_on_chunks_when_tables_are_sampled(tmp_path, monkeypatch):
+    monkeypatch.setattr(bins_module, "SAMPLE_ROWS", 300)
+    one = encode(tmp_path / "one", target=X[:, 0])
+    for length in (97, 1000):
+        data = da.from_array(X, chunks=(length, 3))
+        assert_same(one, encode(tmp_path / f"{length}", data, X[:, 0]))
+
+
+def test_encode__narrow_tiles_change_nothing(tmp_path, monkeypatch):
+    one = encode(tmp_path / "one")
+    monkeypatch.setattr(codes_module, "TILE_BYTES", 1200 * 8 * 2)
+    assert_same(one, encode(tmp_path / "two"))
+
+
+def test_encode__every_input_gives_the_same_codes(tmp_path):
+    names = [f"x{j}" for j in range(7)]
+    frame = pd.DataFrame(X, columns=names).assign(y=Y)
+    array = xr.DataArray(X, dims=("sample", "feature"), coords={"feature": names}, name="x")
+    dataset = array.to_dataset().assign(y=("sample", Y))
+    with warnings.catch_warnings(action="ignore"):  # zarr's, about writing text
+        dataset.to_zarr(tmp_path / "x.zarr", consolidated=False)
+    columns = xr.Dataset({name: ("sample", X[:, j]) for j, name in enumerate(names)})
+    plain = zarr.create_group(tmp_path / "plain.zarr")
+    plain.create_array("x", data=X, chunks=(100, 3), shards=(300, 6))
+    plain.create_array("y", data=Y)
+    cube = array.data.reshape(30, 40, 7).transpose(2, 0, 1)
+    inputs = [
+        (da.from_array(X, chunks=(97, 3)), Y, None),
+        (frame, "y", None),
+        (dd.from_pandas(frame, npartitions=3), "y", None),
+        (array, Y, None),
+        (array.chunk(sample=100), xr.DataArray(Y, dims="sample"), None),
+        (array.assign_coords(y=("sample", Y)), "y", None),
+        (dataset, "y", "feature"),
+        (columns.assign(y=("sample", Y)), "y", None),
+        (tmp_path / "x.zarr", "y", None),
+        (tmp_path / "plain.zarr", "y", None),
+        (xr.DataArray(cube, dims=("band", "r", "c")), Y.reshape(30, 40), "band"),
+        (np.asfortranarray(X).astype(">f8"), Y, None),
+    ]
+    reference = encode(tmp_path / "reference")
+    for number, (data, target, dim) in enumerate(inputs):
+        store = encode(tmp_path / str(number), data, target, feature_dim=dim)
+        assert_same(reference, store)
+        assert list(store.names) == names
+
+
+def test_encode__mixed_frame(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "height": X[:, 0],
+            "colour": np.where(X[:, 0] > 0, "red", "blue"),
+            "width": X[:, 6],
+            "open": pd.array([True, False, None, True] * 300, dtype="boolean"),
+            "size": pd.Categorical([10, 9] * 600),
+        }
+    )
+    store = encode(tmp_path / "s", frame, Y)
+    assert store.nominal.tolist() == [False, True, False, True, True]
+    assert store.categories(1) == ["blue", "red"]
+    assert store.categories(3) == [False, True, None]
+    assert store.categories(4) == [9, 10]
+    assert len(store.categories(0)) == 6
+    codes = read_codes(store.path, ALL, ALL)
+    assert np.array_equal(codes[:, 1], X[:, 0] > 0)
+    assert codes[:4, 3].tolist() == [1, 0, 2, 1]
+    assert codes[:2, 4].tolist() == [1, 0]
+    with pytest.raises(IndexError, match="from 0 to 4"):
+        store.categories(5)
+
+
+def test_encode__nominal_numbers(tmp_path):
+    store = encode(tmp_path / "s", np.array([[10], [9], [100], [9]] * 9), Y[:36], nominal=True)
+    assert store.categories(0) == [9, 10, 100]
+    assert read_codes(store.path, slice(4), ALL).ravel().tolist() == [1, 0, 2, 0]
+
+
+def test_encode__bins_none(tmp_path):
+    data = np.arange(1200).reshape(-1, 1) % 254
+    store = encode(tmp_path / "s", data, bins=None)
+    assert np.array_equal(read_codes(store.path, ALL, ALL), data)
+    with pytest.raises(ValueError, match="feature 'x1' is int64 from 0 to 254"):
+        encode(tmp_path / "t", np.array([[0, 0], [1, 254]] * 4), Y[:8], bins=None)
+
+
+def test_encode__width_uses_the_exact_range(tmp_path):
+    store = encode(tmp_path / "s", X[:, :1], bins="width")
+    edges = np.asarray(zarr.open_group(store.path)["edges"])[0]
+    low, high = X[:, 0].min(), X[:, 0].max()
+    assert edges == pytest.approx(low + (high - low) * np.arange(1, 6) / 6)
+
+
+def test_encode__default_chunks_keep_step_with_the_source():
+    def choose(n, m, rows):
+        lazy = da.zeros((n, m), chunks=(rows, m), dtype=np.uint8)
+        return codes_module._choose_chunks(open_source(lazy, None), None)
+
+    assert choose(1_000_000, 1024, 1_000_000) == (8192, 1024)
+    assert choose(1_000_000, 1024, 1000) == (8000, 1024)
+    assert choose(1_000_000, 1024, 10_000) == (10_000, 1024)
+    assert choose(1_000_000, 1024, 100_000) == (8192, 1024)
+    assert choose(1_000_000, 5000, 20_000) == (20_000, 1024)
+    assert choose(500, 5000, 500) == (500, 1024)
+    assert choose(10**7, 2, 10**6) == (4 * 10**6, 2)
+
+
+@pytest.mark.parametrize("chunks", [(0, 1), (5,), (2.5, 3), (1, 2, 3)])
+def test_encode__wrong_chunks(tmp_path, chunks):
+    with pytest.raises(ValueError, match="give two positive integers"):
+        encode(tmp_path / "s", chunks=chunks)
+
+
+def test_encode__two_computes(tmp_path):
+    calls = []
+
+    def counting(dsk, keys, **options):
+        calls.append(keys)
+        return dask.get(dsk, keys, **options)
+
+    source = open_source(da.from_array(X, chunks=(100, 3)), da.from_array(Y, chunks=100))
+    with dask.config.set(scheduler=counting):
+        encode_source(source, tmp_path / "s")
+        assert len(calls) == 2
+        encode_source(source, tmp_path / "s")
+        assert len(calls) == 2
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+def test_encode__schedulers_agree(tmp_path, scheduler):
+    one = encode(tmp_path / "one")
+    with dask.config.set(scheduler=scheduler):
+        assert_same(one, encode(tmp_path / "two", da.from_array(X, chunks=(97, 3)), Y))
+
+
+def test_encode__on_a_cluster(tmp_path, client):
+    frame = pd.DataFrame(X).assign(text=np.where(X[:, 0] > 0, "red", "blue"))
+    one = encode(tmp_path / "one", frame, Y, chunks=(300, 3))
+    with dask.config.set(scheduler="synchronous"):
+        two = encode(tmp_path / "two", frame, Y)
+    assert_same(one, two)
+    bad = frame.assign(bad=np.where(X[:, 0] > 2, np.inf, 0))
+    with pytest.raises(ValueError, match="feature 'bad' holds"):
+        encode(tmp_path / "three", bad, Y)
+
+
+def test_store__is_small_to_send_and_shows_itself(tmp_path):
+    store = encode(tmp_path / "s")
+    text = repr(pickle.loads(pickle.dumps(store)))
+    assert "1200" in text
+    assert "3 classes" in text
+    assert len(text.splitlines()) < 12
+
+
+# Targets
+
+
+def labels_of(tmp_path, target, **options):
+    target = np.asarray(target) if isinstance(target, list) else target
+    store = encode(tmp_path / "s", X[: len(target)], target, **options)
+    return store.labels, read_labels(store.path, store.labels.key, ALL)
+
+
+def test_target__classes_are_ordered_by_frequency_then_label(tmp_path):
+    labels, codes = labels_of(tmp_path, ["b", "c", "a", "c", "d", "b", "a", "d", "d"])
+    assert labels.kind == "class"
+    assert labels.classes == ("d", "a", "b", "c")
+    assert labels.counts.tolist() == [3, 2, 2, 2]
+    assert labels.values.tolist() == [0, 1, 2, 3]
+    assert codes.tolist() == [2, 3, 1, 3, 0, 2, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "classes"),
+    [
+        (np.array([True, False, True, False, True]), "class", (True, False)),
+        (np.array([7, -1, 7, -1, 7]), "class", (7, -1)),
+        (pd.Series([7, None, 7, 2, 2], dtype="Int64"), "class", (2, 7)),
+        (pd.Series([1.5, 2.5, 1.5, 2.5, 1.5]).astype("category"), "class", (1.5, 2.5)),
+        (pd.Series(["u", None, "u", "v", "v"]), "class", ("u", "v")),
+        (np.array([1.0, 2.0, 1.0, 2.0, 1.0]), "continuous", ("< 2", ">= 2")),
+    ],
+)
+def test_target__auto(tmp_path, target, kind, classes):
+    labels, codes = labels_of(tmp_path, target)
+    assert (labels.kind, labels.classes) == (kind, classes)
+    missing = pd.isna(np.asarray(target, dtype=object))
+    assert np.array_equal(codes == 255, missing)
+    assert labels.n_dropped == missing.sum()
+
+
+def test_target__many_integers_are_continuous(tmp_path):
+    labels, codes = labels_of(tmp_path, np.arange(1200))
+    assert labels.kind == "continuous"
+    assert labels.n_classes == 8
+    assert labels.counts.tolist() == [150] * 8
+    assert labels.values == pytest.approx(74.5 + 150 * np.arange(8))
+    assert np.array_equal(codes, np.arange(1200) // 150)
+
+
+def test_target__continuous_respects_atoms(tmp_path):
+    target = np.where(np.arange(1200) < 600, 0.0, X[:, 0] ** 2)
+    labels, codes = labels_of(tmp_path, target)
+    assert labels.values[0] == 0
+    assert np.array_equal(codes == 0, target == 0)
+    assert labels.n_classes == 8
+
+
+def test_target__ordinal_keeps_the_values(tmp_path):
+    labels, codes = labels_of(tmp_path, [3.5, 1, 2, 1, 3.5, 2], target_kind="ordinal")
+    assert (labels.kind, labels.classes) == ("ordinal", (1.0, 2.0, 3.5))
+    assert labels.values.tolist() == [1, 2, 3.5]
+    assert codes.tolist() == [2, 0, 1, 0, 2, 1]
+
+
+def test_target__missing_rows_are_dropped_and_counted(tmp_path):
+    target = np.where(np.arange(1200) % 3 == 0, np.nan, Y)
+    store = encode(tmp_path / "s", X, target, target_kind="class", chunks=(100, 7))
+    assert store.labels.n_dropped == 400
+    assert store.n_rows_used == 800
+    assert store.labels.counts.sum() == 800
+    codes = read_labels(store.path, store.labels.key, ALL)
+    assert np.array_equal(codes == 255, np.isnan(target))
+    # A whole chunk without a target is not a missing chunk.
+    target = np.where(np.arange(1200) < 200, np.nan, Y)
+    store = encode(tmp_path / "t", X, target, target_kind="class", chunks=(100, 7))
+    assert (read_labels(store.path, store.labels.key, slice(100)) == 255).all()
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "error", "words"),
+    [
+        (np.zeros(1200), {}, ValueError, "one value only, '0'"),
+        (["a"] * 1200, {}, ValueError, "one value only, 'a'"),
+        (np.full(1200, np.nan), {}, ValueError, "all 1200 are missing"),
+        ([None] * 1200, {}, ValueError, "all 1200 are missing"),
+        (np.where(Y > 0, np.inf, X[:, 0]), {}, ValueError, f"{(Y > 0).sum()} infinite"),
+        (np.arange(1200), {"target_kind": "class"}, ValueError, "1200 classes.*target_kind"),
+        (np.arange(1200), {"target_kind": "ordinal"}, ValueError, "1200 classes.*target_kind"),
+        (
+            [str(k) for k in range(1200)],
+            {"target_kind": "auto"},
+            ValueError,
+            "1200 classes.*target_kind",
+        ),
+        (["a", "b"] * 600, {"target_kind": "ordinal"}, ValueError, "holds text"),
+        (["a", "b"] * 600, {"target_kind": "continuous"}, ValueError, "holds text"),
+        (Y, {"target_kind": "clas"}, ValueError, "unknown target_kind 'clas'; valid: 'class'"),
+        (np.array([1, "a"] * 600, dtype=object), {}, TypeError, "'target' holds int"),
+    ],
+)
+def test_target__refusals(tmp_path, target, options, error, words):
+    with pytest.raises(error, match=words):
+        encode(tmp_path / "s", X, target, **options)
+    assert not (tmp_path / "s").exists()
+
+
+def test_target__none_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no target"):
+        encode(tmp_path / "s", X, None)
+
+
+def test_target__a_class_of_one_sample_warns(tmp_path):
+    target = np.where(np.arange(1200) == 5, 9, Y)
+    with pytest.warns(UserWarning, match="one sample only of class 9"):
+        encode(tmp_path / "s", X, target)
+
+
+# Data that cannot be coded
+
+
+def test_features__the_first_problem_is_named(tmp_path):
+    bad = X.copy()
+    bad[[3, 7, 900], 4] = np.inf
+    bad[0, 6] = -np.inf
+    with pytest.raises(ValueError, match="feature 'x4' holds 3 infinite"):
+        encode(tmp_path / "s", da.from_array(bad, chunks=(100, 1)), Y)
+    assert not (tmp_path / "s").exists()
+
+
+def test_features__identifiers_are_named(tmp_path):
+    frame = pd.DataFrame({"x": X[:, 0], "id": [f"n{k}" for k in range(1200)]})
+    with pytest.raises(ValueError, match="feature 'id' has a distinct value in each"):
+        encode(tmp_path / "s", frame, Y)
+
+
+def test_features__strange_objects_are_named(tmp_path):
+    frame = pd.DataFrame({"x": X[:, 0], "odd": np.array(["a", 3] * 600, dtype=object)})
+    with pytest.raises(TypeError, match="feature 'odd' holds int"):
+        encode(tmp_path / "s", frame, Y)
+
+
+def test_features__random_tasks_are_noticed(tmp_path):
+    reads = itertools.count()
+
+    def unstable(block):
+        return np.where(next(reads) > 0, np.nan, block)
+
+    data = da.from_array(X[:, :1], chunks=(1200, 1)).map_blocks(unstable, meta=np.empty((0, 0)))
+    source = open_source(data, Y)
+    with dask.config.set(scheduler="synchronous"), pytest.raises(ValueError, match="changed"):
+        encode_source(source, tmp_path / "s")
+    assert not zarr.open_group(tmp_path / "s", mode="r").attrs.get("complete")
+
+
+# Reuse
+
+
+def stamps(path, array="codes"):
+    return [file.stat().st_mtime_ns for file in chunk_files(path, array)]
+
+
+def test_reuse__same_data_and_options_write_nothing(tmp_path):
+    one = encode(tmp_path / "s", chunks=(500, 4))
+    before = stamps(tmp_path / "s"), stamps(tmp_path / "s", f"labels/{one.labels.key}")
+    two = encode(tmp_path / "s", X.copy(), Y.copy())
+    assert before == (stamps(tmp_path / "s"), stamps(tmp_path / "s", f"labels/{two.labels.key}"))
+    assert_same(one, two)
+
+
+def test_reuse__another_target_adds_labels_only(tmp_path):
+    encode(tmp_path / "s", chunks=(500, 4))
+    before = stamps(tmp_path / "s")
+    other = xr.DataArray(X[:, 0], dims="n", name="height")
+    store = encode(tmp_path / "s", X, other)
+    assert stamps(tmp_path / "s") == before
+    assert (store.labels.name, store.labels.kind) == ("height", "continuous")
+    # Another number of classes would ask for other bins; the codes stay as they are.
+    assert store.n_codes[0] == 6
+    assert read_labels(store.path, store.labels.key, ALL).max() == 7
+    assert open_codes(tmp_path / "s", "target").labels.kind == "class"
+    assert open_codes(tmp_path / "s", "height").labels.kind == "continuous"
+    with pytest.raises(ValueError, match="several targets.*height, target"):
+        open_codes(tmp_path / "s")
+    with pytest.raises(ValueError, match="unknown target of .*'heigt'; valid: 'height'"):
+        open_codes(tmp_path / "s", "heigt")
+
+
+def test_reuse__the_latest_target_of_a_name_is_opened(tmp_path):
+    first = encode(tmp_path / "s").labels.key
+    second = encode(tmp_path / "s", target=Y[::-1].copy()).labels.key
+    assert first != second
+    assert open_codes(tmp_path / "s").labels.key == second
+    assert open_codes(tmp_path / "s", first).labels.key == first
+
+
+@pytest.mark.parametrize(
+    "change", [{"data": X + 1}, {"bins": 4}, {"nominal": ["x2"]}], ids=["data", "bins", "nominal"]
+)
+def test_reuse__changed_data_or_options_are_written_anew(tmp_path, change):
+    one = encode(tmp_path / "s")
+    read_codes(one.path, ALL, ALL)
+    two = encode(tmp_path / "s", **change)
+    assert two.fingerprint != one.fingerprint
+    assert_same(encode(tmp_path / "fresh", **change), two)
+
+
+def test_reuse__a_replaced_store_of_other_size_is_read_anew(tmp_path):
+    one = encode(tmp_path / "s")
+    assert len(read_codes(one.path, ALL, ALL)) == 1200
+    encode(tmp_path / "s", X[:50], Y[:50])
+    assert len(read_codes(one.path, ALL, ALL)) == 50
+
+
+def test_reuse__an_unfinished_store_is_written_anew(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(codes_module, "_finish_labels", lambda *_: (_ for _ in ()).throw(OSError))
+        with pytest.raises(OSError):
+            encode(tmp_path / "s")
+    assert is_codes(tmp_path / "s")
+    with pytest.raises(ValueError, match="was not finished; encode the data again"):
+        open_codes(tmp_path / "s")
+    assert_same(encode(tmp_path / "s"), encode(tmp_path / "fresh"))
+
+
+def test_reuse__something_else_is_never_touched(tmp_path):
+    zarr.create_group(tmp_path / "group").create_array("x", data=X)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "thesis.txt").write_text("draft")
+    (tmp_path / "file").write_text("draft")
+    for name in ("group", "folder", "file"):
+        with pytest.raises(ValueError, match="give another path"):
+            encode(tmp_path / name)
+        with pytest.raises(ValueError, match="give another path"):
+            open_codes(tmp_path / name)
+        assert not is_codes(tmp_path / name)
+    assert (tmp_path / "folder" / "thesis.txt").read_text() == "draft"
+    assert np.array_equal(zarr.open_group(tmp_path / "group")["x"][:], X, equal_nan=True)
+    (tmp_path / "empty").mkdir()
+    assert encode(tmp_path / "empty").n_samples == 1200
+
+
+# Opening and reading
+
+
+def test_open__returns_what_encode_returned(tmp_path):
+    one = encode(tmp_path / "s")
+    two = open_codes(str(tmp_path / "s"))
+    assert_same(one, two)
+    assert (one.names, one.chunks, one.fingerprint) == (two.names, two.chunks, two.fingerprint)
+
+
+def test_open__no_such_path(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        open_codes(tmp_path / "nothing")
+    assert not is_codes(tmp_path / "nothing")
+
+
+def test_open__another_version(tmp_path):
+    encode(tmp_path / "s")
+    zarr.open_group(tmp_path / "s", mode="r+").attrs["version"] = 99
+    with pytest.raises(ValueError, match="version 99"):
+        open_codes(tmp_path / "s")
+
+
+def test_open__url(tmp_path):
+    for place in (f"file://{tmp_path}", "memory://tests"):
+        store = encode(f"{place}/s")
+        assert_same(store, encode(tmp_path / "local"))
+        assert_same(store, encode(f"{place}/s"))
+        assert is_codes(f"{place}/s")
+        assert not is_codes(f"{place}/nothing")
+        with pytest.raises(FileNotFoundError, match="nothing"):
+            open_codes(f"{place}/nothing")
+
+
+def test_read__regions(tmp_path):
+    store = encode(tmp_path / "s", chunks=(100, 3))
+    whole = read_codes(store.path, ALL, ALL)
+    part = read_codes(store.path, slice(150, 420), slice(2, 6))
+    assert np.array_equal(part, whole[150:420, 2:6])
+    assert part.flags.c_contiguous
+    assert read_codes(store.path, slice(5, 5), ALL).shape == (0, 7)
+
+
+def test_read__a_corrupt_chunk_is_named(tmp_path):
+    store = encode(tmp_path / "s", chunks=(100, 3))
+    file = tmp_path / "s" / "codes" / "c" / "4" / "1"
+    damaged = bytearray(file.read_bytes())
+    damaged[17] ^= 1
+    file.write_bytes(damaged)
+    read_codes(store.path, slice(0, 400), ALL)
+    for rows in (slice(0, 1200), slice(450, 460)):
+        with pytest.raises(CodeStoreError, match=r"chunk \(4, 1\) of array 'codes' in .*/s"):
+            read_codes(store.path, rows, ALL)
+
+
+@pytest.mark.parametrize("size", [0, 2, 100])
+def test_read__a_cut_chunk_is_named(tmp_path, size):
+    store = encode(tmp_path / "s", chunks=(100, 3))
+    file = tmp_path / "s" / "codes" / "c" / "0" / "2"
+    file.write_bytes(file.read_bytes()[:size])
+    with pytest.raises(CodeStoreError, match=r"chunk \(0, 2\)"):
+        read_codes(store.path, ALL, ALL)
+
+
+def test_read__a_missing_chunk_is_named(tmp_path):
+    store = encode(tmp_path / "s", chunks=(100, 3))
+    (tmp_path / "s" / "codes" / "c" / "7" / "0").unlink()
+    with pytest.raises(CodeStoreError, match=r"chunk \(7, 0\) of array 'codes' .* is missing"):
+        read_codes(store.path, slice(650, 900), ALL)
+    key = store.labels.key
+    (tmp_path / "s" / "labels" / key / "c" / "2").unlink()
+    with pytest.raises(CodeStoreError, match=rf"chunk \(2,\) of array 'labels/{key}' .* missing"):
+        read_labels(store.path, key, ALL)
+
+
+def test_read__a_missing_array_is_named(tmp_path):
+    with pytest.raises(CodeStoreError, match="'codes' of the code store .*nothing"):
+        read_codes(str(tmp_path / "nothing"), ALL, ALL)
+
+
+def test_open__a_corrupt_table_is_named(tmp_path):
+    encode(tmp_path / "s")
+    (file,) = chunk_files(tmp_path / "s", "values")
+    damaged = bytearray(file.read_bytes())
+    damaged[3] ^= 1
+    file.write_bytes(damaged)
+    with pytest.raises(CodeStoreError, match="array 'values'"):
+        open_codes(tmp_path / "s")
+
+
+def test_code_store_error__travels():
+    error = CodeStoreError("chunk (0, 1) of array 'codes'")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_temporary_store__is_below_dasks_directory_and_removed(tmp_path):
+    with dask.config.set({"temporary-directory": str(tmp_path / "scratch")}):
+        with temporary_store() as path:
+            encode(path)
+            assert Path(path).is_relative_to(tmp_path / "scratch")
+        assert not any((tmp_path / "scratch").iterdir())
