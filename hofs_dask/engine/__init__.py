@@ -1,0 +1,1 @@
+"""Statistics as records, and the passes over the code store that total them."""

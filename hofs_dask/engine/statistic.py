@@ -1,0 +1,73 @@
+"""The record of a statistic, and what it is computed from. No dask, no zarr."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+Partial = dict[str, np.ndarray]
+Layout = Mapping[str, tuple[tuple[int, ...], type[np.generic]]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The samples of one chunk that have a label."""
+
+    codes: np.ndarray  # uint8 (sample, feature): the candidates of one tile
+    columns: np.ndarray  # uint8 (sample, column): the chosen features that the pass asked for
+    labels: np.ndarray  # uint8 (sample,)
+    folds: np.ndarray  # uint8 (sample,)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the driver tells every task of a pass."""
+
+    shared: Mapping[str, Any]
+    per_feature: Mapping[str, np.ndarray] = field(default_factory=dict)  # features along axis 0
+
+    def tile(self, features: slice) -> Context:
+        """The part of the context that the features of one tile need."""
+        cut = {name: array[features] for name, array in self.per_feature.items()}
+        return replace(self, per_feature=cut)
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A sum over samples, as data: how a chunk adds to it and what the total means.
+
+    The law: however the samples are split into blocks and the blocks into partials, the finished
+    total is the same, exactly for integers and up to rounding for floats.
+    """
+
+    name: str
+    layout: Callable[[Context, int], Layout]  # the arrays of a partial, features along axis 0
+    chunk: Callable[[Context, Block, Partial], None]  # adds a block to a partial
+    finalize: Callable[[Context, Partial], Partial]
+
+    def identity(self, context: Context, n_features: int) -> Partial:
+        """The partial of no samples."""
+        layout = self.layout(context, n_features)
+        return {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.items()}
+
+    def combine(self, first: Partial, second: Partial) -> Partial:
+        """The partial of the samples of both."""
+        return {name: first[name] + second[name] for name in first}
+
+    def nbytes(self, context: Context, n_features: int) -> int:
+        """The size of a partial, before there is one."""
+        layout = self.layout(context, n_features)
+        return sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in layout.values())
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One walk over all samples: what a method asks the engine for."""
+
+    statistic: Statistic
+    context: Context
+    columns: tuple[int, ...] = ()  # the features that every tile needs beside its own
