@@ -1,0 +1,197 @@
+"""The rows of `joint`, fitted for every candidate and without each fold in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hofs_dask.kernels.rows import LOGISTIC_SD, MAX_W
+from hofs_dask.methods.problem import Problem
+
+#: Samples that a class's own slopes and scale must outweigh to leave the shared ones.
+SLOPE_PRIOR = 20.0
+#: Added to the variances of standardised parents.
+SLOPE_RIDGE = 1e-3
+
+
+def without_each_fold(counts: np.ndarray, axis: int) -> np.ndarray:
+    """What the other folds hold: the sum over ``axis`` less each fold's own.
+
+    Examples
+    --------
+    >>> without_each_fold(np.array([1, 2, 4]), 0)
+    array([6, 5, 3])
+    """
+    result: np.ndarray = counts.sum(axis=axis, keepdims=True) - counts
+    return result
+
+
+def fit_tables(problem: Problem) -> np.ndarray:
+    """p(code | class) without each fold, (feature, fold, class, code), drawn to p(code).
+
+    Notes
+    -----
+    The draw is positive-part shrinkage: the share ``1 - freedom / chi2`` of the difference between
+    a class's table and the table of all classes is kept, nothing where chi2 is no larger than
+    independence makes it. It needs no constant and vanishes as samples grow.
+    """
+    counts = without_each_fold(problem.counts, 1).astype(np.float64)
+    valid = np.arange(problem.table_width) < problem.n_codes[:, None]
+    pooled = counts.sum(axis=2) + np.where(valid, 0.5, 0.0)[:, None]
+    pooled = (pooled / pooled.sum(axis=-1, keepdims=True))[:, :, None]
+    size = counts.sum(axis=-1, keepdims=True)
+    shares = counts / np.maximum(size, 1)
+    distance = size * (shares - pooled) ** 2 / np.where(pooled > 0, pooled, 1.0)
+    chi2 = distance.sum(axis=(2, 3))
+    freedom = ((problem.n_classes - 1) * (problem.n_codes - 1))[:, None]
+    kept = np.maximum(1 - freedom / np.maximum(chi2, 1e-9), 0.0)[..., None, None]
+    own = (counts + pooled) / (size + 1)
+    return np.where(valid[:, None, None], kept * own + (1 - kept) * pooled, 1.0)
+
+
+def fit_pairs(pair_counts: np.ndarray, tables: np.ndarray, n_codes: np.ndarray) -> np.ndarray:
+    """p(code | parent code, class) without each fold, (feature, fold, class, parent code, code).
+
+    Notes
+    -----
+    Drawn, as by one sample a code, to the guess that the parent's effect is the same in every
+    class: ``p(b|c)`` times the ratio of the count of (a, b) to what the classes alone explain.
+    """
+    counts = without_each_fold(pair_counts, 1).astype(np.float64).transpose(0, 1, 3, 2, 4)
+    valid = (np.arange(tables.shape[-1]) < n_codes[:, None])[:, None, None, None]
+    prior = n_codes[:, None, None, None].astype(np.float64)
+    size = counts.sum(axis=-1)
+    tables = np.where(valid[:, 0], tables, 0.0)
+    expected = np.einsum("ifca,ifcb->ifab", size, tables)
+    total = expected.sum(axis=-1, keepdims=True)
+    extra = prior * expected / np.where(total > 0, total, 1.0)
+    explained = expected + extra
+    ratio = (counts.sum(axis=2) + extra) / np.where(explained > 0, explained, 1.0)
+    ratio = np.where(explained > 0, ratio, 1.0)
+    guess = tables[:, :, :, None] * ratio[:, :, None]
+    guess /= guess.sum(axis=-1, keepdims=True)
+    result = (counts + prior[..., None] * guess) / (size + prior)[..., None]
+    return np.where(valid, result, 1.0)
+
+
+def parent_gain(pair_counts: np.ndarray, pairs: np.ndarray, tables: np.ndarray) -> np.ndarray:
+    """What knowing the parent adds to the log-likelihood of each feature, out of sample."""
+    counts = pair_counts.transpose(0, 1, 3, 2, 4)
+    gains = np.log(pairs / tables[:, :, :, None])
+    result: np.ndarray = (counts * gains).sum(axis=(1, 2, 3, 4)) / counts[0].sum()
+    return result
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Means and covariances within classes, without each fold."""
+
+    size: np.ndarray  # (fold, class)
+    mean: np.ndarray  # (feature, fold, class)
+    variance: np.ndarray  # (feature, fold, class)
+    covariance: np.ndarray  # (place, feature, fold, class) of the picks of the epoch
+    chosen: tuple[int, ...]
+
+    @classmethod
+    def of(cls, problem: Problem, gram: np.ndarray, chosen: tuple[int, ...]) -> Moments:
+        """From the counts of the problem and the Gram rows of the chosen features."""
+        numbers = np.nan_to_num(problem.numbers)
+        size = without_each_fold(problem.class_counts, 0)
+        safe = np.maximum(size, 1)
+        first = without_each_fold(np.einsum("ifcb,ib->ifc", problem.counts, numbers), 1)
+        second = without_each_fold(np.einsum("ifcb,ib->ifc", problem.counts, numbers**2), 1)
+        mean = first / safe
+        products = without_each_fold(gram, 2) / safe
+        covariance = products - mean[None] * mean[list(chosen)][:, None]
+        variance = np.maximum(second / safe - mean**2, 0.0)
+        return cls(size, mean, variance, covariance, chosen)
+
+
+def fit_linear(
+    problem: Problem, moments: Moments, parents: np.ndarray, per_class: bool, logistic: bool
+) -> dict[str, np.ndarray]:
+    """The linear rows of every candidate on its parents, by least squares within classes.
+
+    Parameters
+    ----------
+    problem, moments
+        The data.
+    parents
+        The places of each candidate's parents among the chosen, (feature, parent), -1 for none.
+    per_class
+        Whether each class has slopes and a scale of its own, drawn to the shared ones.
+    logistic
+        Whether the density is logistic, else gaussian.
+
+    Returns
+    -------
+    dict
+        ``slopes``, ``shifts`` and ``scales`` of the signal, and a ``table`` with the part of
+        ``log q(x|parents,c) - log q(x|c)`` that depends on the code alone.
+    """
+    slopes = np.zeros((*moments.mean.shape, parents.shape[1]))
+    alone, freedom = _drawn(moments.variance, moments.size, per_class)
+    residual = alone.copy()
+    n_parents = (parents >= 0).sum(axis=1)
+    keys, groups = np.unique(parents, axis=0, return_inverse=True)
+    for g, key in enumerate(keys):
+        places = key[key >= 0]
+        if len(places) == 0:
+            continue
+        members = np.flatnonzero(groups.ravel() == g)
+        picks = [moments.chosen[place] for place in places]
+        between = _drawn(moments.covariance[places][:, picks], moments.size, per_class)[0]
+        across = _drawn(moments.covariance[places][:, members], moments.size, per_class)[0]
+        between, across = between.transpose(2, 3, 0, 1), across.transpose(2, 3, 0, 1)
+        beta = np.linalg.solve(between + SLOPE_RIDGE * np.eye(len(places)), across)
+        slopes[members, :, :, : len(places)] = beta.transpose(3, 0, 1, 2)
+        fitted = np.einsum("fcpm,fcpq,fcqm->mfc", beta, between, beta)
+        residual[members] += fitted - 2 * np.einsum("fcpm,fcpm->mfc", beta, across)
+    # unbiased variances: in small classes the slopes eat a share of them
+    n_own = _own_share(moments.size, per_class) * n_parents[:, None, None]
+    residual = residual * freedom.total / np.maximum(freedom.left - n_own, 1.0)
+    alone = alone * freedom.total / np.maximum(freedom.left, 1.0)
+    unit = LOGISTIC_SD if logistic else 1.0
+    scales = np.minimum(unit / np.sqrt(np.maximum(residual, 1e-12)), MAX_W)
+    own_scales = np.minimum(unit / np.sqrt(np.maximum(alone, 1e-12)), MAX_W)
+    shifts = moments.mean.copy()
+    for j in range(parents.shape[1]):
+        rows = np.flatnonzero(parents[:, j] >= 0)
+        means = moments.mean[[moments.chosen[place] for place in parents[rows, j]]]
+        shifts[rows] -= slopes[rows, :, :, j] * means
+    numbers = problem.numbers[:, None, None, :]
+    signal = np.abs(numbers - moments.mean[..., None]) * own_scales[..., None]
+    density = -signal - 2 * np.log1p(np.exp(-signal)) if logistic else -0.5 * signal**2
+    table = np.log(scales / own_scales)[..., None] - density
+    return {
+        "table": np.where(np.isnan(numbers), 0.0, table),
+        "slopes": slopes,
+        "shifts": shifts,
+        "scales": scales,
+    }
+
+
+@dataclass(frozen=True)
+class _Freedom:
+    total: np.ndarray  # (fold, class) samples behind a moment
+    left: np.ndarray  # what its means leave of them
+
+
+def _drawn(moment: np.ndarray, size: np.ndarray, per_class: bool) -> tuple[np.ndarray, _Freedom]:
+    """Moments within classes (..., fold, class), shared by the classes or drawn to the shared."""
+    total = size.sum(axis=-1, keepdims=True)
+    shared = (moment * size).sum(axis=-1, keepdims=True) / np.maximum(total, 1)
+    if not per_class:
+        whole = np.broadcast_to(total, size.shape)
+        return np.broadcast_to(shared, moment.shape), _Freedom(whole, whole - size.shape[-1])
+    weight = size + SLOPE_PRIOR
+    return (size * moment + SLOPE_PRIOR * shared) / weight, _Freedom(weight, weight - 1)
+
+
+def _own_share(size: np.ndarray, per_class: bool) -> np.ndarray:
+    """The share of a moment that is a class's own, (fold, class); the shared ones are whole."""
+    if not per_class:
+        return np.ones(size.shape)
+    result: np.ndarray = size / (size + SLOPE_PRIOR)
+    return result

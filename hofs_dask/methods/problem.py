@@ -1,0 +1,162 @@
+"""What every method works on: the coded problem, and the record of a round's scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hofs_dask.kernels.entropy import entropy, information
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A coded data set as the driver knows it: tables and counts, no samples."""
+
+    n_codes: np.ndarray  # (feature,) the missing code included
+    missing_code: np.ndarray  # (feature,) -1 where nothing is missing
+    nominal: np.ndarray  # (feature,) bool
+    values: np.ndarray  # (feature, code) the number of each code
+    counts: np.ndarray  # int64 (feature, fold, class, code)
+    label_kind: str  # class, ordinal or continuous
+    label_values: np.ndarray  # (class,) the number of each class
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return len(self.n_codes)
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return int(self.counts.shape[2])
+
+    @property
+    def table_width(self) -> int:
+        """The number of codes of the widest feature."""
+        return int(self.counts.shape[3])
+
+    @cached_property
+    def class_counts(self) -> np.ndarray:
+        """The samples of each class in each fold, (fold, class)."""
+        result: np.ndarray = self.counts[0].sum(axis=-1)
+        return result
+
+    @cached_property
+    def n_samples(self) -> int:
+        """The number of samples that have a label."""
+        return int(self.class_counts.sum())
+
+    @cached_property
+    def label_entropy(self) -> float:
+        """H(y) in nats."""
+        return float(entropy(self.class_counts.sum(axis=0), 1))
+
+    @cached_property
+    def relevance(self) -> np.ndarray:
+        """I(x_i : y) of every feature, from counts, in nats."""
+        return information(self.counts.sum(axis=1))
+
+    @cached_property
+    def usable(self) -> np.ndarray:
+        """The features with more than one occupied code that is not the missing one."""
+        occupied = self.counts.sum(axis=(1, 2)) > 0
+        rows = np.flatnonzero(self.missing_code >= 0)
+        occupied[rows, self.missing_code[rows]] = False
+        result: np.ndarray = occupied.sum(axis=1) > 1
+        return result
+
+    @cached_property
+    def numeric(self) -> np.ndarray:
+        """The features whose codes have numbers: all but the nominal ones of three and more."""
+        n_categories = self.n_codes - (self.missing_code >= 0)
+        return ~self.nominal | (n_categories <= 2)
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """The number of every code, standardised over the samples; missing is NaN.
+
+        A category of a nominal feature gets its score on the first axis of the correspondence
+        analysis of its counts with y, with the most frequent category low.
+        """
+        values = self.values.copy()
+        for i in np.flatnonzero(~self.numeric):
+            values[i] = category_scores(self.counts[i].sum(axis=0), int(self.missing_code[i]))
+        return standardise(values, self.counts.sum(axis=(1, 2)), self.missing_code)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of one round, all (feature,); entries of features that are no candidates are void.
+
+    Attributes
+    ----------
+    score
+        What the greedy choice maximises.
+    information
+        The estimate of I(chosen and this : y), in nats.
+    detail
+        What the method itself needs of the chosen one afterwards.
+    """
+
+    score: np.ndarray
+    information: np.ndarray
+    detail: Any = None
+
+
+def standardise(values: np.ndarray, counts: np.ndarray, missing_code: np.ndarray) -> np.ndarray:
+    """The values with mean 0 and variance 1 under the counts, NaN where missing or unused.
+
+    Examples
+    --------
+    >>> standardise(np.array([[0.0, 1.0]]), np.array([[3, 3]]), np.array([-1]))
+    array([[-1.,  1.]])
+    """
+    weights = np.where(np.isnan(values), 0, counts).astype(np.float64)
+    rows = np.flatnonzero(missing_code >= 0)
+    weights[rows, missing_code[rows]] = 0.0
+    filled = np.where(np.isnan(values), 0.0, values)
+    total = np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
+    centred = filled - (weights * filled).sum(axis=1, keepdims=True) / total
+    spread = np.sqrt((weights * centred**2).sum(axis=1, keepdims=True) / total)
+    result: np.ndarray = centred / np.where(spread > 0, spread, 1.0)
+    result[np.isnan(values)] = np.nan
+    result[rows, missing_code[rows]] = np.nan
+    return result
+
+
+def category_scores(counts: np.ndarray, missing_code: int = -1) -> np.ndarray:
+    """The scores of categories on the first axis of the correspondence analysis with the classes.
+
+    Parameters
+    ----------
+    counts
+        (class, category).
+    missing_code
+        The category to leave out, or -1.
+
+    Examples
+    --------
+    >>> scores = category_scores(np.array([[4, 0, 1], [0, 4, 0]]))
+    >>> bool(scores[0] < scores[2] < scores[1]) or bool(scores[0] > scores[2] > scores[1])
+    True
+    """
+    used = counts.sum(axis=0) > 0
+    if missing_code >= 0:
+        used[missing_code] = False
+    scores = np.full(counts.shape[1], np.nan)
+    if not used.any():
+        return scores
+    shares = counts[:, used] / counts[:, used].sum()
+    classes, categories = shares.sum(axis=1), shares.sum(axis=0)
+    kept = classes > 0
+    expected = np.outer(classes[kept], categories)
+    residuals = (shares[kept] - expected) / np.sqrt(expected)
+    axis = np.linalg.svd(residuals, full_matrices=False)[2][0] / np.sqrt(categories)
+    # the sign of an axis is arbitrary: the first most frequent category sits low
+    top = np.argmax(categories)
+    sign = -1.0 if axis[top] > 0 else 1.0
+    scores[used] = sign * axis
+    return scores

@@ -1,0 +1,255 @@
+"""HOFS with the criteria `sum` and `mean`: the paper's forward search over ICA rows."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from hofs_dask.config import HOFS
+from hofs_dask.engine.statistic import Context, Partial, Pass
+from hofs_dask.engine.statistics import PAIR_COUNTS, ROW_TERMS
+from hofs_dask.kernels.rows import (
+    Newton,
+    add_row_terms,
+    gaussian_entropy,
+    least_squares,
+    logistic_start,
+)
+from hofs_dask.methods.affinity import correlation, gram_row, within_classes
+from hofs_dask.methods.problem import Problem, Scores
+
+#: Newton passes at most; the hardest rows of the tests are at their optimum after seven.
+MAX_PASSES = 12
+
+
+@dataclass(frozen=True)
+class TotalState:
+    """What `sum` and `mean` know after some rounds."""
+
+    chosen: tuple[int, ...]
+    subsets: tuple[int, ...]
+    affinity: np.ndarray  # (rank, feature), as many ranks as have been learned
+    gram: np.ndarray  # (rank, feature, class)
+    alone: np.ndarray  # (feature,) h(y | x_i)
+    terms: np.ndarray  # (subset, feature) I(X_j : y | x_i)
+    known: np.ndarray  # (subset,) I(X_j : y)
+    information: float  # what the criterion gives for adding nothing
+    epoch: int = 0
+
+
+@dataclass(frozen=True)
+class Total:
+    """The criteria ``I(x_i:y) + sum_j I(X_j:y|x_i)`` and its mean form, on chained ICA rows."""
+
+    problem: Problem
+    options: HOFS
+    restart_gain: float | None = None
+
+    def start(self) -> TotalState:
+        """The state before the first round."""
+        n_features, n_classes = self.problem.n_features, self.problem.n_classes
+        return TotalState(
+            chosen=(),
+            subsets=(),
+            affinity=np.zeros((0, n_features)),
+            gram=np.zeros((0, n_features, n_classes)),
+            alone=np.zeros(0),
+            terms=np.zeros((0, n_features)),
+            known=np.zeros(0),
+            information=0.0,
+        )
+
+    def score(self, state: TotalState) -> Generator[Pass, Partial, tuple[TotalState, Scores]]:
+        """The state with what it had to learn, and the scores of every feature."""
+        problem = self.problem
+        if state.chosen and not len(state.alone):
+            state = replace(state, alone=(yield from self._label_entropy(state, ())))
+        if len(state.affinity) < len(state.chosen):
+            state = yield from self._learn(state, state.chosen[-1])
+            changed = state.subsets[-1]
+            members = tuple(rank for rank, subset in enumerate(state.subsets) if subset == changed)
+            joint = yield from self._label_entropy(state, members)
+            terms = _set(state.terms, changed, np.maximum(state.alone - joint, 0.0))
+            # a member of the subset as its own candidate adds nothing: h(y | X_j)
+            alone = max(self._bare_entropy() - float(joint[state.chosen[-1]]), 0.0)
+            known = _set(state.known, changed, alone)
+            state = replace(state, terms=terms, known=known, information=float(known.sum()))
+        sums = state.terms.sum(axis=0)
+        information = problem.relevance + sums
+        score = information
+        if self.options.criterion == "mean" and state.chosen:
+            score = problem.relevance + sums / len(state.chosen)
+        return state, Scores(score, information)
+
+    def add(self, state: TotalState, _scores: Scores, pick: int, subset: int) -> TotalState:
+        """The state after a feature has been chosen."""
+        return replace(
+            state,
+            chosen=(*state.chosen, pick),
+            subsets=(*state.subsets, subset),
+        )
+
+    def restart(self, state: TotalState) -> TotalState:
+        """The state itself: these criteria have nothing to start afresh."""
+        return state
+
+    def _learn(self, state: TotalState, pick: int) -> Generator[Pass, Partial, TotalState]:
+        problem = self.problem
+        shared = {
+            "n_classes": problem.n_classes,
+            "n_codes": problem.table_width,
+            "by_fold": False,
+        }
+        counts = (yield Pass(PAIR_COUNTS, Context(shared), (pick,)))["counts"]
+        measure = within_classes if self.options.affinity == "within" else correlation
+        numbers = np.nan_to_num(problem.numbers)
+        gram = gram_row(counts, numbers[pick], numbers)[:, 0]
+        affinity = measure(problem, counts, pick)
+        return replace(
+            state,
+            affinity=np.concatenate([state.affinity, affinity[None]]),
+            gram=np.concatenate([state.gram, gram[None]]),
+        )
+
+    def _label_entropy(
+        self, state: TotalState, members: tuple[int, ...]
+    ) -> Generator[Pass, Partial, np.ndarray]:
+        """h(y | members, x_i) of every feature: the rows of the label columns, chained."""
+        moments = self._moments(state, members)
+        if self.options.source == "gaussian":
+            variances = np.stack([least_squares(matrix)[1] for matrix in moments])
+            total: np.ndarray = gaussian_entropy(variances).sum(axis=0)
+            return total
+        rows = [Newton.start(logistic_start(matrix)) for matrix in moments]
+        width = rows[-1].trial.shape[1]
+        numbers = np.nan_to_num(self.problem.numbers)
+        chosen = tuple(state.chosen[rank] for rank in members)
+        shared = {
+            "members": numbers[list(chosen)],
+            "label_columns": self._label_columns,
+            "n_samples": self.problem.n_samples,
+        }
+        for _ in range(MAX_PASSES):
+            theta = np.zeros((self.problem.n_features, len(rows), width))
+            for r, row in enumerate(rows):
+                theta[:, r, : row.trial.shape[1]] = row.trial
+            context = Context(shared, {"values": numbers, "theta": theta})
+            means = yield Pass(ROW_TERMS, context, chosen)
+            for r, row in enumerate(rows):
+                used = row.trial.shape[1]
+                rows[r] = row.advance(
+                    means["value"][:, r],
+                    means["gradient"][:, r, :used],
+                    means["hessian"][:, r, :used, :used],
+                )
+            # the last step of a converged row moves its value by less than rounding does, so
+            # that it does not matter should two chunkings stop one pass apart
+            if all(row.done for row in rows):
+                break
+        result: np.ndarray = np.sum([row.value for row in rows], axis=0)
+        return result
+
+    def _bare_entropy(self) -> float:
+        """h(y): the rows of the label columns with nothing but an intercept."""
+        labels = self._label_columns
+        shares = self.problem.class_counts.sum(axis=0) / self.problem.n_samples
+        total = 0.0
+        for r in range(labels.shape[1]):
+            columns = np.column_stack([labels[:, r], -np.ones(len(labels)), -labels[:, :r]])
+            moments = np.einsum("c,cu,cv->uv", shares, columns, columns)[None]
+            if self.options.source == "gaussian":
+                total += gaussian_entropy(least_squares(moments)[1])[0]
+                continue
+            row = Newton.start(logistic_start(moments))
+            for _ in range(MAX_PASSES):
+                terms = [_row_terms(column, row.trial[0]) for column in columns]
+                values, gradients, hessians = map(np.stack, zip(*terms, strict=True))
+                row = row.advance(
+                    np.einsum("c,c->", shares, values)[None],
+                    np.einsum("c,cu->u", shares, gradients)[None],
+                    np.einsum("c,cuv->uv", shares, hessians)[None],
+                )
+            total += row.value[0]
+        return float(total)
+
+    @cached_property
+    def _label_columns(self) -> np.ndarray:
+        """The label as standardised columns, (class, column)."""
+        problem = self.problem
+        coding = self.options.label_coding
+        if coding == "auto":
+            coding = "indicator" if problem.label_kind == "class" else "ordinal"
+        shares = problem.class_counts.sum(axis=0) / problem.n_samples
+        columns = (
+            np.eye(problem.n_classes)[:, self._class_order[:-1]]
+            if coding == "indicator"
+            else problem.label_values[:, None]
+        )
+        columns = columns - shares @ columns
+        spread = np.sqrt(shares @ columns**2)
+        result: np.ndarray = columns / np.where(spread > 0, spread, 1.0)
+        return result
+
+    @cached_property
+    def _class_order(self) -> list[int]:
+        """The classes by falling frequency, equal ones by their counts: never by their names."""
+        counts = self.problem.counts.sum(axis=1)
+        # big-endian bytes of counts compare as the counts do
+        tables = [counts[:, c].astype(">i8").tobytes() for c in range(self.problem.n_classes)]
+        sizes = self.problem.class_counts.sum(axis=0)
+        return sorted(range(len(tables)), key=lambda c: (-sizes[c], tables[c]))
+
+    def _moments(self, state: TotalState, members: tuple[int, ...]) -> list[np.ndarray]:
+        """The second moments of the columns of each label row, one (feature, column, column) a row.
+
+        Those of ``p = [1, members, x_i]`` within each class come from counts and Gram rows; the
+        columns of a row are linear in p with coefficients that depend on the class alone.
+        """
+        problem = self.problem
+        numbers = np.nan_to_num(problem.numbers)
+        marginal = problem.counts.sum(axis=1)
+        first = np.einsum("icb,ib->ic", marginal, numbers)
+        second = np.einsum("icb,ib->ic", marginal, numbers**2)
+        picks = [state.chosen[rank] for rank in members]
+        k = len(members)
+        inner = np.zeros((problem.n_features, problem.n_classes, k + 2, k + 2))
+        inner[:, :, 0, 0] = problem.class_counts.sum(axis=0)
+        inner[:, :, 0, k + 1] = inner[:, :, k + 1, 0] = first
+        inner[:, :, k + 1, k + 1] = second
+        for a, rank in enumerate(members):
+            inner[:, :, 0, a + 1] = inner[:, :, a + 1, 0] = first[picks[a]]
+            own = state.gram[rank].copy()
+            inner[:, :, a + 1, k + 1] = inner[:, :, k + 1, a + 1] = own
+            for b, other in enumerate(picks):
+                inner[:, :, a + 1, b + 1] = state.gram[rank][other]
+        inner /= problem.n_samples
+        labels = self._label_columns
+        moments = []
+        for r in range(labels.shape[1]):
+            width = 3 + k + r
+            mix = np.zeros((problem.n_classes, width, k + 2))
+            mix[:, 0, 0] = labels[:, r]
+            mix[:, 1 : k + 2, : k + 1] = -np.eye(k + 1)
+            mix[:, k + 2 : width - 1, 0] = -labels[:, :r]
+            mix[:, width - 1, k + 1] = -1.0
+            moments.append(np.einsum("cup,icpq,cvq->iuv", mix, inner, mix, optimize=True))
+        return moments
+
+
+def _row_terms(column: np.ndarray, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """The terms of one row at one sample."""
+    size = len(theta)
+    value, gradient, hessian = np.zeros(1), np.zeros((1, size)), np.zeros((1, size, size))
+    add_row_terms(column[None, :-1], column[None, -1:], theta[None], value, gradient, hessian)
+    return value[0], gradient[0], hessian[0]
+
+
+def _set(array: np.ndarray, place: int, value: float | np.ndarray) -> np.ndarray:
+    """A copy with the value at a place of the first axis that may be one past the end."""
+    result = np.zeros((max(len(array), place + 1), *array.shape[1:]))
+    result[: len(array)] = array
+    result[place] = value
+    return result

@@ -1,0 +1,814 @@
+"""The result of a selection: ranked features in ranked subsets, kept as an xarray Dataset."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import xarray as xr
+import zarr
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Pick", "Selection", "load"]
+
+FORMAT = "hofs_dask selection"
+
+Data = TypeVar("Data")
+
+# Every variable once: its dimension, its unit and what it is.
+VARIABLES = {
+    "selected": ("rank", "1", "name of the chosen feature"),
+    "index": ("rank", "1", "position of the chosen feature in the data, from 0"),
+    "subset": ("rank", "1", "subset that the feature joined, from 0, by first pick"),
+    "score": ("rank", "nats", "criterion of the chosen feature"),
+    "gain": ("rank", "nats", "information that the feature added"),
+    "information": ("rank", "nats", "information of all features chosen so far about the target"),
+    "margin": ("rank", "nats", "score of the chosen feature less that of the runner-up"),
+    "runner_up": ("rank", "1", "name of the feature that came second, as text, empty for none"),
+    "epoch": ("rank", "1", "number of fresh starts of the posterior before this pick"),
+    "forced": ("rank", "1", "whether the feature was asked for by the user"),
+    "relevance": ("feature", "nats", "mutual information of the feature alone and the target"),
+    "usable": ("feature", "1", "whether the feature varies and so was a candidate"),
+}
+COORDINATES = {
+    "rank": ("rank", "1", "place in the ranking, from 1"),
+    "feature": ("feature", "1", "name of the feature"),
+}
+
+# What fits on one screen.
+WIDTH = 88
+SHOWN_SUBSETS = 10
+SHOWN_RANKS = 20
+SHOWN_RANKS_HTML = 50
+
+# Okabe and Ito's colours, which the colour-blind tell apart, without the yellow.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#7A5195", "#8C6D31")
+LATER = "#9A9A9A"
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What one round of the greedy search chose, and by how much.
+
+    Parameters
+    ----------
+    index : int
+        Position of the chosen feature in the data.
+    subset : int
+        Number of the subset that it joined or opened.
+    score : float
+        Criterion of the feature, in nats.
+    gain : float
+        Information that it added, in nats.
+    information : float
+        Information of all features chosen so far, in nats.
+    margin : float
+        Score less that of the runner-up, in nats.
+    runner_up : int
+        Position of the feature that came second, -1 for none.
+    epoch : int
+        Number of fresh starts of the posterior before this pick.
+    forced : bool
+        Whether the user asked for the feature.
+
+    Examples
+    --------
+    >>> Pick(3, subset=0, score=0.5, gain=0.1, information=0.5, margin=0.2, runner_up=1).index
+    3
+    """
+
+    index: int
+    subset: int
+    score: float
+    gain: float
+    information: float
+    margin: float
+    runner_up: int = -1
+    epoch: int = 0
+    forced: bool = False
+
+
+class Selection:
+    """Ranked features in ranked subsets, with the figures that led to them.
+
+    `hofs_dask.select` returns one and `hofs_dask.load` reads one back.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        What `to_dataset` returned.
+
+    Examples
+    --------
+    >>> picks = [
+    ...     Pick(2, subset=0, score=0.30, gain=0.30, information=0.30, margin=0.1, runner_up=0),
+    ...     Pick(0, subset=1, score=0.45, gain=0.15, information=0.45, margin=0.2, runner_up=1),
+    ... ]
+    >>> result = Selection.from_picks(
+    ...     picks,
+    ...     names=["red", "green", "blue"],
+    ...     relevance=[0.2, 0.1, 0.3],
+    ...     attrs={"method": "mim", "target": "crop", "n_samples": 1000, "n_classes": 2},
+    ... )
+    >>> result
+    2 of 3 features in 2 subsets, by mim
+    1000 samples, 2 classes of crop; information in nats
+    <BLANKLINE>
+    subset 1  blue
+    subset 2  red
+    <BLANKLINE>
+    rank  feature  subset    gain  information  relevance  margin
+       1  blue          1  0.3000       0.3000     0.3000  0.1000
+       2  red           2  0.1500       0.4500     0.2000  0.2000
+    >>> result.transform(np.array([[1, 2, 3], [4, 5, 6]]))
+    array([[3, 1],
+           [6, 4]])
+    """
+
+    __slots__ = ("_dataset",)
+
+    def __init__(self, dataset: xr.Dataset) -> None:
+        missing = [name for name in (*VARIABLES, *COORDINATES) if name not in dataset.variables]
+        if dataset.attrs.get("format") != FORMAT or missing:
+            raise ValueError(
+                f"a Dataset with the attribute format={FORMAT!r} was expected; this one has "
+                f"format={dataset.attrs.get('format')!r} and lacks {missing}: "
+                "give what Selection.to_dataset() returned"
+            )
+        self._dataset = dataset
+
+    @classmethod
+    def from_picks(
+        cls,
+        picks: Sequence[Pick],
+        *,
+        names: Sequence[Hashable],
+        relevance: ArrayLike,
+        attrs: Mapping[str, str | float],
+        usable: ArrayLike | None = None,
+    ) -> Selection:
+        """Return the selection made of these picks.
+
+        Parameters
+        ----------
+        picks : sequence of Pick
+            One per rank, best first.
+        names : sequence of str, int or float
+            Name of every feature of the data.
+        relevance : array of float
+            I(x_i:y) of every feature, in nats.
+        attrs : mapping
+            What was done, on what: method, options (JSON), target, n_samples, n_classes, ...
+        usable : array of bool, optional
+            False for the constant and the all-missing features.
+
+        Returns
+        -------
+        Selection
+            With subsets numbered by their first pick.
+
+        Examples
+        --------
+        >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4, runner_up=0)
+        >>> Selection.from_picks(
+        ...     [pick], names=[400.0, 412.5], relevance=[0.1, 0.5], attrs={"method": "mim"}
+        ... ).features
+        [412.5]
+        """
+        labels = _label_array(names)
+        index = np.array([pick.index for pick in picks], dtype=np.int64)
+        _check_positions(index, len(labels))
+        per_feature = {
+            "relevance": np.array(relevance, dtype=np.float64),
+            "usable": np.ones(len(labels), bool) if usable is None else np.array(usable, bool),
+        }
+        for name, values in per_feature.items():
+            if values.shape != labels.shape:
+                raise ValueError(
+                    f"{name} has the shape {values.shape}, but there are {len(labels)} names: "
+                    f"give one value per feature"
+                )
+        first_pick = {pick.subset: None for pick in picks}
+        number = {subset: position for position, subset in enumerate(first_pick)}
+        per_rank = {
+            "selected": labels[index],
+            "index": index,
+            "subset": np.array([number[pick.subset] for pick in picks], dtype=np.int64),
+            "runner_up": np.array(
+                ["" if pick.runner_up < 0 else str(names[pick.runner_up]) for pick in picks],
+                dtype=str,
+            ),
+            "epoch": np.array([pick.epoch for pick in picks], dtype=np.int64),
+            "forced": np.array([pick.forced for pick in picks], dtype=bool),
+        }
+        for name in ("score", "gain", "information", "margin"):
+            per_rank[name] = np.array([getattr(pick, name) for pick in picks], dtype=np.float64)
+        columns = per_rank | per_feature
+        coordinates = {"rank": np.arange(1, len(picks) + 1), "feature": labels}
+        dataset = xr.Dataset(
+            {
+                name: (dim, columns[name], {"long_name": long_name, "units": units})
+                for name, (dim, units, long_name) in VARIABLES.items()
+            },
+            coords={
+                name: (dim, coordinates[name], {"long_name": long_name, "units": units})
+                for name, (dim, units, long_name) in COORDINATES.items()
+            },
+            attrs={"format": FORMAT} | {name: _plain(name, attrs[name]) for name in attrs},
+        )
+        return cls(dataset)
+
+    @property
+    def features(self) -> list[Any]:
+        """Names of the chosen features, best first."""
+        return list(self._dataset["selected"].values.tolist())
+
+    @property
+    def indices(self) -> NDArray[np.int64]:
+        """Positions of the chosen features in the data, best first."""
+        return np.array(self._dataset["index"].values, dtype=np.int64)
+
+    @property
+    def subsets(self) -> list[list[Any]]:
+        """Names of the chosen features by subset, subsets and names in order of choice."""
+        subsets: dict[int, list[Any]] = {}
+        for number, name in zip(
+            self._dataset["subset"].values.tolist(), self.features, strict=True
+        ):
+            subsets.setdefault(number, []).append(name)
+        return list(subsets.values())
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """Criterion of each chosen feature in the round that chose it, in nats."""
+        return np.array(self._dataset["score"].values, dtype=np.float64)
+
+    def to_dataset(self) -> xr.Dataset:
+        """Return all figures as an xarray Dataset over `rank` and `feature`.
+
+        Examples
+        --------
+        >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4, runner_up=0)
+        >>> result = Selection.from_picks(
+        ...     [pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={"method": "mim"}
+        ... )
+        >>> result.to_dataset()["relevance"].sel(feature="b").item()
+        0.5
+        """
+        return self._dataset.copy(deep=True)
+
+    def to_zarr(self, path: str | os.PathLike[str]) -> None:
+        """Write a Zarr store that `load` and `xarray.open_zarr` read.
+
+        Parameters
+        ----------
+        path : str or path
+            A new directory or address, or that of an earlier selection, which is replaced.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> result = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={"method": "mim"})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result.to_zarr(f"{folder}/result.zarr")
+        ...     load(f"{folder}/result.zarr") == result
+        True
+        """
+        address = os.fspath(path)
+        earlier = _zarr_format(address) == FORMAT
+        if not earlier and "://" not in address and _is_occupied(Path(address)):
+            raise _taken(address)
+        # Zarr v3 has no specification of consolidated metadata: asking for it warns.
+        _packed(self._dataset).to_zarr(address, mode="w" if earlier else "w-", consolidated=False)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a netCDF file where the path ends with `.nc`, else a Zarr store.
+
+        Parameters
+        ----------
+        path : str or path
+            A new path, or that of an earlier selection, which is replaced.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> result = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={"method": "mim"})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result.save(f"{folder}/result.zarr")
+        ...     load(f"{folder}/result.zarr") == result
+        True
+        """
+        if not _is_netcdf(path):
+            self.to_zarr(path)
+            return
+        _require_netcdf()
+        file = Path(path)
+        if file.exists():
+            try:
+                load(file)
+            except ValueError:
+                raise _taken(os.fspath(path)) from None
+        _packed(self._dataset).to_netcdf(file, engine="h5netcdf")
+
+    def transform(self, data: Data) -> Data:
+        """Return the chosen features of `data`, best first, lazily where `data` is lazy.
+
+        Parameters
+        ----------
+        data : array, data frame, xarray.DataArray or xarray.Dataset
+            Arrays without names must have the columns of the data that was selected from;
+            in all others the features are found by name.
+
+        Returns
+        -------
+        same type as data
+            With the chosen features only, in order of choice.
+
+        Examples
+        --------
+        >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4, runner_up=0)
+        >>> result = Selection.from_picks(
+        ...     [pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={"method": "mim"}
+        ... )
+        >>> result.transform(np.array([[1, 2], [3, 4]]))
+        array([[2],
+               [4]])
+        """
+        chosen: Data = self._chosen_of(data)
+        return chosen
+
+    def _chosen_of(self, data: Any) -> Any:
+        """Return what `transform` does, for any type of data."""
+        if isinstance(data, xr.Dataset):
+            if all(name in data.data_vars for name in self.features):
+                return data[self.features]
+            return data.isel(self._positions_along(data, [str(name) for name in data.data_vars]))
+        if isinstance(data, xr.DataArray):
+            return data.isel(self._positions_along(data, []))
+        if hasattr(data, "columns"):
+            columns = list(data.columns)
+            self._check_present(columns, "columns")
+            return data[self.features]
+        if hasattr(data, "__array_function__"):
+            if data.ndim != 2:
+                raise ValueError(
+                    f"an array with {data.ndim} dimensions was given, 2 were expected: "
+                    "give (sample, feature)"
+                )
+            self._check_size(data.shape[1], "columns")
+            return data[:, self.indices]
+        raise TypeError(
+            f"a {type(data).__name__} was given; an array, a data frame, a DataArray or a Dataset "
+            "was expected: open a store with xarray.open_zarr, turn a list into numpy.asarray(data)"
+        )
+
+    def _positions_along(
+        self, data: xr.Dataset | xr.DataArray, variables: list[str]
+    ) -> dict[Hashable, Any]:
+        """Return the dimension that holds the features, and where they stand along it."""
+        stored = self._dataset.attrs.get("feature_dim")
+        labelled = [dim for dim in data.dims if dim in data.indexes]
+        if stored in data.dims:
+            dim: Hashable = stored
+        else:
+            holding = [
+                dim for dim in labelled if all(name in data.indexes[dim] for name in self.features)
+            ]
+            unlabelled = [dim for dim in data.dims if dim not in labelled]
+            of_size = [
+                dim for dim in unlabelled if data.sizes[dim] == self._dataset.sizes["feature"]
+            ]
+            candidates = holding or (["feature"] if "feature" in data.dims else of_size)
+            if len(candidates) != 1:
+                known = variables or [f"{dim} ({data.sizes[dim]})" for dim in data.dims]
+                raise ValueError(
+                    f"the features {_listed(self.features)} were not found in "
+                    f"{'the variables' if variables else 'the dimensions'} {_listed(known)}: "
+                    "give the data that was selected from, or name its features by a coordinate"
+                )
+            dim = candidates[0]
+        if dim not in labelled:
+            self._check_size(data.sizes[dim], f"entries along {dim!r}")
+            return {dim: self.indices}
+        present = data.indexes[dim]
+        self._check_present(list(present), f"coordinates of {dim!r}")
+        return {dim: [int(present.get_indexer_for([name])[0]) for name in self.features]}
+
+    def _check_present(self, present: list[Any], where: str) -> None:
+        """Raise where a chosen feature is missing, with the nearest name that is there."""
+        known = set(present)
+        missing = [name for name in self.features if name not in known]
+        if missing:
+            texts = [str(name) for name in present]
+            nearest = get_close_matches(str(missing[0]), texts, n=5, cutoff=0.0)
+            raise ValueError(
+                f"the features {_listed(missing)} are not among the {len(present)} {where}; "
+                f"nearest to {missing[0]!r}: {', '.join(nearest)}"
+            )
+
+    def _check_size(self, given: int, what: str) -> None:
+        """Raise where data without names has not the number of features that it should have."""
+        expected = self._dataset.sizes["feature"]
+        if given != expected:
+            raise ValueError(
+                f"{given} {what} were given, {expected} were expected: "
+                "give the data that was selected from, without the target"
+            )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Return axes with the information and the gain by rank, coloured by subset.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure without it.
+
+        Examples
+        --------
+        >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4, runner_up=0)
+        >>> result = Selection.from_picks(
+        ...     [pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={"method": "mim"}
+        ... )
+        >>> result.plot().get_ylabel()
+        'information (nats)'
+        """
+        if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                raise ImportError(
+                    "plot() needs matplotlib: pip install 'hofs-dask[plot]'"
+                ) from error
+            width = min(16.0, max(6.4, 2.5 + 0.28 * len(self)))
+            _, ax = plt.subplots(figsize=(width, 4.4), layout="constrained")
+        _draw(ax, self)
+        return ax
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Selection):
+            return NotImplemented
+        return bool(self._dataset.identical(other._dataset))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return int(self._dataset.sizes["rank"])
+
+    def __repr__(self) -> str:
+        lines = [*self._summary(), ""]
+        subsets = self.subsets
+        for number, names in enumerate(subsets[:SHOWN_SUBSETS], start=1):
+            label = f"subset {number:<{len(str(min(len(subsets), SHOWN_SUBSETS)))}}  "
+            lines.append(label + _fitted([str(name) for name in names], WIDTH - len(label)))
+        if len(subsets) > SHOWN_SUBSETS:
+            lines.append(f"... and {len(subsets) - SHOWN_SUBSETS} more: .subsets")
+        lines.append("")
+        lines.extend(_aligned(list(self._table(SHOWN_RANKS))))
+        if len(self) > SHOWN_RANKS:
+            lines.append(f"... and {len(self) - SHOWN_RANKS} more: .to_dataset()")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        headline, *details = (html.escape(line) for line in self._summary())
+        header, *rows = self._table(SHOWN_RANKS_HTML)
+        colours = [_colour(number) for number in self._dataset["subset"].values.tolist()]
+        cell = "padding:0.15em 0.7em;text-align:"
+        head = "".join(
+            f'<th style="{cell}{_side(column)}">{html.escape(column)}</th>' for column in header
+        )
+        body = []
+        for row, colour in zip(rows, colours, strict=False):
+            cells = "".join(
+                f'<td style="{cell}{_side(column)}">{html.escape(value)}</td>'
+                for column, value in zip(header, row, strict=True)
+            )
+            body.append(f'<tr style="border-left:0.4em solid {colour}">{cells}</tr>')
+        more = len(self) - len(rows)
+        return (
+            '<div class="hofs-selection">'
+            f"<p><strong>{headline}</strong><br>{'<br>'.join(details)}</p>"
+            '<table style="border-collapse:collapse;font-variant-numeric:tabular-nums">'
+            f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+            + (f"<p>... and {more} more: <code>.to_dataset()</code></p>" if more else "")
+            + "</div>"
+        )
+
+    def _summary(self) -> list[str]:
+        """Return lines that say what was chosen by what, from what, and with which options."""
+        attrs = self._dataset.attrs
+        headline = (
+            f"{len(self)} of {_counted(self._dataset.sizes['feature'], 'feature')} "
+            f"in {_counted(len(self.subsets), 'subset')}, by {attrs.get('method', 'hand')}"
+        )
+        facts = []
+        if "n_samples" in attrs:
+            facts.append(_counted(attrs["n_samples"], "sample"))
+        if "n_classes" in attrs:
+            target = f" of {attrs['target']}" if "target" in attrs else ""
+            facts.append(_counted(attrs["n_classes"], "class", "classes") + target)
+        details = "; ".join(filter(None, [", ".join(facts), "information in nats"]))
+        options = json.loads(attrs.get("options", "{}"))
+        given = [f"{name}={value}" for name, value in options.items() if value is not None]
+        return [headline, details, *filter(None, [", ".join(given)])]
+
+    def _table(self, limit: int) -> Iterator[list[str]]:
+        """Yield the header and one row per rank, as text, without the columns that say nothing."""
+        data = self._dataset
+        relevance = data["relevance"].values[self.indices]
+        epochs = data["epoch"].values.tolist()
+        notes = [
+            "; ".join(filter(None, ["included" if forced else "", "fresh start" if fresh else ""]))
+            for forced, fresh in zip(
+                data["forced"].values.tolist(), np.diff(epochs, prepend=0).tolist(), strict=True
+            )
+        ]
+        header = ["rank", "feature", "subset", "gain", "information", "relevance", "margin"]
+        noted = any(notes)
+        yield [*header, "note"] if noted else header
+        for position, name in enumerate(self.features[:limit]):
+            row = [
+                str(position + 1),
+                str(name),
+                str(data["subset"].values[position] + 1),
+                _nats(data["gain"].values[position]),
+                _nats(data["information"].values[position]),
+                _nats(relevance[position]),
+                _nats(data["margin"].values[position]),
+            ]
+            yield [*row, notes[position]] if noted else row
+
+
+def load(path: str | os.PathLike[str]) -> Selection:
+    """Return the selection that `Selection.save` or `Selection.to_zarr` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        A Zarr store, or a netCDF file whose name ends with `.nc`.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is nothing at this path.
+    ValueError
+        What is there is not a selection.
+
+    Examples
+    --------
+    >>> load("no/such/result.zarr")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: there is no saved selection at no/such/result.zarr
+    """
+    address = os.fspath(path)
+    if "://" not in address and not Path(address).exists():
+        raise FileNotFoundError(f"there is no saved selection at {address}")
+    try:
+        if _is_netcdf(path):
+            _require_netcdf()
+            with xr.open_dataset(address, engine="h5netcdf") as opened:
+                return Selection(_unpacked(opened.load()))
+        found = _zarr_format(address)
+        if found != FORMAT:
+            raise ValueError(f"a Zarr group with format={FORMAT!r} was expected, found {found!r}")
+        return Selection(_unpacked(xr.open_zarr(address, chunks=None, consolidated=False).load()))
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{address} is not a saved selection: give what Selection.save wrote ({error})"
+        ) from error
+
+
+def _label_array(names: Sequence[Hashable]) -> NDArray[Any]:
+    """Return the names as an array of text, of integers, of floats, or, mixed, of objects."""
+    plain = [name.item() if isinstance(name, np.generic) else name for name in names]
+    kinds = {type(name) for name in plain}
+    for kinds_of_array, dtype in (({str}, str), ({int}, np.int64), ({int, float}, np.float64)):
+        if kinds <= kinds_of_array:
+            return np.array(plain, dtype=dtype)
+    mixed = np.empty(len(plain), dtype=object)
+    mixed[:] = plain
+    return mixed
+
+
+def _check_positions(index: NDArray[np.int64], n_features: int) -> None:
+    """Raise where a pick is out of range or made twice."""
+    outside = index[(index < 0) | (index >= n_features)]
+    if outside.size:
+        raise ValueError(f"pick {outside[0]} is not a position among {n_features} features")
+    if len(np.unique(index)) < len(index):
+        raise ValueError(f"a feature was picked twice: the picks are {index.tolist()}")
+
+
+def _plain(name: str, value: object) -> str | float:
+    """Return the attribute as a plain string or number, which every store can hold."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, str | int | float):
+        return value
+    raise TypeError(
+        f"the attribute {name}={value!r} is a {type(value).__name__}; a string or a number was "
+        "expected: use json.dumps"
+    )
+
+
+def _packed(dataset: xr.Dataset) -> xr.Dataset:
+    """Return the dataset as it is stored: text of any length, mixed names as JSON.
+
+    Fixed-length text has no specification in Zarr v3 and writing it warns:
+    https://github.com/zarr-developers/zarr-extensions/tree/main/data-types
+    """
+    mixed = dataset["feature"].dtype.kind == "O"
+    stored = dataset.assign_attrs(names="json") if mixed else dataset
+    for name in ("feature", "selected", "runner_up"):
+        variable = dataset[name].variable
+        if variable.dtype.kind == "O":
+            values = np.array([json.dumps(value) for value in variable.values], dtype=object)
+        elif variable.dtype.kind == "U":
+            values = variable.values.astype(object)
+        else:
+            continue
+        stored = stored.assign({name: (variable.dims, values, variable.attrs)})
+    return stored
+
+
+def _unpacked(stored: xr.Dataset) -> xr.Dataset:
+    """Return the dataset that `_packed` was given."""
+    attrs = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in stored.attrs.items()
+        if name != "names"
+    }
+    mixed = stored.attrs.get("names") == "json"
+    dataset = stored.drop_encoding()
+    for name in ("feature", "selected", "runner_up"):
+        if name not in stored.variables or stored[name].dtype.kind in "if":
+            continue
+        variable = stored[name].variable
+        values = np.array(variable.values.tolist(), dtype=str)
+        if mixed and name != "runner_up":
+            values = np.empty(len(values), dtype=object)
+            values[:] = [json.loads(str(value)) for value in variable.values]
+        dataset = dataset.assign({name: (variable.dims, values, variable.attrs)})
+    dataset.attrs = attrs
+    return dataset
+
+
+def _is_netcdf(path: str | os.PathLike[str]) -> bool:
+    return os.fspath(path).endswith(".nc")
+
+
+def _require_netcdf() -> None:
+    """Raise where no netCDF engine is installed."""
+    try:
+        import h5netcdf  # noqa: F401
+        import h5py  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "a .nc file needs h5netcdf: pip install 'hofs-dask[netcdf]', "
+            "or give a path that ends with .zarr"
+        ) from error
+
+
+def _zarr_format(address: str) -> object:
+    """Return what the Zarr group at this address says it is, None where there is no group."""
+    try:
+        return zarr.open_group(address, mode="r").attrs.get("format")
+    except (OSError, ValueError):
+        return None
+
+
+def _is_occupied(path: Path) -> bool:
+    return path.exists() and not (path.is_dir() and not any(path.iterdir()))
+
+
+def _taken(address: str) -> FileExistsError:
+    return FileExistsError(
+        f"{address} holds something that is not a saved selection: give another path"
+    )
+
+
+def _listed(names: Sequence[object]) -> str:
+    """Return the first few names as text."""
+    shown = ", ".join(str(name) for name in names[:8])
+    return shown + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
+
+
+def _counted(number: int, singular: str, plural: str | None = None) -> str:
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def _nats(value: float) -> str:
+    """Return the figure as text, a dash where there is none, such as a margin over nobody."""
+    return "-" if np.isnan(value) else f"{value:.4f}"
+
+
+def _fitted(names: list[str], width: int) -> str:
+    """Return as many names as fit the width, and how many do not."""
+    line = " ".join(names)
+    if len(line) <= width:
+        return line
+    shown = list(names)
+    while len(shown) > 1 and len(" ".join(shown)) > width - 12:
+        shown.pop()
+    return f"{' '.join(shown)} ... +{len(names) - len(shown)}"
+
+
+def _side(column: str) -> str:
+    return "left" if column in ("feature", "note") else "right"
+
+
+def _aligned(rows: list[list[str]]) -> Iterator[str]:
+    """Yield the rows as lines of aligned columns, text to the left and numbers to the right."""
+    header = rows[0]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    for row in rows:
+        cells = (
+            value.ljust(width) if _side(column) == "left" else value.rjust(width)
+            for column, value, width in zip(header, row, widths, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def _colour(subset: int) -> str:
+    return COLOURS[subset] if subset < len(COLOURS) else LATER
+
+
+def _groups(selection: Selection) -> Iterator[tuple[NDArray[np.bool_], str, str]]:
+    """Yield the ranks, the colour and the legend of each subset, those past the colours as one."""
+    numbers = selection.to_dataset()["subset"].values
+    subsets = selection.subsets
+    for number, names in enumerate(subsets[: len(COLOURS)]):
+        label = f"{number + 1}: {_fitted([str(name) for name in names], 26)}"
+        yield numbers == number, _colour(number), label
+    if len(subsets) > len(COLOURS):
+        yield numbers >= len(COLOURS), LATER, f"{len(COLOURS) + 1} and later"
+
+
+def _draw(ax: Axes, selection: Selection) -> None:
+    """Draw gains as bars and the information as a line through points coloured by subset."""
+    data = selection.to_dataset()
+    ranks, subsets, epochs = (data[name].values for name in ("rank", "subset", "epoch"))
+    information, gain = data["information"].values, data["gain"].values
+    colours = [_colour(subset) for subset in subsets.tolist()]
+    crowded = len(ranks) > 15
+    ax.bar(ranks, gain, width=0.7, color=colours, alpha=0.35, linewidth=0, zorder=1)
+    for epoch in np.unique(epochs):
+        within = epochs == epoch
+        ax.plot(ranks[within], information[within], color="#555555", linewidth=1.2, zorder=2)
+        if epoch > epochs.min():
+            start = ranks[within][0] - 0.5
+            ax.axvline(start, color="#555555", linewidth=0.8, linestyle=":")
+            ax.text(
+                start,
+                0.98,
+                " fresh start",
+                va="top",
+                size=8,
+                color="#555555",
+                transform=ax.get_xaxis_transform(),
+            )
+    for members, colour, label in _groups(selection):
+        ax.scatter(
+            ranks[members],
+            information[members],
+            s=26 if crowded else 52,
+            color=colour,
+            edgecolor="white",
+            linewidth=0.8,
+            zorder=3,
+            label=label,
+        )
+    names = [
+        name if len(name) <= 20 else f"{name[:17]}..." for name in map(str, selection.features)
+    ]
+    long = crowded or max((len(name) for name in names), default=0) > 4
+    ax.set_xticks(ranks, names, rotation=90 if long else 0, fontsize=8 if crowded else 10)
+    ax.set_xlim(0.3, max(len(ranks), 1) + 0.7)
+    ax.set_xlabel("feature, in order of choice")
+    ax.set_ylabel("information (nats)")
+    ax.set_title(selection._summary()[0].split(", by ")[0], loc="left", fontsize=11)
+    ax.set_title("points: all so far, bars: gain", loc="right", fontsize=9, color="#555555")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="#E4E4E4", linewidth=0.8)
+    ax.set_axisbelow(True)
+    if len(ranks):
+        ax.legend(
+            title="subset",
+            fontsize=8 if crowded else 9,
+            alignment="left",
+            frameon=False,
+            loc="upper left",
+            bbox_to_anchor=(1.0, 1.0),
+        )

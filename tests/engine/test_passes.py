@@ -1,0 +1,133 @@
+"""One answer: for any chunks, any tiles, any scheduler, on a real two-process cluster."""
+
+import dask
+import numpy as np
+import pytest
+from distributed.protocol.pickle import dumps
+
+import hofs_dask as hd
+from hofs_dask.engine import passes
+from hofs_dask.engine.statistic import Context, Pass
+from hofs_dask.engine.statistics import MARGINAL_COUNTS
+
+N, M = 4500, 9
+METHODS = {
+    "joint": hd.HOFS(),
+    "joint gaussian": hd.HOFS(source="gaussian"),
+    "sum": hd.HOFS(criterion="sum"),
+    "mean": hd.HOFS(criterion="mean", source="gaussian"),
+}
+
+
+def mixed_data():
+    """Numbers, categories, missing values, interactions and three classes."""
+    rng = np.random.default_rng(5)
+    y = rng.integers(0, 3, N)
+    x = rng.normal(size=(N, M))
+    x[:, 0] += y
+    x[:, 1] = x[:, 0] + rng.normal(size=N)
+    x[:, 2] = np.where(y == 1, -1, 1) * x[:, 3] + 0.5 * rng.normal(size=N)
+    x[:, 4] = np.where(rng.random(N) < 0.5, np.array([2, 0, 1])[y], rng.integers(0, 4, N))
+    x[:, 5] *= 1 + 0.5 * y
+    x[rng.random(N) < 0.1, 1] = np.nan
+    return x, np.where(np.arange(N) % 50 == 0, np.nan, y)
+
+
+X, Y = mixed_data()
+
+
+def answer(tmp_path, chunks, method, scheduler=None):
+    codes = hd.encode(
+        X, Y, tmp_path / "codes.zarr", chunks=chunks, nominal=["x4"], target_kind="class"
+    )
+    with dask.config.set({} if scheduler is None else {"scheduler": scheduler}):
+        return hd.select(codes, None, 7, method=method)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    return {
+        name: answer(tmp_path_factory.mktemp("whole"), (N, M), method, "synchronous")
+        for name, method in METHODS.items()
+    }
+
+
+def assert_same(result, expected):
+    assert result.features == expected.features
+    assert result.subsets == expected.subsets
+    np.testing.assert_allclose(result.scores, expected.scores, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("length", "tile", "scheduler"),
+    [
+        (97, 7, "threads"),
+        (97, M, "synchronous"),
+        (1000, 1, "synchronous"),
+        (1000, 7, "threads"),
+        (4096, 1, "threads"),
+        (4096, 7, "synchronous"),
+        (N, 1, "threads"),
+        (N, 7, "synchronous"),
+        (N, M, "threads"),
+    ],
+)
+@pytest.mark.parametrize("name", METHODS)
+def test_selection__is_the_same_for_any_chunks(tmp_path, expected, name, length, tile, scheduler):
+    assert_same(answer(tmp_path, (length, tile), METHODS[name], scheduler), expected[name])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_selection__is_the_same_on_two_processes(tmp_path, expected, client, name):
+    assert_same(answer(tmp_path, (1000, 7), METHODS[name]), expected[name])
+
+
+def test_selection__is_the_same_for_any_chunks_of_the_source(tmp_path, expected):
+    for length in (97, 1000, N):
+        source = dask.array.from_array(X, chunks=(length, 4))
+        target = dask.array.from_array(Y, chunks=313)
+        result = hd.select(source, target, 7, nominal=["x4"], target_kind="class")
+        assert_same(result, expected["joint"])
+
+
+def test_pass__is_one_compute(tmp_path, monkeypatch):
+    codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(500, 4), target_kind="class")
+    calls = []
+    compute = dask.base.compute
+
+    def counting(*args, **options):
+        calls.append(len(args))
+        return compute(*args, **options)
+
+    monkeypatch.setattr(dask.base, "compute", counting)
+    context = Context({"n_classes": 3, "n_codes": int(codes.n_codes.max())})
+    passes.run(codes, Pass(MARGINAL_COUNTS, context))
+    assert calls == [3]  # one call, one total a tile
+
+
+def test_pass__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(20_000, 3))
+    codes = hd.encode(x, x[:, 0] > 0, tmp_path / "codes.zarr", chunks=(20, 3))
+    monkeypatch.setattr(passes, "MIN_TASKS", 1000)
+    sizes = []
+    compute = dask.base.compute
+
+    def measuring(*args, **options):
+        graphs = [dict(arg.__dask_graph__()) for arg in args]
+        sizes.append((len(dumps(graphs)), len(graphs[0])))
+        return compute(*args, **options)
+
+    monkeypatch.setattr(dask.base, "compute", measuring)
+    context = Context({"n_classes": 2, "n_codes": int(codes.n_codes.max())})
+    passes.run(codes, Pass(MARGINAL_COUNTS, context))
+    (n_bytes, n_tasks) = sizes[0]
+    assert n_tasks > 1000
+    assert n_bytes < 1_000_000
+
+
+def test_folds__do_not_depend_on_where_a_block_starts():
+    whole = passes.fold_of(np.arange(1000, dtype=np.uint64))
+    part = passes.fold_of(np.arange(300, 500, dtype=np.uint64))
+    np.testing.assert_array_equal(whole[300:500], part)
+    # four folds of about a quarter: 1000 draws, standard deviation below 14
+    assert np.bincount(whole, minlength=4) == pytest.approx(np.full(4, 250), abs=60)

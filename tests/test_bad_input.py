@@ -1,0 +1,253 @@
+"""Every row of the table of bad input: the error's type and the words in it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import xarray as xr
+
+import hofs_dask as hd
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 4))
+Y = (X[:, 0] > 0).astype(int)
+
+
+def frame(**columns):
+    return pd.DataFrame({"a": X[:, 0], "b": X[:, 1], **columns})
+
+
+def array(data=X):
+    return xr.DataArray(data, dims=("time", "band"), coords={"band": [400, 500, 600, 700]})
+
+
+def says(error, *words):
+    """`error` raised with every one of `words` in its text."""
+    pattern = "".join(f"(?=.*{word})" for word in words)
+    return pytest.raises(error, match=f"(?s){pattern}")
+
+
+def test_lengths_that_differ__name_both():
+    with says(ValueError, "60", "59"):
+        hd.select(X, Y[:-1], 1)
+
+
+def test_unknown_dim__names_the_valid_ones_nearest_first():
+    with says(ValueError, "bnad", "'band', 'time'"):
+        hd.select(array(), Y, 1, feature_dim="bnad")
+
+
+def test_unknown_target__names_the_valid_ones():
+    with says(ValueError, "labl", "label"):
+        hd.select(frame(label=Y), "labl", 1)
+
+
+def test_unknown_method__names_the_valid_ones():
+    with says(ValueError, "hosf", "hofs"):
+        hd.select(X, Y, 1, method="hosf")
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "nearest"),
+    [
+        ("criterion", "jiont", "joint"),
+        ("source", "logistc", "logistic"),
+        ("affinity", "corelation", "correlation"),
+        ("slopes", "share", "shared"),
+        ("label_coding", "ordnial", "ordinal"),
+    ],
+)
+def test_unknown_option__names_the_nearest_first(option, given, nearest):
+    with says(ValueError, option, f"{given}'; valid: '{nearest}'"):
+        hd.HOFS(**{option: given})
+
+
+def test_threshold_that_is_no_number__is_refused():
+    with says(ValueError, "threshold", "-1"):
+        hd.HOFS(threshold=-1)
+
+
+def test_no_such_path__is_named(tmp_path):
+    with says(FileNotFoundError, "nowhere.zarr"):
+        hd.select(str(tmp_path / "nowhere.zarr"), "y", 1)
+
+
+def test_one_class_only__says_which():
+    with says(ValueError, "class", "3"):
+        hd.select(X, np.full(60, 3), 1)
+
+
+def test_class_of_one_sample__warns():
+    y = Y.copy()
+    y[0] = 7
+    with pytest.warns(UserWarning, match="7"):
+        hd.select(X, y, 1)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (60, 0)])
+def test_empty_data__says_so(shape):
+    with says(ValueError, "0"):
+        hd.select(np.zeros(shape), np.zeros(shape[0], dtype=int), 1)
+
+
+def test_more_features_than_usable__says_what_was_found():
+    data = frame(flat=np.zeros(60))
+    with says(ValueError, "n_features is 3", "only 2", "flat"):
+        hd.select(data, Y, 3)
+
+
+@pytest.mark.parametrize("given", [0, -1])
+def test_fewer_than_one_feature__is_refused(given):
+    with says(ValueError, "n_features", str(given)):
+        hd.select(X, Y, given)
+
+
+@pytest.mark.parametrize("given", [2.0, "2", None, True])
+def test_number_of_features_that_is_no_integer__is_refused(given):
+    with says(TypeError, "n_features", "whole number"):
+        hd.select(X, Y, given)
+
+
+def test_name_in_both_lists__is_named():
+    with says(ValueError, "x1", "include", "exclude"):
+        hd.select(X, Y, 1, include=["x1"], exclude=["x1"])
+
+
+def test_unknown_name_in_include__names_the_nearest():
+    with says(ValueError, "alpa", "'alpha'"):
+        hd.select(frame(alpha=X[:, 2]), Y, 1, include=["alpa"])
+
+
+def test_string_for_a_list_of_names__shows_the_list():
+    with says(TypeError, r"\['x1'\]"):
+        hd.select(X, Y, 1, exclude="x1")
+
+
+def test_constant_feature_in_include__is_named():
+    with says(ValueError, "flat", "constant"):
+        hd.select(frame(flat=np.zeros(60)), Y, 1, include=["flat"])
+
+
+def test_more_included_than_asked_for__says_both():
+    with says(ValueError, "2", "n_features is 1"):
+        hd.select(X, Y, 1, include=["x0", "x1"])
+
+
+@pytest.mark.parametrize("given", [np.nan, "0.1"])
+def test_min_gain_that_is_no_number__is_refused(given):
+    with pytest.raises((TypeError, ValueError), match="min_gain"):
+        hd.select(X, Y, 1, min_gain=given)
+
+
+def test_too_many_classes__names_the_number_and_target_kind():
+    x = RNG.normal(size=(600, 2))
+    with says(ValueError, "300", "target_kind"):
+        hd.select(x, np.repeat(np.arange(300), 2), 1, target_kind="class")
+
+
+def test_unknown_target_kind__names_the_valid_ones():
+    with says(ValueError, "classs", "'class'"):
+        hd.select(X, Y, 1, target_kind="classs")
+
+
+@pytest.mark.parametrize("given", ["atuo", 1, 300, 2.5])
+def test_bins_that_are_not_allowed__say_what_is(given):
+    with pytest.raises((TypeError, ValueError), match="bins"):
+        hd.select(X, Y, 1, bins=given)
+
+
+def test_nan_in_features__is_a_code_of_its_own():
+    x = X.copy()
+    x[Y == 1, 2] = np.nan  # missing itself tells the class
+    assert hd.select(x, Y, 1, exclude=["x0"]).features == ["x2"]
+
+
+def test_nan_in_target__drops_rows_and_reports_them():
+    y = Y.astype(float)
+    y[:5] = np.nan
+    result = hd.select(X, y, 1, target_kind="class")
+    assert result.to_dataset().attrs["n_dropped"] == 5
+    assert result.to_dataset().attrs["n_samples"] == 55
+    assert "5" in repr(result)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_infinity__names_the_first_feature_and_the_count(sign):
+    x = X.copy()
+    x[3:6, 2] = x[1, 3] = sign * np.inf
+    with says(ValueError, "x2", "3", "inf"):
+        hd.select(x, Y, 1)
+
+
+def test_strings_categoricals_and_booleans__are_nominal():
+    colour = np.where(Y == 1, "red", RNG.choice(["blue", "green"], 60))
+    data = pd.DataFrame(
+        {
+            "noise": X[:, 1],
+            "colour": colour,
+            "grade": pd.Categorical(RNG.choice(list("abc"), 60)),
+            "flag": RNG.random(60) > 0.5,
+        }
+    )
+    assert hd.select(data, Y, 1).features == ["colour"]
+
+
+def test_identifier__is_refused_by_name():
+    with says(ValueError, "name", "identifier"):
+        hd.select(frame(name=[f"sample {i}" for i in range(60)]), Y, 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (pd.date_range("2020-01-01", periods=60), ["when", "datetime"]),
+        (X[:, 0] + 1j, ["when", "complex"]),
+    ],
+)
+def test_datetimes_and_complex_numbers__name_the_column_and_what_to_convert_to(column, words):
+    with says(TypeError, *words):
+        hd.select(frame(when=column), Y, 1)
+
+
+def test_sparse_arrays__say_what_to_convert_to():
+    with says(TypeError, "sparse", "toarray"):
+        hd.select(scipy.sparse.csr_array(X), Y, 1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        X.astype(np.float16),
+        X.astype(np.float16).astype(">f8"),
+        np.asfortranarray(X.astype(np.float16), dtype=np.float64),
+    ],
+    ids=["float16", "big-endian", "Fortran order"],
+)
+def test_unusual_layouts__just_work(data):
+    expected = hd.select(X.astype(np.float16).astype(np.float64), Y, 3)
+    assert hd.select(data, Y, 3).features == expected.features
+
+
+def corrupt(path):
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 0xFF
+    path.write_bytes(bytes(raw))
+
+
+def chunk_files(store):
+    return sorted(path for path in (store / "codes" / "c").rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("harm", [corrupt, lambda path: path.unlink()], ids=["corrupt", "missing"])
+def test_harmed_chunk__names_store_array_and_chunk(tmp_path, harm):
+    store = tmp_path / "codes.zarr"
+    codes = hd.encode(X, Y, store, chunks=(20, 2))
+    harm(chunk_files(store)[3])
+    with says(hd.CodeStoreError, "codes.zarr", "codes", r"\(1, 1\)"):
+        hd.select(codes, None, 1)
+
+
+def test_array_target_for_a_code_store__says_how_to_add_it(tmp_path):
+    codes = hd.encode(X, Y, tmp_path / "codes.zarr")
+    with says(TypeError, "encode"):
+        hd.select(codes, Y, 1)
