@@ -1,0 +1,1 @@
+"""Scripts for whole jobs; they call the package and hold no mathematics."""

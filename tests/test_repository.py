@@ -1,0 +1,154 @@
+"""The repository keeps its own rules: layers, examples, scripts and a README that runs."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hofs_dask
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "hofs_dask"
+
+# A module may import its own layer and those to the left of it.
+LAYERS = [
+    "errors",
+    "kernels",
+    "data",
+    "engine",
+    "config",
+    "selection",
+    "methods",
+    "rounds",
+    "api",
+]
+# These stand beside the layers: nothing in the package may import them.
+OUTSIDE = ["__init__", "synthetic"]
+
+ALLOWED = {
+    "errors": set[str](),
+    "kernels": {"numba", "numpy", "scipy"},
+    "config": set[str](),
+}
+FORBIDDEN = {
+    "methods": {"dask", "distributed", "xarray", "zarr"},
+    "selection": {"dask", "distributed"},
+    "rounds": {"dask", "distributed", "xarray", "zarr"},
+    "engine": {"xarray", "zarr"},
+}
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def layer_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports_in(source: str, package: str) -> Iterator[str]:
+    """Full names of the modules that a file of this package imports, anywhere in the file."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            module = ".".join(filter(None, [base, node.module]))
+            if module == "hofs_dask":
+                yield from (f"hofs_dask.{alias.name}" for alias in node.names)
+            else:
+                yield module
+
+
+def imports_of(path: Path) -> Iterator[list[str]]:
+    package = ".".join(path.relative_to(ROOT).parent.parts)
+    return (name.split(".") for name in imports_in(path.read_text(), package))
+
+
+def own_layers(path: Path) -> set[str]:
+    return {name[1] for name in imports_of(path) if name[0] == "hofs_dask"}
+
+
+def third_parties(path: Path) -> set[str]:
+    return {name[0] for name in imports_of(path)} - {*sys.stdlib_module_names, "hofs_dask"}
+
+
+def test_layers__every_module_has_one() -> None:
+    assert {layer_of(path) for path in MODULES} <= {*LAYERS, *OUTSIDE}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports__point_downward_only(path: Path) -> None:
+    layer = layer_of(path)
+    if layer in OUTSIDE:
+        assert own_layers(path) <= set(LAYERS)
+        return
+    lower = LAYERS[: LAYERS.index(layer) + 1]
+    assert own_layers(path) <= set(lower), f"{layer} may import {lower}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports__layers_know_only_their_libraries(path: Path) -> None:
+    layer = layer_of(path)
+    found = third_parties(path)
+    assert found <= ALLOWED.get(layer, found)
+    assert not found & FORBIDDEN.get(layer, set())
+
+
+def test_imports__the_check_sees_every_form() -> None:
+    source = """
+from .. import api
+from ..data.codes import read_codes
+from .problem import Problem
+from hofs_dask import load
+def f():
+    import dask.array
+"""
+    assert list(imports_in(source, "hofs_dask.methods")) == [
+        "hofs_dask.api",
+        "hofs_dask.data.codes",
+        "hofs_dask.methods.problem",
+        "hofs_dask.load",
+        "dask.array",
+    ]
+
+
+def public_names() -> list[str]:
+    """What can carry a docstring of its own: functions and classes, not constants."""
+    return [name for name in hofs_dask.__all__ if callable(getattr(hofs_dask, name))]
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_public_names__have_a_docstring_with_an_example(name: str) -> None:
+    thing = getattr(hofs_dask, name)
+    assert thing.__doc__, name
+    if isinstance(thing, type) and issubclass(thing, Exception):
+        return  # an error is shown by the examples of what raises it
+    assert ">>> " in thing.__doc__, f"{name} has no example"
+
+
+@pytest.mark.parametrize("script", [".ci/run", "deploy/local/demo.sh", "deploy/local/test.sh"])
+def test_scripts__can_be_run_and_parsed(script: str) -> None:
+    assert os.access(ROOT / script, os.X_OK)
+    subprocess.run(["bash", "-n", ROOT / script], check=True)
+
+
+def test_links__lead_somewhere() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "deploy").rglob("*.md"), *PACKAGE.rglob("*.md")]
+    for page in pages:
+        for link in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.relative_to(ROOT)} links to {link}"
+
+
+def test_readme__example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "README.md").read_text()
+    example = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert example is not None
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    # A tenth of the samples: the example is tested, not the figures that the README quotes.
+    exec(example[1].replace("100_000", "10_000").replace("chunks=10_000", "chunks=1_000"), space)
+    assert hofs_dask.load("result.zarr") == space["result"]
