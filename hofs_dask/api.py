@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from hofs_dask.config import HOFS, as_method
-from hofs_dask.data.codes import CodeStore, encode_source, is_codes, open_codes, temporary_store
+from hofs_dask.data.codes import CodeStore, is_codes, open_codes, temporary_store
+from hofs_dask.data.encode import encode_source
 from hofs_dask.data.source import open_source
 from hofs_dask.errors import unknown
 from hofs_dask.rounds import search

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class CodeStoreError(OSError):
@@ -35,3 +35,15 @@ def unknown(what: str, given: object, valid: Iterable[object]) -> ValueError:
     shown = ", ".join(repr(name) for name in names[:10])
     rest = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return ValueError(f"unknown {what} {given!r}; valid: {shown}{rest}")
+
+
+def some_of(names: Sequence[object], most: int = 8) -> str:
+    """The first few names, for a message.
+
+    Examples
+    --------
+    >>> some_of(["a", "b", "c"], 2)
+    'a, b, ...'
+    """
+    shown = ", ".join(str(name) for name in names[:most])
+    return shown + ", ..." * (len(names) > most)

@@ -14,6 +14,7 @@ from hofs_dask.data.codes import CodeStore
 from hofs_dask.engine.passes import drive, run
 from hofs_dask.engine.statistic import Context, Partial, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
+from hofs_dask.errors import some_of
 from hofs_dask.methods.affinity import join
 from hofs_dask.methods.joint import Joint
 from hofs_dask.methods.problem import Problem, Scores
@@ -186,13 +187,8 @@ def _check_request(
         n_excluded = int(problem.usable.sum()) - n_usable
         found = (
             f"{problem.n_features} features, {len(constant)} of them constant or all missing"
-            f"{f' ({_some(constant)})' if constant else ''} and {n_excluded} excluded"
+            f"{f' ({some_of(constant)})' if constant else ''} and {n_excluded} excluded"
         )
         raise ValueError(
             f"n_features is {n_features} but only {n_usable} features can be chosen: {found}"
         )
-
-
-def _some(names: Sequence[Hashable]) -> str:
-    shown = ", ".join(str(name) for name in names[:5])
-    return shown + (", ..." if len(names) > 5 else "")

@@ -407,7 +407,7 @@ class Feature:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Refusal:
     """Why a feature cannot be coded: its column, the error and the words after its name."""
 
     column: int
@@ -417,7 +417,7 @@ class Problem:
 
 def make_tables(
     summary: Summary, first: int, bins: Bins, n_bins: int
-) -> tuple[list[Feature], list[Problem]]:
+) -> tuple[list[Feature], list[Refusal]]:
     """Return how each column of a summary of all rows is coded, and what forbids it.
 
     Parameters
@@ -446,7 +446,7 @@ def make_tables(
         if isinstance(feature, Feature):
             features.append(feature)
         else:
-            problems.append(Problem(first + j, *feature))
+            problems.append(Refusal(first + j, *feature))
     return features, problems
 
 

@@ -205,7 +205,7 @@ def _from_frame(data: Any, target: Any) -> tuple[_Features, _Column | None]:
         names=list(data.columns),
         parts=[_frame_block(data, run) for run in runs],
         nominal=[run.nominal for run in runs for _ in run.columns],
-        fingerprint=_digest(["pandas", tokenize(data)]),
+        fingerprint=digest(["pandas", tokenize(data)]),
         sample_shape=(len(data),),
     )
     return features, column
@@ -236,7 +236,7 @@ def _from_dask_frame(data: Any, target: Any) -> tuple[_Features, _Column | None]
             gather(run)[:, 0],
             _target_type(data.dtypes.iloc[position], run),
             name,
-            _digest(["dask frame", data._name, name]),
+            digest(["dask frame", data._name, name]),
         )
     elif target is not None:
         column = _column(target)
@@ -245,7 +245,7 @@ def _from_dask_frame(data: Any, target: Any) -> tuple[_Features, _Column | None]
         names=[data.columns[j] for j in columns],
         parts=[gather(run) for run in runs],
         nominal=[run.nominal for run in runs for _ in run.columns],
-        fingerprint=_digest(["dask frame", data._name, lengths, columns]),
+        fingerprint=digest(["dask frame", data._name, lengths, columns]),
         sample_shape=(sum(lengths),),
     )
     return features, column
@@ -279,7 +279,7 @@ def _from_data_array(
         names=names,
         parts=[array.reshape(-1, array.shape[-1])] if array.size else [np.empty((0, len(names)))],
         nominal=[_is_nominal(data.dtype)] * len(names),
-        fingerprint=_digest(
+        fingerprint=digest(
             ["xarray", fingerprint(data), list(map(str, data.dims)), str(feature_dim)]
         ),
         sample_shape=tuple(data.sizes[dim] for dim in sample_dims),
@@ -347,7 +347,7 @@ def _from_dataset(
         names=variables,
         parts=parts,
         nominal=nominal,
-        fingerprint=_digest(["dataset", *(fingerprint(data[name]) for name in variables)]),
+        fingerprint=digest(["dataset", *(fingerprint(data[name]) for name in variables)]),
         sample_shape=first.shape,
     )
     return features, column
@@ -411,7 +411,7 @@ def _with_fingerprint(features: _Features, fingerprint: str) -> _Features:
 def _open_zarr_array(path: str, name: str, array: Any) -> Any:
     grid = array.shards or array.chunks
     # The fingerprint is part of the name, so that a changed store is another array for Dask.
-    token = _digest([path, name, _store_fingerprint(path, name)])
+    token = digest([path, name, _store_fingerprint(path, name)])
     chunks = _block_chunks(array.shape, grid, array.dtype.itemsize)
     return da.from_array(array, chunks=chunks, name=f"source-{token}")
 
@@ -439,7 +439,7 @@ def _check(
         first += part.shape[1]
     # In memory, a block spans all parts, so that they are cut at the same rows.
     row_bytes = sum(part[:1].nbytes for part in features.parts)
-    token = _digest([features.fingerprint])
+    token = digest([features.fingerprint])
     lazy = [_lazy(part, row_bytes, f"source-{j}-{token}") for j, part in enumerate(features.parts)]
     parts = _unify([_canonical(part) for part in lazy])
     flags = np.array(features.nominal, dtype=bool)
@@ -454,7 +454,7 @@ def _check(
         target=target,
         target_name=column.name if column else "",
         target_type=column.type if column else "number",
-        fingerprint=_digest([features.fingerprint, names]),
+        fingerprint=digest([features.fingerprint, names]),
         target_fingerprint=column.fingerprint if column else "",
     )
 
@@ -478,7 +478,7 @@ def _check_target(
         )
     if isinstance(array, np.ndarray):
         array = da.from_array(
-            array.reshape(-1), chunks=-1, name=f"target-{_digest([column.fingerprint])}"
+            array.reshape(-1), chunks=-1, name=f"target-{digest([column.fingerprint])}"
         )
     checked: da.Array = _canonical(array.reshape(-1).rechunk((row_chunks,)))
     return checked
@@ -740,7 +740,7 @@ def _pandas_column(series: Any) -> _Column:
     run = _Run((0,), *_plan_column(f"target {name!r}", series.dtype))
     values = _frame_block(series.to_frame(), run)[:, 0]
     return _Column(
-        values, _target_type(series.dtype, run), name, _digest(["pandas", tokenize(series)])
+        values, _target_type(series.dtype, run), name, digest(["pandas", tokenize(series)])
     )
 
 
@@ -803,7 +803,14 @@ def _dim_names(array: Any) -> Any:
 # Fingerprints
 
 
-def _digest(parts: Sequence[object]) -> str:
+def digest(parts: Sequence[object]) -> str:
+    """Return a fingerprint of what JSON can hold.
+
+    Examples
+    --------
+    >>> digest(["a", 1])[:8]
+    '2657442b'
+    """
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
 
 
@@ -813,11 +820,11 @@ def _array_fingerprint(array: Any) -> str:
         path = array.encoding.get("source")
         array = _chunked(array).data
         if isinstance(array, da.Array) and isinstance(path, str) and Path(path).is_file():
-            return _digest([_files_fingerprint(path, ""), _array_fingerprint(array)])
+            return digest([_files_fingerprint(path, ""), _array_fingerprint(array)])
     if isinstance(array, da.Array):
         files = [_zarr_fingerprint(each) for each in _zarr_arrays(array)]
-        return _digest(["dask", array.name, array.shape, str(array.dtype), array.chunks, files])
-    return _digest(["numpy", array.shape, str(array.dtype), tokenize(array)])
+        return digest(["dask", array.name, array.shape, str(array.dtype), array.chunks, files])
+    return digest(["numpy", array.shape, str(array.dtype), tokenize(array)])
 
 
 def _zarr_arrays(array: da.Array) -> list[zarr.Array[Any]]:
@@ -853,7 +860,7 @@ def _zarr_fingerprint(array: zarr.Array[Any]) -> str:
 
 
 def _store_fingerprint(path: str, name: str) -> str:
-    return _digest(["zarr", name, _files_fingerprint(path, name)])
+    return digest(["zarr", name, _files_fingerprint(path, name)])
 
 
 def _files_fingerprint(path: str, name: str) -> str:
@@ -867,20 +874,20 @@ def _files_fingerprint(path: str, name: str) -> str:
         # A store in one file, such as a zip.
         root = Path(path)
     if root.is_file():
-        return _digest([root.stat().st_size, root.stat().st_mtime_ns])
+        return digest([root.stat().st_size, root.stat().st_mtime_ns])
     listing = []
     for folder, _, names in os.walk(root):
         for each in names:
             file = Path(folder) / each
             stat = file.stat()
             listing.append([str(file.relative_to(root)), stat.st_size, stat.st_mtime_ns])
-    return _digest(sorted(listing))
+    return digest(sorted(listing))
 
 
 def _remote_fingerprint(files: Any, root: str) -> str:
     stamps = ("size", "ETag", "etag", "LastModified", "mtime", "updated")
     found = files.find(root, detail=True)
-    return _digest(
+    return digest(
         [[key, *(str(info.get(stamp)) for stamp in stamps)] for key, info in sorted(found.items())]
     )
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import reduce
 from typing import TypeVar
 
 import dask.base
 import numpy as np
-from dask.delayed import delayed
+from dask.delayed import Delayed, delayed
 
-from hofs_dask.data.codes import CodeStore, read_codes, read_labels
+from hofs_dask.data.codes import (
+    CodeStore,
+    begin_columns,
+    copied_columns,
+    finish_columns,
+    read_codes,
+    read_column,
+    read_labels,
+    write_column,
+)
+from hofs_dask.data.labels import DROPPED
 from hofs_dask.engine.statistic import Block, Context, Partial, Pass, Statistic
 from hofs_dask.engine.statistics import N_FOLDS
 from hofs_dask.kernels.hashing import row_hash
@@ -33,6 +43,7 @@ class _Place:
     path: str
     label_key: str
     columns: tuple[int, ...]
+    copied: frozenset[int]  # the columns that have a copy of their own
     chunk_samples: int
     chunk_features: int
 
@@ -41,30 +52,38 @@ def run(codes: CodeStore, request: Pass) -> Partial:
     """The finished total of a statistic over all samples that have a label.
 
     One task takes a span of row chunks and one tile of features; the spans depend on the store
-    alone, so that the sums are the same on any cluster.
+    alone, so that the sums are the same on any cluster. Where there are several tiles, a column
+    that all of them need is copied first, so that no tile has to read its neighbours.
     """
     statistic, context = request.statistic, request.context
-    chunk_samples, chunk_features = codes.chunks
-    place = _Place(codes.path, codes.labels.key, request.columns, chunk_samples, chunk_features)
+    tiles, spans = _cuts(codes.n_features, codes.chunks[1]), _spans(codes)
+    have = copied_columns(codes.path) if len(tiles) > 1 else set()
+    new = tuple(column for column in request.columns if column not in have)
+    copies: list[Delayed | None] = [None] * len(spans)
+    if len(tiles) > 1 and new and begin_columns(codes, new):
+        copies = [
+            _task(f"{statistic.name}-copy", _copy_columns, codes.path, new, rows, codes.chunks)
+            for rows in spans
+        ]
+        have = have.union(new)
+    place = _Place(codes.path, codes.labels.key, request.columns, frozenset(have), *codes.chunks)
     totals = []
-    for features in _cuts(codes.n_features, chunk_features):
+    for features in tiles:
         tile = delayed(context.tile(features), pure=False, traverse=False)
         partials = [
-            delayed(_map_span, name=f"{statistic.name}-map", pure=False, traverse=False)(
-                statistic, tile, place, rows, features
-            )
-            for rows in _spans(codes)
+            _task(f"{statistic.name}-map", _map_span, statistic, tile, place, rows, features, copy)
+            for rows, copy in zip(spans, copies, strict=True)
         ]
         while len(partials) > 1:
             partials = [
-                delayed(_combine, name=f"{statistic.name}-combine", pure=False)(
-                    statistic, partials[start : start + FAN_IN]
-                )
-                for start in range(0, len(partials), FAN_IN)
+                _task(f"{statistic.name}-combine", _combine, statistic, *partials[a : a + FAN_IN])
+                for a in range(0, len(partials), FAN_IN)
             ]
         totals.append(partials[0])
-    tiles = dask.base.compute(*totals)
-    whole = {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}
+    parts = dask.base.compute(*totals)
+    if copies[0] is not None:
+        finish_columns(codes.path, new)
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return statistic.finalize(context, whole)
 
 
@@ -84,18 +103,15 @@ def read_block(place: _Place, rows: slice, features: slice) -> Block:
     codes = read_codes(place.path, rows, features)
     labels = read_labels(place.path, place.label_key, rows)
     columns = np.empty((len(labels), len(place.columns)), dtype=np.uint8)
-    for tile in sorted({column // place.chunk_features for column in place.columns}):
-        start = tile * place.chunk_features
-        source = (
-            codes
-            if start == features.start
-            else read_codes(place.path, rows, slice(start, start + place.chunk_features))
-        )
-        for j, column in enumerate(place.columns):
-            if column // place.chunk_features == tile:
-                columns[:, j] = source[:, column - start]
+    for j, column in enumerate(place.columns):
+        if features.start <= column < features.stop:
+            columns[:, j] = codes[:, column - features.start]
+        elif column in place.copied:
+            columns[:, j] = read_column(place.path, column, rows)
+        else:  # the store cannot be written to
+            columns[:, j] = read_codes(place.path, rows, slice(column, column + 1))[:, 0]
     folds = fold_of(np.arange(rows.start, rows.stop, dtype=np.uint64))
-    kept = labels != 255
+    kept = labels != DROPPED
     if kept.all():
         return Block(codes, columns, labels, folds)
     return Block(codes[kept], columns[kept], labels[kept], folds[kept])
@@ -114,7 +130,12 @@ def fold_of(rows: np.ndarray) -> np.ndarray:
 
 
 def _cuts(length: int, step: int) -> list[slice]:
-    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+    return _cuts_of(slice(0, length), step)
+
+
+def _cuts_of(span: slice, step: int) -> list[slice]:
+    starts = range(span.start, span.stop, step)
+    return [slice(start, min(start + step, span.stop)) for start in starts]
 
 
 def _spans(codes: CodeStore) -> list[slice]:
@@ -125,15 +146,33 @@ def _spans(codes: CodeStore) -> list[slice]:
     return _cuts(codes.n_samples, chunk_samples * -(-n_chunks // n_tasks))
 
 
+def _task(name: str, function: Callable[..., object], *arguments: object) -> Delayed:
+    task: Delayed = delayed(function, name=name, pure=False, traverse=False)(*arguments)
+    return task
+
+
+def _copy_columns(
+    path: str, columns: tuple[int, ...], span: slice, chunks: tuple[int, int]
+) -> None:
+    for column in columns:
+        for rows in _cuts_of(span, chunks[0]):
+            codes = read_codes(path, rows, slice(column, column + 1))
+            write_column(path, column, rows, codes[:, 0])
+
+
 def _map_span(
-    statistic: Statistic, context: Context, place: _Place, span: slice, features: slice
+    statistic: Statistic,
+    context: Context,
+    place: _Place,
+    span: slice,
+    features: slice,
+    _after: None,  # the copies of the columns of this span
 ) -> Partial:
     partial = statistic.identity(context, features.stop - features.start)
-    for cut in _cuts(span.stop - span.start, place.chunk_samples):
-        rows = slice(span.start + cut.start, span.start + cut.stop)
+    for rows in _cuts_of(span, place.chunk_samples):
         statistic.chunk(context, read_block(place, rows, features), partial)
     return partial
 
 
-def _combine(statistic: Statistic, partials: list[Partial]) -> Partial:
+def _combine(statistic: Statistic, *partials: Partial) -> Partial:
     return reduce(statistic.combine, partials)

@@ -6,6 +6,7 @@ import pytest
 from distributed.protocol.pickle import dumps
 
 import hofs_dask as hd
+from hofs_dask.data.codes import copied_columns
 from hofs_dask.engine import passes
 from hofs_dask.engine.statistic import Context, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
@@ -131,3 +132,33 @@ def test_folds__do_not_depend_on_where_a_block_starts():
     np.testing.assert_array_equal(whole[300:500], part)
     # four folds of about a quarter: 1000 draws, standard deviation below 14
     assert np.bincount(whole, minlength=4) == pytest.approx(np.full(4, 250), abs=60)
+
+
+def test_tiles__a_chosen_column_is_copied_once(tmp_path):
+    codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, 4), target_kind="class")
+    first = hd.select(codes, None, 4)
+    copies = copied_columns(codes.path)
+    # the last pick is never a column of a pass
+    assert copies == set(first.indices[:-1].tolist())
+    written = {
+        path: path.stat().st_mtime_ns
+        for path in (tmp_path / "codes.zarr" / "columns").rglob("c/*")
+        if path.is_file()
+    }
+    assert len(written) == len(copies) * 5
+    assert hd.select(codes, None, 4) == first
+    assert all(path.stat().st_mtime_ns == time for path, time in written.items())
+
+
+def test_tiles__one_tile_needs_no_copies(tmp_path):
+    codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, M), target_kind="class")
+    hd.select(codes, None, 3)
+    assert not (tmp_path / "codes.zarr" / "columns").exists()
+
+
+def test_tiles__a_store_that_cannot_be_written_to_gives_the_same(tmp_path, monkeypatch):
+    codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, 4), target_kind="class")
+    monkeypatch.setattr(passes, "begin_columns", lambda *_: False)
+    alone = hd.select(codes, None, 4)
+    monkeypatch.undo()
+    assert hd.select(codes, None, 4) == alone

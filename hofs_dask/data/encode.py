@@ -1,0 +1,467 @@
+"""From a source to a code store: two reads, one compute each."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import uuid
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import zarr
+from dask.base import compute
+from dask.delayed import Delayed, delayed
+from zarr.codecs import Crc32cCodec
+
+from hofs_dask.data.bins import (
+    SAMPLE_ROWS,
+    Bins,
+    Feature,
+    Refusal,
+    Summary,
+    check_bins,
+    count_bins,
+    encode_block,
+    make_tables,
+    merge_summaries,
+    most_bins,
+    summarise,
+)
+from hofs_dask.data.codes import (
+    CODE_FILL,
+    FORMAT,
+    LABEL_FILL,
+    VERSION,
+    CodeStore,
+    label_keys,
+    load_codes,
+    open_array,
+    store_attributes,
+)
+from hofs_dask.data.labels import (
+    DROPPED,
+    Coding,
+    TargetKind,
+    check_kind,
+    encode_target,
+    make_coding,
+    merge_targets,
+    summarise_target,
+)
+from hofs_dask.data.source import Source, as_path, digest
+from hofs_dask.errors import some_of
+
+CHUNK_BYTES = 8 * 2**20
+CHUNK_FEATURES = 1024
+MIN_CHUNK_ROWS = 1024
+#: Where a store of few features has samples enough, it has this many chunks to share out.
+MIN_CHUNKS = 16
+#: Chunks of few features are not cut shorter than this to reach that number.
+SHARED_CHUNK_ROWS = 8192
+#: The sampled rows of the features whose tables one task makes stay below this.
+TILE_BYTES = 256 * 2**20
+FAN_IN = 16
+
+
+def encode_source(
+    source: Source,
+    store: str | os.PathLike[str],
+    *,
+    bins: int | str | None = "auto",
+    target_kind: str = "auto",
+    chunks: tuple[int, int] | None = None,
+) -> CodeStore:
+    """Return the code store of a source, writing only what ``store`` does not hold yet.
+
+    Parameters
+    ----------
+    source : Source
+        Data with a target.
+    store : str or path
+        Where the store is, or will be. One of other data or options is written anew.
+    bins : int, "auto", "width" or None
+        Bins of a numeric feature with more distinct values than that.
+    target_kind : {"auto", "class", "ordinal", "continuous"}
+        How the target is read.
+    chunks : tuple of int, optional
+        Samples and features of a chunk. By default about 8 MiB, in step with the source.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask.data.codes import read_codes, temporary_store
+    >>> from hofs_dask.data.source import open_source
+    >>> data = np.arange(40.0).reshape(20, 2)
+    >>> with temporary_store() as path:
+    ...     store = encode_source(open_source(data, np.arange(20) % 2), path, bins=4)
+    ...     read_codes(path, slice(0, 20, 1), slice(0, 1))[::5, 0]
+    array([0, 1, 2, 3], dtype=uint8)
+    """
+    checked_bins, kind = check_bins(bins), check_kind(target_kind)
+    if source.target is None:
+        raise ValueError("the source has no target; give one: open_source(data, target)")
+    path = as_path(store)
+    fingerprint = digest([source.fingerprint, checked_bins, source.nominal.tolist(), VERSION])
+    key = digest([source.target_fingerprint, source.target_name, kind, VERSION])[:16]
+    found = store_attributes(path)
+    if found and found.get("complete") and found["fingerprint"] == fingerprint:
+        if key not in label_keys(path):
+            _add_labels(source, path, key, kind)
+        return _checked(load_codes(path, key))
+
+    grid = _choose_chunks(source, chunks)
+    coding, features, n_bins = _first_read(source, checked_bins, kind)
+    attributes: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "fingerprint": fingerprint,
+        "names": list(source.names),
+        "options": {"bins": checked_bins, "n_bins": n_bins},
+    }
+    _create(path, source, features, grid, attributes)
+    _create_labels(path, key, source.n_samples, grid[0])
+    writes = _write_tasks(source, path, features, grid)
+    counts = _label_tasks(source, path, key, coding, grid[0])
+    _, class_counts = compute(writes, counts)
+    _finish_labels(path, key, source.target_name, coding, class_counts)
+    zarr.open_group(path, mode="r+").attrs.put({**attributes, "complete": True})
+    return _checked(load_codes(path, key))
+
+
+def _first_read(
+    source: Source, bins: Bins, target_kind: TargetKind
+) -> tuple[Coding, list[Feature], int]:
+    """Read all once: how to code the target and each feature."""
+    run = uuid.uuid4().hex
+    coding = _coding_task(source, target_kind, run)
+    n_bins = delayed(_resolve_bins)(
+        bins, source.n_samples, coding, dask_key_name=f"encode-bins-{run}"
+    )
+    tables = []
+    rows = min(source.n_samples, SAMPLE_ROWS)
+    first_feature = 0
+    for number, part in enumerate(source.parts):
+        width = max(1, TILE_BYTES // (rows * max(part.dtype.itemsize, 1)))
+        offsets = _starts(part.chunks[0])
+        blocks = part.to_delayed(optimize_graph=False)
+        for column, n_columns in enumerate(part.chunks[1]):
+            cuts = [*range(0, n_columns, width), n_columns]
+            # One key for all rows: a copy in every task would outgrow the data of a wide source.
+            nominal = delayed(
+                source.nominal[first_feature : first_feature + n_columns],
+                name=f"encode-nominal-{number}-{column}-{run}",
+                traverse=False,
+            )
+            tiles: list[list[Delayed]] = [[] for _ in cuts[1:]]
+            for row, offset in enumerate(offsets):
+                name = f"{number}-{column}-{row}-{run}"
+                summaries = delayed(_summarise_tiles)(
+                    blocks[row, column],
+                    offset,
+                    source.n_samples,
+                    nominal,
+                    most_bins(bins) + 1,
+                    cuts,
+                    dask_key_name=f"encode-summarise-{name}",
+                )
+                for tile, parts in enumerate(tiles):
+                    parts.append(summaries[tile])
+            for tile, parts in enumerate(tiles):
+                name = f"{number}-{column}-{tile}-{run}"
+                tables.append(
+                    delayed(make_tables)(
+                        _tree(merge_summaries, parts, f"encode-merge-{name}"),
+                        first_feature + cuts[tile],
+                        bins,
+                        n_bins,
+                        dask_key_name=f"encode-tables-{name}",
+                    )
+                )
+            first_feature += n_columns
+    made, coded, resolved = compute(tables, coding, n_bins)
+    problems = [problem for _, several in made for problem in several]
+    if problems:
+        first: Refusal = min(problems, key=lambda problem: problem.column)
+        raise first.error(f"feature {source.names[first.column]!r} {first.text}")
+    return coded, [feature for several, _ in made for feature in several], resolved
+
+
+def _add_labels(source: Source, path: str, key: str, target_kind: TargetKind) -> None:
+    """Write the labels of a further target into a store that has the codes."""
+    rows = int(open_array(path, "codes", "r").chunks[0])
+    (coding,) = compute(_coding_task(source, target_kind, uuid.uuid4().hex))
+    _create_labels(path, key, source.n_samples, rows)
+    (counts,) = compute(_label_tasks(source, path, key, coding, rows))
+    _finish_labels(path, key, source.target_name, coding, counts)
+
+
+def _coding_task(source: Source, target_kind: TargetKind, run: str) -> Delayed:
+    target = source.target
+    assert target is not None
+    blocks = target.to_delayed(optimize_graph=False)
+    summaries = [
+        delayed(summarise_target)(
+            block,
+            offset,
+            source.n_samples,
+            target_kind,
+            source.target_type,
+            dask_key_name=f"encode-summarise-target-{row}-{run}",
+        )
+        for row, (block, offset) in enumerate(zip(blocks, _starts(target.chunks[0]), strict=True))
+    ]
+    coding: Delayed = delayed(make_coding)(
+        _tree(merge_targets, summaries, f"encode-merge-target-{run}"),
+        source.target_name,
+        target_kind,
+        source.target_type,
+        dask_key_name=f"encode-target-{run}",
+    )
+    return coding
+
+
+def _write_tasks(
+    source: Source, path: str, features: list[Feature], grid: tuple[int, int]
+) -> list[Delayed]:
+    """One task a chunk of the store: take its cells, code them, write them."""
+    run = uuid.uuid4().hex
+    rows = _chunk_sizes(source.n_samples, grid[0])
+    tasks = []
+    for column, first in enumerate(range(0, source.n_features, grid[1])):
+        last = min(first + grid[1], source.n_features)
+        pieces = []
+        begin = 0
+        for part in source.parts:
+            end = begin + part.shape[1]
+            if begin < last and first < end:
+                piece = part[:, max(first - begin, 0) : min(last, end) - begin]
+                blocks = piece.rechunk((rows, (piece.shape[1],)))
+                # Unoptimised, chunks that several pieces need keep one key and are read once.
+                pieces.append(blocks.to_delayed(optimize_graph=False)[:, 0])
+            begin = end
+        tables = delayed(
+            features[first:last], name=f"encode-features-{column}-{run}", traverse=False
+        )
+        tasks += [
+            delayed(_write_codes)(
+                [piece[row] for piece in pieces],
+                tables,
+                path,
+                row * grid[0],
+                first,
+                dask_key_name=f"encode-write-{row}-{column}-{run}",
+            )
+            for row in range(len(rows))
+        ]
+    return tasks
+
+
+def _label_tasks(
+    source: Source, path: str, key: str, coding: Coding, chunk_rows: int
+) -> list[Delayed]:
+    run = uuid.uuid4().hex
+    assert source.target is not None
+    target = source.target.rechunk((_chunk_sizes(source.n_samples, chunk_rows),))
+    coded = delayed(coding, name=f"encode-coding-{run}", traverse=False)
+    return [
+        delayed(_write_labels)(
+            block,
+            coded,
+            path,
+            key,
+            row * chunk_rows,
+            dask_key_name=f"encode-write-labels-{row}-{run}",
+        )
+        for row, block in enumerate(target.to_delayed(optimize_graph=False))
+    ]
+
+
+def _summarise_tiles(
+    block: np.ndarray,
+    first_row: int,
+    n_samples: int,
+    nominal: np.ndarray,
+    limit: int,
+    cuts: Sequence[int],
+) -> list[Summary]:
+    return [
+        summarise(block[:, a:b], first_row, n_samples, nominal[a:b], limit)
+        for a, b in itertools.pairwise(cuts)
+    ]
+
+
+def _resolve_bins(bins: Bins, n_samples: int, coding: Coding) -> int:
+    return count_bins(bins, n_samples, coding.n_classes)
+
+
+def _write_codes(
+    pieces: list[np.ndarray], features: list[Feature], path: str, first_row: int, first: int
+) -> None:
+    done = 0
+    codes = []
+    for piece in pieces:
+        codes.append(encode_block(piece, features[done : done + piece.shape[1]]))
+        done += piece.shape[1]
+    joined = codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1)
+    array = open_array(path, "codes", "r+")
+    array[first_row : first_row + len(joined), first : first + done] = joined
+
+
+def _write_labels(
+    block: np.ndarray, coding: Coding, path: str, key: str, first_row: int
+) -> np.ndarray:
+    labels = encode_target(block, coding)
+    array = open_array(path, f"labels/{key}", "r+")
+    array[first_row : first_row + len(labels)] = labels
+    return np.bincount(labels, minlength=DROPPED + 1)
+
+
+def _tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) -> Delayed:
+    """Merge in groups of neighbours, so that no task takes more than a few parts."""
+    level = 0
+    while len(parts) > 1:
+        parts = [
+            delayed(merge)(parts[a : a + FAN_IN], dask_key_name=f"{name}-{level}-{a}")
+            for a in range(0, len(parts), FAN_IN)
+        ]
+        level += 1
+    return parts[0]
+
+
+def _choose_chunks(source: Source, chunks: tuple[int, int] | None) -> tuple[int, int]:
+    n_samples, n_features = source.n_samples, source.n_features
+    if chunks is not None:
+        if len(chunks) != 2 or not all(isinstance(n, int) and n > 0 for n in chunks):
+            raise ValueError(
+                f"chunks is {chunks!r}; give two positive integers, samples and features of a "
+                "chunk, for example chunks=(8192, 1024)"
+            )
+        return min(chunks[0], n_samples), min(chunks[1], n_features)
+    features = min(n_features, CHUNK_FEATURES)
+    rows = max(CHUNK_BYTES // features, MIN_CHUNK_ROWS)
+    rows = min(rows, max(-(-n_samples // MIN_CHUNKS), SHARED_CHUNK_ROWS))
+    given = source.parts[0].chunks[0]
+    if len(given) > 1 and set(given[:-1]) == {given[0]} and given[-1] <= given[0]:
+        if given[0] <= rows:
+            rows = round(rows / given[0]) * given[0]
+        elif given[0] <= 4 * rows:
+            rows = given[0]
+    return min(rows, n_samples), features
+
+
+def _chunk_sizes(size: int, chunk: int) -> tuple[int, ...]:
+    return tuple(min(chunk, size - start) for start in range(0, size, chunk))
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    return [0, *np.cumsum(sizes[:-1]).tolist()]
+
+
+def _create(
+    path: str,
+    source: Source,
+    features: list[Feature],
+    grid: tuple[int, int],
+    attributes: dict[str, Any],
+) -> None:
+    """Write all of a store but its codes; it is complete once the attributes say so."""
+    group = zarr.create_group(path, attributes=attributes, overwrite=True)
+    group.create_array(
+        "codes",
+        shape=(source.n_samples, source.n_features),
+        chunks=grid,
+        dtype=np.uint8,
+        fill_value=CODE_FILL,
+        compressors=[Crc32cCodec()],
+        dimension_names=("sample", "feature"),
+    )
+    n_codes = np.array([feature.n_codes for feature in features], np.int16)
+    has_missing = np.array([feature.has_missing for feature in features])
+    nominal = np.array([feature.categories is not None for feature in features])
+    named = [(str(j), feature) for j, feature in enumerate(features) if feature.categories]
+    _put_table(group, "n_codes", n_codes)
+    _put_table(group, "missing_code", np.where(has_missing, n_codes - 1, -1).astype(np.int16))
+    _put_table(
+        group,
+        "nominal",
+        nominal,
+        {
+            "categories": {j: list(feature.categories or ()) for j, feature in named},
+            "n_folded": {j: feature.n_folded for j, feature in named if feature.n_folded},
+        },
+    )
+    _put_table(group, "values", _pad([feature.values for feature in features]))
+    _put_table(group, "edges", _pad([feature.edges for feature in features]))
+    group.create_group("labels")
+
+
+def _put_table(
+    group: zarr.Group, name: str, table: np.ndarray, attributes: dict[str, Any] | None = None
+) -> None:
+    array = group.create_array(
+        name,
+        shape=table.shape,
+        chunks=tuple(max(size, 1) for size in table.shape),
+        dtype=table.dtype,
+        compressors=[Crc32cCodec()],
+        attributes=attributes,
+        dimension_names=("feature", "code")[: table.ndim],
+    )
+    array[...] = table
+
+
+def _pad(rows: list[np.ndarray]) -> np.ndarray:
+    padded = np.full((len(rows), max(1, max(len(row) for row in rows))), np.nan)
+    for out, row in zip(padded, rows, strict=True):
+        out[: len(row)] = row
+    return padded
+
+
+def _create_labels(path: str, key: str, n_samples: int, chunk_rows: int) -> None:
+    zarr.open_group(path, mode="r+").create_array(
+        f"labels/{key}",
+        shape=(n_samples,),
+        chunks=(chunk_rows,),
+        dtype=np.uint8,
+        fill_value=LABEL_FILL,
+        compressors=[Crc32cCodec()],
+        dimension_names=("sample",),
+        overwrite=True,
+    )
+
+
+def _finish_labels(
+    path: str, key: str, name: str, coding: Coding, counts: list[np.ndarray]
+) -> None:
+    total = np.sum(counts, axis=0)
+    group = zarr.open_group(path, mode="r+")
+    group[f"labels/{key}"].attrs.put(
+        {
+            "name": name,
+            "kind": coding.kind,
+            "classes": list(coding.classes),
+            "counts": total[: coding.n_classes].tolist(),
+            "values": coding.values.tolist(),
+            "n_dropped": int(total[DROPPED]),
+            "complete": True,
+        }
+    )
+    labels = group["labels"]
+    # The order of the keys tells which of several targets of one name is the latest.
+    order: Any = labels.attrs.get("order", [])
+    labels.attrs["order"] = [*order, key]
+
+
+def _checked(store: CodeStore) -> CodeStore:
+    """Return the store, with a warning if a class is too small to learn from."""
+    labels = store.labels
+    single = [c for c, n in zip(labels.classes, labels.counts, strict=True) if n == 1]
+    if single and labels.kind != "continuous":
+        warnings.warn(
+            f"target {labels.name!r} has one sample only of class {some_of(single)}; drop such "
+            "samples or join the classes",
+            stacklevel=3,
+        )
+    return store
