@@ -98,6 +98,16 @@ def test_xor__partner_is_next_among_fifty_noise_features(seed):
     assert result.features == ["x0", "x1"]
 
 
+def test_interaction__is_found_where_no_class_shows_a_correlation():
+    # y = [x3 + x7 x8 > 0]: x7 and x8 are uncorrelated with everything, in every class
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(50_000, 12))
+    y = x[:, 3] + x[:, 7] * x[:, 8] > 0
+    result = hd.select(x, y, 3)
+    assert result.features[0] == "x3"
+    assert sorted(result.features[1:]) == ["x7", "x8"]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_spread__a_feature_whose_spread_tells_the_classes_apart_is_found(seed):
     rng = np.random.default_rng(seed)

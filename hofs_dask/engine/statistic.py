@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,32 @@ class Context:
         """The part of the context that the features of one tile need."""
         cut = {name: array[features] for name, array in self.per_feature.items()}
         return replace(self, per_feature=cut)
+
+
+def frozen(value: Any) -> Any:
+    """The value with every array in it read-only: what crossed a network and what did not.
+
+    numba compiles a kernel anew for arrays that may be written to; so that one compilation serves
+    everywhere, kernels only ever see read-only input.
+
+    Examples
+    --------
+    >>> frozen({"a": np.zeros(2)})["a"].flags.writeable
+    False
+    """
+    if isinstance(value, np.ndarray):
+        view = value.view()
+        view.setflags(write=False)
+        return view
+    if isinstance(value, Mapping):
+        return {name: frozen(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(frozen(item) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(
+            value, **{item.name: frozen(getattr(value, item.name)) for item in fields(value)}
+        )
+    return value
 
 
 @dataclass(frozen=True)

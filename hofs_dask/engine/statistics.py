@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hofs_dask.engine.statistic import Block, Context, Layout, Partial, Statistic
+from hofs_dask.engine.statistic import Block, Context, Layout, Partial, Statistic, frozen
 from hofs_dask.kernels import posterior as kernel
 from hofs_dask.kernels.counts import add_marginal_counts, add_pair_counts
 from hofs_dask.kernels.rows import add_row_terms
@@ -53,7 +53,7 @@ def _pair_layout(context: Context, n_features: int) -> Layout:
 
 
 def _pair_chunk(context: Context, block: Block, partial: Partial) -> None:
-    folds = block.folds if context.shared["by_fold"] else np.zeros_like(block.folds)
+    folds = block.folds if context.shared["by_fold"] else frozen(np.zeros_like(block.folds))
     parent = block.columns[:, 0]
     add_pair_counts(block.codes, parent, block.labels, folds, partial["counts"])
 
@@ -76,7 +76,7 @@ def _row_layout(context: Context, n_features: int) -> Layout:
 def _row_chunk(context: Context, block: Block, partial: Partial) -> None:
     values, theta = context.per_feature["values"], context.per_feature["theta"]
     members, label_columns = context.shared["members"], context.shared["label_columns"]
-    n_members, n_rows = len(members), label_columns.shape[1]
+    m, n_members, n_rows = len(values), len(members), label_columns.shape[1]
     # a block of signals takes a few arrays of (sample, feature); keep each near a megabyte
     for part in _sliced(block, max(64, 131072 // max(1, len(values)))):
         n_samples = len(part.labels)
@@ -89,14 +89,12 @@ def _row_chunk(context: Context, block: Block, partial: Partial) -> None:
         for r in range(n_rows):
             width = 3 + n_members + r
             fixed = np.concatenate([label[:, r : r + 1], common[:, : width - 2]], axis=1)
-            add_row_terms(
-                fixed,
-                own,
-                theta[:, r, :width],
-                partial["value"][:, r],
-                partial["gradient"][:, r, :width],
-                partial["hessian"][:, r, :width, :width],
-            )
+            # contiguous arrays of their own: for slices the kernel would be compiled again
+            terms = (np.zeros(m), np.zeros((m, width)), np.zeros((m, width, width)))
+            add_row_terms(fixed, own, theta[:, r, :width].copy(), *terms)
+            partial["value"][:, r] += terms[0]
+            partial["gradient"][:, r, :width] += terms[1]
+            partial["hessian"][:, r, :width, :width] += terms[2]
 
 
 #: The means of phi and its derivatives for the chained rows of the label columns given the
@@ -193,3 +191,49 @@ def _gain_chunk(context: Context, block: Block, partial: Partial) -> None:
 #: prior (class,), rows, numbers (column, code), logistic, n_samples; per feature: values, parents,
 #: table and the arrays of the other kinds.
 POSTERIOR_GAINS = Statistic("posterior-gains", _gain_layout, _gain_chunk, _means)
+
+
+def warm_up() -> None:
+    """Compile every kernel for the types that map tasks call them with."""
+    n_features, n_classes, n_codes = 2, 2, 2
+    table = np.zeros((n_features, N_FOLDS, n_classes, n_codes))
+    pair_table = np.zeros((n_features, N_FOLDS, n_classes, n_codes, n_codes))
+    slopes, shifts = np.zeros((n_features, N_FOLDS, n_classes, 1)), table[..., 0].copy()
+    values, first, none = (
+        np.zeros((n_features, n_codes)),
+        np.zeros(1, np.intp),
+        np.zeros(0, np.intp),
+    )
+    linear = {"table": table, "slopes": slopes, "shifts": shifts, "scales": shifts}
+    candidates = {
+        "values": values,
+        "table": table,
+        "parents": np.zeros((n_features, 1), np.intp),
+        "pair_parent": np.zeros(n_features, np.intp),
+        "pair_table": pair_table,
+    }
+    for kind in ("shared", "class"):
+        candidates.update({f"{kind}_{name}": array for name, array in linear.items()})
+    posterior = {
+        "prior": np.zeros(n_classes),
+        "rows": (
+            PosteriorRow("table", 0, none, table[0]),
+            PosteriorRow("class", 0, first, table[0], values[0], slopes[0], shifts[0], shifts[0]),
+            PosteriorRow("pair", 0, first, pair_table[0]),
+        ),
+        "numbers": values[:1],
+        "logistic": True,
+        "n_samples": 4,
+    }
+    rows = {"members": values[:1], "label_columns": np.zeros((n_classes, 1)), "n_samples": 4}
+    sizes = {"n_classes": n_classes, "n_codes": n_codes, "by_fold": True}
+    requests = (
+        (MARGINAL_COUNTS, Context(sizes)),
+        (PAIR_COUNTS, Context(sizes)),
+        (ROW_TERMS, Context(rows, {"values": values, "theta": np.ones((n_features, 1, 4))})),
+        (POSTERIOR_GAINS, Context(posterior, candidates)),
+    )
+    cells = np.zeros((4, n_features), np.uint8)
+    block = frozen(Block(cells, cells[:, :1].copy(), cells[:, 0].copy(), cells[:, 1].copy()))
+    for statistic, context in requests:
+        statistic.chunk(frozen(context), block, statistic.identity(context, n_features))

@@ -21,7 +21,7 @@ from hofs_dask.engine.statistics import (
 )
 from hofs_dask.methods.affinity import correlation, gram_row, join, within_classes
 from hofs_dask.methods.fits import Moments, fit_linear, fit_pairs, fit_tables, parent_gain
-from hofs_dask.methods.problem import Problem, Scores
+from hofs_dask.methods.problem import Problem, Scores, Sizes, empty
 
 #: How many times the logarithm of the number of candidates a pick pays.
 PRICE = 2.0
@@ -69,6 +69,29 @@ class Joint:
             gram=np.zeros((0, n_features, *problem.class_counts.shape)),
             **self._fresh(),
             epoch=0,
+        )
+
+    @staticmethod
+    def largest_passes(sizes: Sizes) -> tuple[Pass, ...]:
+        """The passes that take most memory, with arrays of the right sizes and no content."""
+        m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
+        table, row = empty(m, N_FOLDS, c, b), empty(m, N_FOLDS, c)
+        candidates = {
+            "values": empty(m, b),
+            "table": table,
+            "parents": empty(m, k),
+            "pair_parent": empty(m),
+            "pair_table": empty(m, N_FOLDS, c, b, b),
+        }
+        for kind in ("shared", "class"):
+            candidates[f"{kind}_table"] = table
+            candidates[f"{kind}_slopes"] = empty(m, N_FOLDS, c, k)
+            candidates[f"{kind}_shifts"] = candidates[f"{kind}_scales"] = row
+        rows = empty(k, N_FOLDS, c, b, b)
+        shared = {"n_classes": c, "n_codes": b, "by_fold": True}
+        return (
+            Pass(PAIR_COUNTS, Context(shared), (0,)),
+            Pass(POSTERIOR_GAINS, Context({"rows": rows}, candidates), tuple(range(k))),
         )
 
     def score(self, state: JointState) -> Generator[Pass, Partial, tuple[JointState, Scores]]:
@@ -148,7 +171,7 @@ class Joint:
         gram = gram_row(counts, numbers[pick], numbers)
         pairs = fit_pairs(counts, self._tables, problem.n_codes)
         gain = parent_gain(counts, pairs, self._tables)
-        better = (affinity[-1] > self.options.threshold) & (gain > state.pair_gain)
+        better = gain > state.pair_gain
         pick_by = better[:, None, None, None, None]
         return replace(
             state,

@@ -88,6 +88,27 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """What the size of a pass depends on."""
+
+    n_features: int
+    n_classes: int
+    n_codes: int  # of the widest feature
+    n_picks: int  # columns that are known at most
+
+
+def empty(*shape: int) -> np.ndarray:
+    """An array of zeros that takes no memory, for what only its size matters of.
+
+    Examples
+    --------
+    >>> empty(10, 3).nbytes
+    240
+    """
+    return np.broadcast_to(np.float64(0.0), shape)
+
+
+@dataclass(frozen=True)
 class Scores:
     """The scores of one round, all (feature,); entries of features that are no candidates are void.
 

@@ -19,7 +19,7 @@ from hofs_dask.kernels.rows import (
     logistic_start,
 )
 from hofs_dask.methods.affinity import correlation, gram_row, within_classes
-from hofs_dask.methods.problem import Problem, Scores
+from hofs_dask.methods.problem import Problem, Scores, Sizes, empty
 
 #: Newton passes at most; the hardest rows of the tests are at their optimum after seven.
 MAX_PASSES = 12
@@ -60,6 +60,18 @@ class Total:
             terms=np.zeros((0, n_features)),
             known=np.zeros(0),
             information=0.0,
+        )
+
+    @staticmethod
+    def largest_passes(sizes: Sizes) -> tuple[Pass, ...]:
+        """The passes that take most memory, with arrays of the right sizes and no content."""
+        m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
+        shared = {"n_classes": c, "n_codes": b, "by_fold": False}
+        rows = {"members": empty(k, b), "label_columns": empty(c, c - 1)}
+        own = {"values": empty(m, b), "theta": empty(m, c - 1, k + c + 1)}
+        return (
+            Pass(PAIR_COUNTS, Context(shared), (0,)),
+            Pass(ROW_TERMS, Context(rows, own), tuple(range(k))),
         )
 
     def score(self, state: TotalState) -> Generator[Pass, Partial, tuple[TotalState, Scores]]:
@@ -243,7 +255,8 @@ def _row_terms(column: np.ndarray, theta: np.ndarray) -> tuple[float, np.ndarray
     """The terms of one row at one sample."""
     size = len(theta)
     value, gradient, hessian = np.zeros(1), np.zeros((1, size)), np.zeros((1, size, size))
-    add_row_terms(column[None, :-1], column[None, -1:], theta[None], value, gradient, hessian)
+    fixed, own = column[None, :-1].copy(), column[None, -1:].copy()
+    add_row_terms(fixed, own, theta[None].copy(), value, gradient, hessian)
     return value[0], gradient[0], hessian[0]
 
 

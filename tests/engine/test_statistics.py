@@ -1,5 +1,8 @@
 """The law of every statistic: any split of the samples gives the same finished total."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -146,3 +149,37 @@ def test_posterior_gains__are_zero_where_a_candidate_has_no_row_of_a_kind():
     gain = finished(POSTERIOR_GAINS, samples(0), [])["gain"]
     assert not gain[2, [KINDS.index("shared"), KINDS.index("class"), KINDS.index("pair")]].any()
     assert gain[[0, 1, 3]].all()
+
+
+def test_warm_up__leaves_nothing_to_compile_for_a_selection(tmp_path):
+    """In a process of its own: what is compiled there already would hide a gap."""
+    script = """
+import numpy as np
+import hofs_dask as hd
+from hofs_dask.engine.statistics import warm_up
+from hofs_dask.kernels import counts, posterior, rows
+
+def compiled():
+    modules = (counts, posterior, rows)
+    return {
+        (module.__name__, name): len(function.signatures)
+        for module in modules for name, function in vars(module).items()
+        if hasattr(function, "signatures")
+    }
+
+warm_up()
+before = compiled()
+rng = np.random.default_rng(0)
+x1, x2 = rng.integers(0, 2, (2, 500))
+x = np.column_stack([x1, x2, rng.normal(size=(500, 4)) + (x1 == x2)[:, None]])
+x[:, 5] = x[:, 4] + rng.normal(size=500)
+for criterion in ("joint", "sum", "mean"):
+    hd.select(x, x1 == x2, 6, method=hd.HOFS(criterion=criterion))
+after = compiled()
+assert after == before, set(after.items()) - set(before.items())
+print("nothing left to compile")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "nothing left to compile", done.stderr

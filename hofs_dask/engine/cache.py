@@ -1,0 +1,74 @@
+"""A bounded cache of decoded chunks, one a process.
+
+A pass reads every chunk once, in order, so a cache that drops the oldest for the newest would
+always have dropped the one that comes next. This one keeps what came first until its budget is
+spent and lets the rest stream by: data that fits is read once, of larger data a share is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+
+import numpy as np
+
+
+class ChunkCache:
+    """Decoded chunks of one store at a time, up to a number of bytes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._store: Hashable = None
+        self._chunks: dict[Hashable, np.ndarray] = {}
+        self._size = 0
+
+    @property
+    def nbytes(self) -> int:
+        """What the chunks take now."""
+        return self._size
+
+    def get(
+        self, store: Hashable, chunk: Hashable, budget: int, read: Callable[[], np.ndarray]
+    ) -> np.ndarray:
+        """The chunk, read if it is not here, kept if there is room; it must not be written to.
+
+        Parameters
+        ----------
+        store
+            Identifies the store; chunks of another one make room.
+        chunk
+            Identifies the chunk within the store.
+        budget
+            Bytes that all chunks may take.
+        read
+            Reads the chunk.
+
+        Examples
+        --------
+        >>> cache = ChunkCache()
+        >>> for _ in range(2):
+        ...     chunk = cache.get("store", 0, 100, lambda: print("reads") or np.zeros(3))
+        reads
+        """
+        with self._lock:
+            if store != self._store or self._size > budget:
+                self._store, self._chunks, self._size = store, {}, 0
+            if chunk in self._chunks:
+                return self._chunks[chunk]
+        found = read()
+        with self._lock:
+            fits = self._size + found.nbytes <= budget
+            if fits and store == self._store and chunk not in self._chunks:
+                found.setflags(write=False)
+                self._chunks[chunk] = found
+                self._size += found.nbytes
+        return found
+
+    def clear(self) -> None:
+        """Forget all chunks."""
+        with self._lock:
+            self._store, self._chunks, self._size = None, {}, 0
+
+
+#: The cache of this process.
+CACHE = ChunkCache()

@@ -1,0 +1,132 @@
+"""The workers that a pass runs on: who they are, what they may take, whether they fit together."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import dask.base
+import dask.config
+import dask.system
+import psutil
+
+from hofs_dask.engine.statistics import warm_up
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+#: Packages whose versions must be the same everywhere: they decide what a task computes.
+SAME_VERSIONS = ("hofs-dask", "dask", "distributed", "numpy", "numba", "zarr")
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A process that runs tasks."""
+
+    address: str  # empty for this process
+    n_threads: int
+    memory_limit: int  # bytes
+    resident: int  # bytes that it takes before a pass
+
+
+def current_workers() -> tuple[Worker, ...]:
+    """The workers of the current Dask client, by address; this process where there is none.
+
+    Examples
+    --------
+    >>> (worker,) = current_workers()
+    >>> worker.address
+    ''
+    """
+    client = _current_client()
+    if client is None:
+        free = psutil.virtual_memory().available
+        resident = psutil.Process().memory_info().rss
+        return (Worker("", _local_threads(), resident + free, resident),)
+    threads = client.nthreads()
+    if not threads:
+        address = client.scheduler_info(n_workers=0)["address"]
+        raise RuntimeError(
+            f"the scheduler at {address} has no workers; start some, for example with: dask worker "
+            f"{address}"
+        )
+    found = _describe(client, tuple(sorted(threads)))
+    return tuple(Worker(address, threads[address], *found[address]) for address in sorted(threads))
+
+
+def check_cluster(client: Client) -> None:
+    """Raise a RuntimeError that names every package whose version differs on the cluster.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> with Client(processes=False, dashboard_address="127.0.0.1:0") as client:
+    ...     check_cluster(client)
+    """
+    here = _versions()
+    places: dict[str, dict[str, str]] = {"the scheduler": client.run_on_scheduler(_versions)}
+    places.update({f"worker {address}": found for address, found in client.run(_versions).items()})
+    differing = [
+        f"{package} {found[package]} on {place}, {here[package]} here"
+        for place, found in places.items()
+        for package in SAME_VERSIONS
+        if found[package] != here[package]
+    ]
+    if differing:
+        raise RuntimeError(
+            "the cluster runs other versions than this process: " + "; ".join(differing[:8]) + ". "
+            "Install the same versions everywhere, for example from one lock file"
+        )
+
+
+def _current_client() -> Client | None:
+    """The client that `dask.compute` would use, without importing distributed for the question."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import default_client
+
+    try:
+        client = default_client()
+    except ValueError:
+        return None
+    uses_client = dask.base.get_scheduler() == client.get
+    return client if uses_client else None
+
+
+def _local_threads() -> int:
+    scheduler = dask.config.get("scheduler", None)
+    if isinstance(scheduler, str) and scheduler.startswith("sync"):
+        return 1
+    pool: Any = dask.config.get("num_workers", None)
+    return int(pool or dask.system.CPU_COUNT)
+
+
+@lru_cache(maxsize=4)
+def _describe(client: Client, addresses: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+    """The memory limit and the resident memory of workers, asked once for the same workers.
+
+    Versions are compared and kernels compiled on the way: a compiled kernel is resident memory.
+    """
+    check_cluster(client)
+    # as tasks: compiling would keep a worker's event loop from its heartbeats
+    prepared = [
+        client.submit(_prepare, key=f"prepare-{uuid4()}", workers=[address], priority=10)
+        for address in addresses
+    ]
+    return dict(zip(addresses, client.gather(prepared), strict=True))
+
+
+def _prepare() -> tuple[int, int]:
+    from distributed import get_worker
+
+    warm_up()
+    limit = get_worker().memory_manager.memory_limit
+    return int(limit or psutil.virtual_memory().total), psutil.Process().memory_info().rss
+
+
+def _versions() -> dict[str, str]:
+    return {package: version(package) for package in SAME_VERSIONS}

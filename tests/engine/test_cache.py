@@ -1,0 +1,109 @@
+"""The cache of decoded chunks: bounded, first come, one store at a time."""
+
+import dask
+import numpy as np
+import pytest
+
+import hofs_dask as hd
+from hofs_dask.engine import passes
+from hofs_dask.engine.cache import CACHE, ChunkCache
+
+
+def cached_bytes():
+    """What the cache of a worker holds; run there, so it looks the cache up there."""
+    from hofs_dask.engine.cache import CACHE
+
+    return CACHE.nbytes
+
+
+class Reader:
+    """Reads chunks of 100 bytes and counts."""
+
+    def __init__(self):
+        self.reads = 0
+
+    def __call__(self):
+        self.reads += 1
+        return np.zeros(100, dtype=np.uint8)
+
+
+def test_cache__data_that_fits_is_read_once():
+    cache, reader = ChunkCache(), Reader()
+    for _ in range(5):
+        for chunk in range(4):
+            cache.get("store", chunk, 400, reader)
+    assert reader.reads == 4
+    assert cache.nbytes == 400
+
+
+def test_cache__of_larger_data_a_share_is_kept_and_the_rest_streams():
+    cache, reader = ChunkCache(), Reader()
+    for _ in range(5):
+        for chunk in range(10):
+            cache.get("store", chunk, 450, reader)
+            assert cache.nbytes <= 450
+    # four chunks are read once, six in each of five passes
+    assert reader.reads == 4 + 5 * 6
+
+
+def test_cache__another_store_makes_room():
+    cache, reader = ChunkCache(), Reader()
+    cache.get("a", 0, 100, reader)
+    cache.get("b", 0, 100, reader)
+    assert cache.nbytes == 100
+    cache.get("b", 0, 100, reader)
+    assert reader.reads == 2
+
+
+def test_cache__what_it_keeps_cannot_be_written_to():
+    chunk = ChunkCache().get("store", 0, 100, Reader())
+    with pytest.raises(ValueError, match="read-only"):
+        chunk[0] = 1
+
+
+@pytest.fixture
+def codes(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 6))
+    return hd.encode(x, x[:, 0] + x[:, 1] > 0, tmp_path / "codes.zarr", chunks=(500, 6))
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The rows of every read of codes."""
+    seen = []
+    read = passes.read_codes
+
+    def counting(path, rows, features):
+        seen.append((rows.start, rows.stop))
+        return read(path, rows, features)
+
+    monkeypatch.setattr(passes, "read_codes", counting)
+    CACHE.clear()
+    return seen
+
+
+def test_selection__reads_data_that_fits_once(codes, reads):
+    with dask.config.set({"hofs_dask.cache": "1 MiB"}):
+        hd.select(codes, None, 3)
+    assert sorted(reads) == [(0, 500), (500, 1000), (1000, 1500), (1500, 2000)]
+
+
+def test_selection__streams_with_the_cache_off_and_gives_the_same(codes, reads):
+    with dask.config.set({"hofs_dask.cache": "1 MiB"}):
+        cached = hd.select(codes, None, 3)
+    reads.clear()
+    with dask.config.set({"hofs_dask.cache": 0}):
+        assert hd.select(codes, None, 3) == cached
+    assert len(reads) > 4 * 3
+
+
+def test_chunks__go_to_the_same_worker_each_round(codes, client):
+    with dask.config.set({"hofs_dask.cache": "1 MiB"}):
+        hd.select(codes, None, 2)
+        sizes = client.run(cached_bytes)
+        hd.select(codes, None, 4)
+        again = client.run(cached_bytes)
+    # 2000 x 6 codes and 2000 labels: each worker holds half of them, and no chunk is held twice
+    assert sum(sizes.values()) == sum(again.values()) == 2000 * 7
+    assert min(sizes.values()) == 1000 * 7

@@ -1,0 +1,634 @@
+"""HOFS on plain arrays in memory, slow and obvious: what the package must agree with.
+
+It shares no code with the package. Every formula is written as it reads on paper, all samples are
+at hand, and a round knows nothing of the earlier ones but their picks and the posterior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import orth
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer]
+
+N_FOLDS = 4
+LARGEST_WEIGHT = 100.0
+LEAST_VARIANCE = 1e-4
+SHRINKAGE = 20
+RIDGE = 1e-3
+LEAST_GAIN = 1e-3
+TIE = 1e-9
+
+
+class Pick(TypedDict):
+    """What one round chose."""
+
+    index: int
+    subset: int
+    score: float
+    information: float
+    gain: float
+    epoch: int
+
+
+def select(
+    codes: Integers,
+    values: Floats,
+    n_codes: Integers,
+    nominal: NDArray[np.bool_],
+    labels: Integers,
+    label_values: Floats,
+    criterion: str,
+    source: str = "logistic",
+    coding: str = "indicator",
+    *,
+    n_features: int,
+    include: Sequence[int] = (),
+    threshold: float = 0.2,
+    affinity: str | None = None,
+    rows: Integers | None = None,
+) -> list[Pick]:
+    """The picks of HOFS in their order.
+
+    Parameters
+    ----------
+    codes : (n, m)
+        Code of each cell.
+    values : (m, B)
+        Number of each code, NaN where it means missing or is not used.
+    n_codes, nominal : (m,)
+        Codes of each feature, the missing one included, and whether they are categories.
+    labels : (n,)
+        Class of each sample, 0 to C - 1.
+    label_values : (C,)
+        Number of each class, for the ordinal coding.
+    criterion, source, coding, n_features, include, threshold, affinity
+        The options of the selection.
+    rows : (n,)
+        Row number of each sample, which decides its fold; by default its position.
+
+    Examples
+    --------
+    >>> codes = np.array([[0, 0], [1, 0], [0, 1], [1, 1]] * 8)
+    >>> values = np.array([[0.0, 1.0], [0.0, 1.0]])
+    >>> picks = select(
+    ...     codes, values, np.array([2, 2]), np.array([False, False]), codes[:, 1],
+    ...     np.array([0.0, 1.0]), "sum", n_features=1,
+    ... )
+    >>> picks[0]["index"], round(picks[0]["score"], 6)
+    (1, 0.693147)
+    """
+    if rows is None:
+        rows = np.arange(len(labels))
+    data = Data(codes, values, n_codes, nominal, labels, label_values, rows)
+    if affinity is None:
+        affinity = "within" if criterion == "joint" else "correlation"
+    closeness = {"within": data.within, "correlation": data.correlation}[affinity]
+    if criterion == "joint":
+        return _select_joint(data, source, n_features, include, threshold, closeness)
+    return _select_sum(data, criterion, source, coding, n_features, include, threshold, closeness)
+
+
+# The data, and what is said of one or two features
+
+
+@dataclass
+class Data:
+    """The samples, with a number for every cell: standardised, 0 where it is missing.
+
+    Examples
+    --------
+    >>> codes = np.array([[0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 0, 1]] * 2)
+    >>> values = np.array([[3.0, 5.0], [0.0, 1.0], [2.0, np.nan]])
+    >>> never = np.zeros(3, dtype=bool)
+    >>> labels = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    >>> data = Data(codes, values, np.full(3, 2), never, labels, np.arange(2.0), np.arange(8))
+    >>> data.numbers[:3, 0].tolist()
+    [-1.0, -1.0, 1.0]
+    >>> data.usable()
+    [0, 1]
+    >>> data.relevance(0), data.correlation(0, 1), data.within(0, 1)
+    (0.0, -1.0, 1.0)
+    """
+
+    codes: Integers
+    values: Floats
+    n_codes: Integers
+    nominal: NDArray[np.bool_]
+    labels: Integers
+    label_values: Floats
+    rows: Integers
+    numbers: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Give each cell its number and each sample its fold."""
+        self.codes = self.codes.astype(int)
+        self.labels = self.labels.astype(int)
+        self.n_samples, self.n_features = self.codes.shape
+        self.n_classes = len(self.label_values)
+        self.folds = np.array([fold_of(int(row)) for row in self.rows])
+        self.missing = np.column_stack(
+            [np.isnan(self.values[i, self.codes[:, i]]) for i in range(self.n_features)]
+        )
+        self.categorical = [self._has_three_categories(i) for i in range(self.n_features)]
+        self.numbers = np.column_stack([self._numbers(i) for i in range(self.n_features)])
+
+    def _has_three_categories(self, i: int) -> bool:
+        n_categories = np.isfinite(self.values[i, : self.n_codes[i]]).sum()
+        return bool(self.nominal[i] and n_categories >= 3)
+
+    def _numbers(self, i: int) -> Floats:
+        present = ~self.missing[:, i]
+        column = np.zeros(self.n_samples)
+        if not present.any():
+            return column
+        if self.categorical[i]:
+            known = category_scores(self.labels[present], self.codes[present, i])
+        else:
+            known = self.values[i, self.codes[present, i]]
+        if np.ptp(known) > 0:
+            column[present] = (known - known.mean()) / known.std()
+        return column
+
+    def usable(self) -> list[int]:
+        """The features with at least two codes besides the missing one."""
+        return [
+            i for i in range(self.n_features) if len(set(self.codes[~self.missing[:, i], i])) >= 2
+        ]
+
+    def relevance(self, i: int) -> float:
+        """The information of a feature about the class."""
+        return information(self.codes[:, i], self.labels)
+
+    def correlation(self, i: int, j: int) -> float:
+        """The signed correlation of two features."""
+        return correlation(self.numbers[:, i], self.numbers[:, j])
+
+    def within(self, i: int, j: int) -> float:
+        """The dependence of two features within the classes, 0 to 1."""
+        if self.categorical[i] or self.categorical[j]:
+            return self._within_codes(i, j)
+        total, weight = 0.0, 0.0
+        for c in range(self.n_classes):
+            here = self.labels == c
+            n = here.sum()
+            if n >= 4:
+                square = min(correlation(self.numbers[here, i], self.numbers[here, j]) ** 2, 1.0)
+                total += n * max(0.0, square - (1 - square) / max(n - 2, 1))
+                weight += n
+        return float(np.sqrt(total / weight)) if weight else 0.0
+
+    def _within_codes(self, i: int, j: int) -> float:
+        total = 0.0
+        for c in range(self.n_classes):
+            here = self.labels == c
+            x, z = self.codes[here, i], self.codes[here, j]
+            if here.any():
+                bias = (len(set(x)) - 1) * (len(set(z)) - 1) / 2
+                total += here.sum() * information(x, z) - bias
+        return float(np.sqrt(1 - np.exp(-2 * max(0.0, total / self.n_samples))))
+
+
+def fold_of(row: int) -> int:
+    """The fold of a row: a hash of its number.
+
+    Examples
+    --------
+    >>> [fold_of(row) for row in range(3)]  # the last bits of e220...daf, 910a...cc1, 9758...6ce
+    [3, 1, 2]
+    """
+    wrap = 2**64 - 1
+    z = (row + 0x9E3779B97F4A7C15) & wrap
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & wrap
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & wrap
+    return (z ^ (z >> 31)) % N_FOLDS
+
+
+def entropy(symbols: Iterable[object]) -> float:
+    """The plug-in entropy of a sequence, in nats.
+
+    Examples
+    --------
+    >>> round(entropy("abab"), 6)
+    0.693147
+    """
+    counted: dict[object, int] = {}
+    for symbol in symbols:
+        counted[symbol] = counted.get(symbol, 0) + 1
+    p = np.array(list(counted.values())) / sum(counted.values())
+    return float(-(p * np.log(p)).sum())
+
+
+def information(x: Integers, y: Integers) -> float:
+    """The plug-in mutual information of two sequences, in nats.
+
+    Examples
+    --------
+    >>> round(information(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0])), 6)
+    0.693147
+    """
+    x, y = x.tolist(), y.tolist()
+    return entropy(x) + entropy(y) - entropy(zip(x, y, strict=True))
+
+
+def correlation(x: Floats, z: Floats) -> float:
+    """The Pearson correlation of two columns, 0 where one of them is constant.
+
+    Examples
+    --------
+    >>> correlation(np.array([1.0, 2.0]), np.array([4.0, 2.0]))
+    -1.0
+    """
+    if np.ptp(x) == 0 or np.ptp(z) == 0:
+        return 0.0
+    x, z = x - x.mean(), z - z.mean()
+    return float((x * z).sum() / np.sqrt((x * x).sum() * (z * z).sum()))
+
+
+def category_scores(labels: Integers, categories: Integers) -> Floats:
+    """The score of each sample's category on the first axis of correspondence analysis.
+
+    Examples
+    --------
+    >>> scores = category_scores(np.array([0, 0, 0, 1, 1]), np.array([5, 5, 5, 7, 9]))
+    >>> bool(scores[0] < 0 < scores[3])
+    True
+    """
+    classes, row = np.unique(labels, return_inverse=True)
+    kinds, column = np.unique(categories, return_inverse=True)
+    shares = np.zeros((len(classes), len(kinds)))
+    np.add.at(shares, (row, column), 1 / len(labels))
+    r, c = shares.sum(1), shares.sum(0)
+    expected = np.outer(r, c)
+    _, _, right = np.linalg.svd((shares - expected) / np.sqrt(expected), full_matrices=False)
+    scores: Floats = right[0] / np.sqrt(c)
+    counts = np.bincount(column)
+    if scores[counts.argmax()] > 0:
+        scores = -scores
+    return scores[column]
+
+
+# The greedy search
+
+
+def _subset_to_join(
+    i: int,
+    subsets: list[list[int]],
+    threshold: float,
+    closeness: Callable[[int, int], float],
+) -> int:
+    """The subset that a feature would join, or the number of a new one."""
+    best, best_mean = len(subsets), threshold
+    for k, members in enumerate(subsets):
+        mean = sum(closeness(i, member) for member in members) / len(members)
+        if mean > best_mean:
+            best, best_mean = k, mean
+    return best
+
+
+def _join(i: int, k: int, subsets: list[list[int]]) -> None:
+    if k == len(subsets):
+        subsets.append([])
+    subsets[k].append(i)
+
+
+def _best(scores: dict[int, float]) -> int:
+    """The feature of the largest score, the lowest of those that tie with it."""
+    largest = max(scores.values())
+    return min(i for i, score in scores.items() if score >= largest - TIE * abs(largest))
+
+
+# The criteria "sum" and "mean"
+
+
+def _select_sum(
+    data: Data,
+    criterion: str,
+    source: str,
+    coding: str,
+    n_features: int,
+    include: Sequence[int],
+    threshold: float,
+    closeness: Callable[[int, int], float],
+) -> list[Pick]:
+    targets = _ordinal_column(data) if coding == "ordinal" else _indicator_columns(data)
+    known: dict[tuple[int, ...], float] = {}
+
+    def h(features: Iterable[int]) -> float:
+        """The uncertainty of the label given some features."""
+        given = tuple(sorted(features))
+        if given not in known:
+            known[given] = 0.0
+            for r in range(targets.shape[1]):
+                columns = [data.numbers[:, list(given)], targets[:, :r]]
+                known[given] += row_value(targets[:, r], np.hstack(columns), source)
+        return known[given]
+
+    picks: list[Pick] = []
+    chosen: list[int] = []
+    subsets: list[list[int]] = []
+    while len(picks) < n_features:
+        conditional = {
+            i: sum(max(0.0, h([i]) - h([*members, i])) for members in subsets)
+            for i in data.usable()
+            if i not in chosen
+        }
+        share = 1 / len(picks) if criterion == "mean" and picks else 1
+        scores = {i: data.relevance(i) + share * conditional[i] for i in conditional}
+        i = include[len(picks)] if len(picks) < len(include) else _best(scores)
+        total = data.relevance(i) + conditional[i]
+        before = sum(max(0.0, h([]) - h(members)) for members in subsets)
+        k = _subset_to_join(i, subsets, threshold, closeness)
+        _join(i, k, subsets)
+        chosen.append(i)
+        picks.append(
+            Pick(
+                index=i,
+                subset=k,
+                score=scores[i],
+                information=total,
+                gain=total - before,
+                epoch=0,
+            )
+        )
+    return picks
+
+
+def _ordinal_column(data: Data) -> Floats:
+    """The numbers of the classes in one standardised column."""
+    return _standardise(data.label_values[data.labels])[:, None]
+
+
+def _indicator_columns(data: Data) -> Floats:
+    """The standardised indicators of all classes but one, the most frequent class first."""
+
+    def place(c: int) -> tuple[int, list[int]]:
+        here = data.codes[data.labels == c]
+        cells = [
+            int((here[:, i] == b).sum())
+            for i in range(data.n_features)
+            for b in range(data.n_codes[i])
+        ]
+        return -len(here), cells
+
+    order = sorted(range(data.n_classes), key=place)
+    return np.column_stack([_standardise((data.labels == c).astype(float)) for c in order[:-1]])
+
+
+def _standardise(column: Floats) -> Floats:
+    standard: Floats = (column - column.mean()) / column.std()
+    return standard
+
+
+def row_value(t: Floats, given: Floats, source: str) -> float:
+    """The entropy of a column given others, by the best ICA row.
+
+    Examples
+    --------
+    >>> t = np.array([-1.0, 1.0] * 10)
+    >>> round(row_value(t, np.zeros((20, 0)), "gaussian"), 6)
+    1.418939
+    >>> round(row_value(t, t[:, None], "logistic"), 6)  # w = 100 and s = 0: log(4 / 100)
+    -3.218876
+    """
+    z = np.column_stack([np.ones(len(t)), given])
+    # An orthonormal basis spans the same rows, whether or not columns repeat each other.
+    z = orth(z / np.linalg.norm(z, axis=0), rcond=1e-10) * np.sqrt(len(t))
+    slopes = z.T @ t / len(t)
+    rest = t - z @ slopes
+    variance = max(float((rest**2).mean()), LEAST_VARIANCE)
+    if source == "gaussian":
+        return float(0.5 * np.log(2 * np.pi * np.e * variance))
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        w, b = parameters[0], parameters[1:]
+        s = w * t - z @ b
+        phi = np.abs(s) + 2 * np.log1p(np.exp(-np.abs(s)))
+        slope = np.tanh(s / 2)
+        gradient = np.concatenate([[(slope * t).mean() - 1 / w], -(slope @ z) / len(t)])
+        return float(phi.mean() - np.log(w)), gradient
+
+    weight = min(np.pi / np.sqrt(3 * variance), LARGEST_WEIGHT)
+    starts = [np.array([1.0, *np.zeros(z.shape[1])]), np.array([weight, *(weight * slopes)])]
+    bounds = [(1e-6, LARGEST_WEIGHT)] + [(None, None)] * z.shape[1]
+    options = {"maxiter": 5000, "maxfun": 50000, "ftol": 1e-16, "gtol": 1e-9, "maxcor": 30}
+    return min(
+        float(minimize(loss, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options).fun)
+        for x in starts
+    )
+
+
+# The criterion "joint"
+
+
+def _select_joint(
+    data: Data,
+    source: str,
+    n_features: int,
+    include: Sequence[int],
+    threshold: float,
+    closeness: Callable[[int, int], float],
+) -> list[Pick]:
+    n = data.n_samples
+    prior = np.log([(data.labels == c).mean() for c in range(data.n_classes)])
+
+    def best_row(i: int) -> tuple[float, Floats]:
+        """The score of a candidate, and the posterior with the row that gives it."""
+        joined = _subset_to_join(i, subsets, threshold, closeness)
+        linear = [
+            u
+            for u in parents
+            if joined < len(subsets) and u in subsets[joined] and not data.categorical[u]
+        ]
+        rows = [_table_row(data, i)]
+        if linear and not data.categorical[i]:
+            rows.append(_linear_row(data, i, linear, source, by_class=False))
+            rows.append(_linear_row(data, i, linear, source, by_class=True))
+        parent, most = None, 0.0
+        for u in parents:
+            gain = _parent_gain(data, i, u)
+            if gain > most:
+                parent, most = u, gain
+        if parent is not None:
+            rows.append(_pair_row(data, i, parent))
+        scored = [(_posterior_information(data, posterior + row), row) for row in rows]
+        score, row = max(scored, key=lambda pair: pair[0])
+        return score, posterior + row
+
+    picks: list[Pick] = []
+    chosen: list[int] = []
+    subsets: list[list[int]] = []
+    parents: list[int] = []
+    posterior, before, paid, epoch = np.tile(prior, (n, 1)), 0.0, 0.0, 0
+    while len(picks) < n_features:
+        forced = len(picks) < len(include)
+        left = [i for i in data.usable() if i not in chosen]
+        price = 2 * np.log(len(left)) / n
+        judged = {i: best_row(i) for i in left}
+        scores = {i: score for i, (score, _) in judged.items()}
+        i = include[len(picks)] if forced else _best(scores)
+        total = max(0.0, scores[i] - paid - price)
+        if total - before < LEAST_GAIN and parents and not forced:
+            parents, posterior, before, paid = [], np.tile(prior, (n, 1)), 0.0, 0.0
+            epoch += 1
+            continue
+        k = _subset_to_join(i, subsets, threshold, closeness)
+        picks.append(
+            Pick(
+                index=i,
+                subset=k,
+                score=scores[i],
+                information=total,
+                gain=total - before,
+                epoch=epoch,
+            )
+        )
+        _join(i, k, subsets)
+        chosen.append(i)
+        parents.append(i)
+        posterior, before, paid = judged[i][1], total, paid + price
+    return picks
+
+
+def _posterior_information(data: Data, posterior: Floats) -> float:
+    """The information that an unnormalised log posterior (n, C) holds about the class."""
+    of_truth = posterior[np.arange(data.n_samples), data.labels]
+    return entropy(data.labels.tolist()) + float((of_truth - logsumexp(posterior, axis=1)).mean())
+
+
+def _count_codes(data: Data, i: int, samples: NDArray[np.bool_]) -> Floats:
+    """How many of some samples have each code of a feature in each class: (code, class)."""
+    counts = np.zeros((data.n_codes[i], data.n_classes))
+    for b, c in zip(data.codes[samples, i], data.labels[samples], strict=True):
+        counts[b, c] += 1
+    return counts
+
+
+def _table(data: Data, i: int, fold: int) -> Floats:
+    """The shrunk table p(b|c) of a feature, learnt without a fold: (code, class)."""
+    counts = _count_codes(data, i, data.folds != fold)
+    n_codes, n_classes = counts.shape
+    of_class = counts.sum(0)
+    p = (counts.sum(1) + 0.5) / (counts.sum(1) + 0.5).sum()
+    chi2 = 0.0
+    for c in range(n_classes):
+        if of_class[c] > 0:
+            chi2 += of_class[c] * ((counts[:, c] / of_class[c] - p) ** 2 / p).sum()
+    trust = max(0.0, 1 - (n_codes - 1) * (n_classes - 1) / chi2) if chi2 > 0 else 0.0
+    p = p[:, None]
+    shrunk: Floats = trust * (counts + p) / (of_class + 1) + (1 - trust) * p
+    return shrunk
+
+
+def _table_row(data: Data, i: int) -> Floats:
+    """The row log p(x|c) of each sample and class, learnt without the sample's fold."""
+    row = np.empty((data.n_samples, data.n_classes))
+    for fold in range(N_FOLDS):
+        here = data.folds == fold
+        row[here] = np.log(_table(data, i, fold))[data.codes[here, i]]
+    return row
+
+
+def _linear_row(data: Data, i: int, parents: list[int], source: str, *, by_class: bool) -> Floats:
+    """The row of the table, times what the parents change about the density."""
+    row = _table_row(data, i)
+    for fold in range(N_FOLDS):
+        means, covariances, sizes = _class_moments(data, [*parents, i], data.folds != fold)
+        n = sizes.sum()
+        shared = sum(size * s for size, s in zip(sizes, covariances, strict=True)) / n
+        here = (data.folds == fold) & ~data.missing[:, i]
+        x, x_parents = data.numbers[here, i], data.numbers[here][:, parents]
+        for c in range(data.n_classes):
+            if by_class:
+                total = sizes[c] + SHRINKAGE
+                s = (sizes[c] * covariances[c] + SHRINKAGE * shared) / total
+                left, own = total - 1, sizes[c] / total
+            else:
+                s, total, left, own = shared, n, n - data.n_classes, 1.0
+            s_uu, s_ui, s_ii = s[:-1, :-1], s[:-1, -1], s[-1, -1]
+            beta = np.linalg.solve(s_uu + RIDGE * np.eye(len(parents)), s_ui)
+            residual = s_ii - 2 * beta @ s_ui + beta @ s_uu @ beta
+            scale = _scale(residual * total / max(left - own * len(parents), 1), source)
+            own_scale = _scale(s_ii * total / max(left, 1), source)
+            alone = x - means[c][-1]
+            rest = alone - (x_parents - means[c][:-1]) @ beta
+            row[here, c] += (
+                np.log(scale / own_scale)
+                + _log_density(scale * rest, source)
+                - _log_density(own_scale * alone, source)
+            )
+    return row
+
+
+def _class_moments(
+    data: Data, features: list[int], samples: NDArray[np.bool_]
+) -> tuple[list[Floats], list[Floats], Floats]:
+    """The means, the covariances and the sizes of the classes among some samples."""
+    means, covariances, sizes = [], [], []
+    for c in range(data.n_classes):
+        x = data.numbers[samples & (data.labels == c)][:, features]
+        n = max(len(x), 1)
+        mean = x.sum(0) / n
+        means.append(mean)
+        covariances.append((x - mean).T @ (x - mean) / n)
+        sizes.append(len(x))
+    return means, covariances, np.array(sizes, dtype=float)
+
+
+def _scale(variance: float, source: str) -> float:
+    unit = np.pi / np.sqrt(3) if source == "logistic" else 1.0
+    return float(min(unit / np.sqrt(max(variance, 1e-12)), LARGEST_WEIGHT))
+
+
+def _log_density(s: Floats, source: str) -> Floats:
+    logistic: Floats = -np.abs(s) - 2 * np.log1p(np.exp(-np.abs(s)))
+    gaussian: Floats = -(s**2) / 2
+    return logistic if source == "logistic" else gaussian
+
+
+def _pair_row(data: Data, i: int, u: int) -> Floats:
+    """The row log p(x_i|x_u,c), learnt without the sample's fold."""
+    row = np.empty((data.n_samples, data.n_classes))
+    for fold in range(N_FOLDS):
+        here = data.folds == fold
+        logs = np.log(_pair_table(data, i, u, fold))
+        row[here] = logs[data.codes[here, u], :, data.codes[here, i]]
+    return row
+
+
+def _pair_table(data: Data, i: int, u: int, fold: int) -> Floats:
+    """The table p(b|a,c) of a feature given its parent, learnt without a fold: (a, c, b)."""
+    p = _table(data, i, fold)
+    counts = np.zeros((data.n_codes[u], data.n_classes, data.n_codes[i]))
+    kept = data.folds != fold
+    for a, c, b in zip(data.codes[kept, u], data.labels[kept], data.codes[kept, i], strict=True):
+        counts[a, c, b] += 1
+    n_parent_codes, n_classes, n_codes = counts.shape
+    result = np.empty(counts.shape)
+    for a in range(n_parent_codes):
+        expected = np.zeros(n_codes)
+        for c in range(n_classes):
+            expected += counts[a, c].sum() * p[:, c]
+        ratio = np.ones(n_codes)
+        if expected.sum() > 0:
+            weight = n_codes * expected / expected.sum()
+            ratio = (counts[a].sum(0) + weight) / (expected + weight)
+        for c in range(n_classes):
+            guess = p[:, c] * ratio
+            guess = guess / guess.sum()
+            result[a, c] = (counts[a, c] + n_codes * guess) / (counts[a, c].sum() + n_codes)
+    return result
+
+
+def _parent_gain(data: Data, i: int, u: int) -> float:
+    """How much better a parent predicts the codes of a feature in the sample's own class."""
+    difference = _pair_row(data, i, u) - _table_row(data, i)
+    return float(difference[np.arange(data.n_samples), data.labels].mean())
