@@ -1,20 +1,23 @@
-"""The public functions: `select` and `encode`."""
+"""The public functions: `select`, `encode` and `estimate`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
+from hofs_dask.checkpoint import open_checkpoint
 from hofs_dask.config import HOFS, as_method
 from hofs_dask.data.codes import CodeStore, is_codes, open_codes, temporary_store
 from hofs_dask.data.encode import encode_source
 from hofs_dask.data.source import open_source
+from hofs_dask.engine.budget import Estimate
 from hofs_dask.errors import unknown
-from hofs_dask.rounds import search
+from hofs_dask.events import Event, Progress, progress_stream
+from hofs_dask.rounds import largest_pass, search
 from hofs_dask.selection import Selection
 
 
@@ -32,6 +35,9 @@ def select(
     exclude: Sequence[Hashable] = (),
     min_gain: float | None = None,
     store: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    callback: Callable[[Event], None] | None = None,
+    progress: bool | None = None,
 ) -> Selection:
     """The features that together say most about a target, ranked, in subsets that work together.
 
@@ -62,10 +68,20 @@ def select(
         Features that come first, in this order, and features that are never chosen: names, or
         positions where the names are strings.
     min_gain
-        Stop when the best feature gains less than this many nats.
+        Stop when the best feature gains less than this many nats, instead of starting afresh. The
+        first feature is always chosen.
     store
         Where to keep the code store, so that the next call need not encode again. None for a
         temporary one.
+    checkpoint
+        A directory that the search is kept in after every round, one run at a time. The same call
+        after an interruption goes on from there, to the same result; so does one that asks for
+        more features. A directory of another run is refused.
+    callback
+        Called with every event: `RoundStarted`, `PassStarted`, `PassDone`, `RoundEnded`. What it
+        raises ends the run; the checkpoint holds all rounds that have ended.
+    progress
+        Whether to write a line a round to the standard error. None for where that is a terminal.
 
     Returns
     -------
@@ -85,24 +101,44 @@ def select(
     """
     chosen = as_method(method)
     _check_numbers(n_features, min_gain)
+    _check_listening(callback, progress)
     with ExitStack() as stack:
+        # first of all: a long encoding should not end at a lock
+        kept = None if checkpoint is None else stack.enter_context(open_checkpoint(checkpoint))
+        source = None
         if isinstance(data, CodeStore) or _is_code_path(data):
             codes = _labelled(data, target)
+            names: Sequence[Hashable] = codes.names
         else:
-            codes = encode(
-                data,
-                target,
-                stack.enter_context(temporary_store()) if store is None else store,
-                feature_dim=feature_dim,
-                nominal=nominal,
-                target_kind=target_kind,
-                bins=bins,
-            )
-        forced, banned = _columns(codes, include, "include"), _columns(codes, exclude, "exclude")
-        both = [codes.names[i] for i in forced if i in banned]
+            source = open_source(data, target, feature_dim=feature_dim, nominal=nominal)
+            names = source.names
+        # before the data is read: a name that is wrong is wrong now
+        forced, banned = _columns(names, include, "include"), _columns(names, exclude, "exclude")
+        both = [names[i] for i in forced if i in banned]
         if both:
             raise ValueError(f"{both[0]!r} is both in include and in exclude; keep it in one")
-        return search(codes, chosen, n_features, include=forced, exclude=banned, min_gain=min_gain)
+        if n_features > len(names) - len(banned):
+            raise ValueError(
+                f"n_features is {n_features} but only {len(names) - len(banned)} features can be "
+                f"chosen: {len(names)} features, {len(banned)} of them excluded"
+            )
+        if source is not None:
+            place = stack.enter_context(temporary_store()) if store is None else store
+            codes = encode_source(source, place, bins=bins, target_kind=target_kind)
+        listeners = [] if callback is None else [callback]
+        stream = progress_stream(progress)
+        if stream is not None:
+            listeners.insert(0, stack.enter_context(Progress(stream)))
+        return search(
+            codes,
+            chosen,
+            n_features,
+            include=forced,
+            exclude=banned,
+            min_gain=min_gain,
+            checkpoint=kept,
+            listeners=listeners,
+        )
 
 
 def encode(
@@ -148,6 +184,44 @@ def encode(
     return encode_source(source, store, bins=bins, target_kind=target_kind, chunks=chunks)
 
 
+def estimate(
+    codes: CodeStore | str | os.PathLike[str], n_features: int, *, method: str | HOFS = "hofs"
+) -> Estimate:
+    """The memory that a selection takes of a worker: of its largest pass, before anything runs.
+
+    Parameters
+    ----------
+    codes
+        A code store or its path.
+    n_features
+        How many features are to be chosen.
+    method
+        As for `select`.
+
+    Returns
+    -------
+    Estimate
+        Reads as a line: what is resident, what tasks, partials, context and cache take, and the
+        limit. A pass that does not fit is refused with a MemoryError before it starts.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import hofs_dask as hd
+    >>> x = np.random.default_rng(0).normal(size=(1000, 5))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     codes = hd.encode(x, x[:, 0] > 0, folder + "/codes.zarr")
+    ...     found = hd.estimate(codes, n_features=3)
+    >>> found.needed < found.limit
+    True
+    """
+    chosen = as_method(method)
+    _check_numbers(n_features, None)
+    store = codes if isinstance(codes, CodeStore) else open_codes(codes)
+    return largest_pass(store, chosen, n_features)
+
+
 def _check_numbers(n_features: object, min_gain: object) -> None:
     if isinstance(n_features, bool) or not isinstance(n_features, (int, np.integer)):
         raise TypeError(f"n_features is {n_features!r}; give a whole number such as 10")
@@ -158,6 +232,15 @@ def _check_numbers(n_features: object, min_gain: object) -> None:
             raise TypeError(f"min_gain is {min_gain!r}; give a number of nats such as 0.01")
         if not np.isfinite(min_gain):
             raise ValueError(f"min_gain is {min_gain!r}; give a finite number such as 0.01")
+
+
+def _check_listening(callback: object, progress: object) -> None:
+    if callback is not None and not callable(callback):
+        raise TypeError(
+            f"callback is a {type(callback).__name__}; give a function of one event, such as print"
+        )
+    if progress is not None and not isinstance(progress, bool):
+        raise TypeError(f"progress is {progress!r}; give True, False or None")
 
 
 def _is_code_path(data: Any) -> bool:
@@ -175,19 +258,20 @@ def _labelled(data: CodeStore | str | os.PathLike[str], target: Any) -> CodeStor
     return open_codes(data.path if isinstance(data, CodeStore) else data, target)
 
 
-def _columns(codes: CodeStore, given: Sequence[Hashable], what: str) -> list[int]:
-    if isinstance(given, str):
-        raise TypeError(f"{what} is the string {given!r}; give a list, such as [{given!r}]")
-    by_name = {name: i for i, name in enumerate(codes.names)}
-    positions = all(isinstance(name, str) for name in codes.names)
+def _columns(names: Sequence[Hashable], given: Sequence[Hashable], what: str) -> list[int]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        example = given if isinstance(given, str) else names[0]
+        raise TypeError(f"{what} is {given!r}; give a list of names, such as [{example!r}]")
+    by_name = {name: i for i, name in enumerate(names)}
+    positions = all(isinstance(name, str) for name in names)
     columns = []
     for name in given:
         if name in by_name:
             column = by_name[name]
-        elif positions and isinstance(name, int) and -codes.n_features <= name < codes.n_features:
-            column = name % codes.n_features
+        elif positions and isinstance(name, int) and -len(names) <= name < len(names):
+            column = name % len(names)
         else:
-            raise unknown(f"feature in {what}", name, codes.names)
+            raise unknown(f"feature in {what}", name, names)
         if column in columns:
             raise ValueError(f"{name!r} is twice in {what}; name it once")
         columns.append(column)

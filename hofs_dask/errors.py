@@ -10,6 +10,10 @@ class CodeStoreError(OSError):
     """A code store that cannot be read: names the store, the array and the chunk."""
 
 
+class CheckpointError(OSError):
+    """A checkpoint that cannot be read, written or locked: names it, and says why."""
+
+
 def unknown(what: str, given: object, valid: Iterable[object]) -> ValueError:
     """A ValueError that names what was given and the valid names, nearest first.
 

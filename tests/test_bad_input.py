@@ -1,5 +1,6 @@
 """Every row of the table of bad input: the error's type and the words in it."""
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
@@ -251,3 +252,14 @@ def test_array_target_for_a_code_store__says_how_to_add_it(tmp_path):
     codes = hd.encode(X, Y, tmp_path / "codes.zarr")
     with says(TypeError, "encode"):
         hd.select(codes, Y, 1)
+
+
+def test_wrong_names_and_numbers__are_found_before_the_data_is_read():
+    def refuse(block):
+        raise AssertionError("the data was read")
+
+    lazy = da.from_array(X, chunks=20).map_blocks(refuse, dtype=float, meta=np.zeros((0, 0)))
+    with says(ValueError, "x99"):
+        hd.select(lazy, Y, 1, include=["x99"])
+    with says(ValueError, "n_features is 5", "only 4"):
+        hd.select(lazy, Y, 5)

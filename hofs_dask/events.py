@@ -1,0 +1,248 @@
+"""What happens in a search, as small records, and the lines of progress made of them."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TextIO
+
+#: Rounds that the estimate of the time left is made of: later ones take longer than early ones.
+RECENT_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class RoundStarted:
+    """A round of the search begins.
+
+    Attributes
+    ----------
+    rank : int
+        The place in the ranking that the round will fill, from 1.
+    n_features : int
+        How many features are to be chosen in all.
+    n_candidates : int
+        Features that may still be chosen.
+
+    Examples
+    --------
+    >>> RoundStarted(rank=1, n_features=30, n_candidates=500).rank
+    1
+    """
+
+    rank: int
+    n_features: int
+    n_candidates: int
+
+
+@dataclass(frozen=True)
+class PassStarted:
+    """A pass over all samples begins.
+
+    Attributes
+    ----------
+    rank : int
+        The round that it is part of; 0 for the count of every feature before the first round.
+    statistic : str
+        What is summed over the samples, as in the names of Dask's tasks.
+
+    Examples
+    --------
+    >>> PassStarted(rank=2, statistic="pair-counts").statistic
+    'pair-counts'
+    """
+
+    rank: int
+    statistic: str
+
+
+@dataclass(frozen=True)
+class PassDone:
+    """A pass over all samples is over.
+
+    Attributes
+    ----------
+    rank : int
+        The round that it was part of; 0 for the count of every feature before the first round.
+    statistic : str
+        What was summed over the samples, as in the names of Dask's tasks.
+    n_bytes : int
+        Bytes of codes that the pass goes through: a byte a sample for each feature, for each
+        chosen column that it needs beside them, and for the label.
+    n_cells : int
+        Samples with a label times features.
+    seconds : float
+        How long it took.
+
+    Examples
+    --------
+    >>> done = PassDone(rank=2, statistic="pair-counts", n_bytes=720, n_cells=700, seconds=0.5)
+    >>> done.n_cells / done.seconds
+    1400.0
+    """
+
+    rank: int
+    statistic: str
+    n_bytes: int
+    n_cells: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RoundEnded:
+    """A round of the search has chosen a feature, and the checkpoint, if there is one, knows it.
+
+    Attributes
+    ----------
+    rank : int
+        The feature's place in the ranking, from 1.
+    feature : str, int or float
+        Its name.
+    subset : int
+        The subset that it joined, from 0, by first pick.
+    gain, information : float
+        What it added and what all chosen features hold about the target, in nats.
+    seconds : float
+        How long the round took, writing the checkpoint included.
+    n_passes : int
+        Passes over the samples in the round.
+
+    Examples
+    --------
+    >>> ended = RoundEnded(1, "x3", subset=0, gain=0.4, information=0.4, seconds=0.2, n_passes=1)
+    >>> ended.feature
+    'x3'
+    """
+
+    rank: int
+    feature: Hashable
+    subset: int
+    gain: float
+    information: float
+    seconds: float
+    n_passes: int
+
+
+Event = RoundStarted | PassStarted | PassDone | RoundEnded
+Notify = Callable[[Event], None]
+
+
+class Progress:
+    """A listener to events that writes a line a round.
+
+    On a terminal, a line that says which pass is running comes and goes in between.
+
+    Parameters
+    ----------
+    stream : file
+        Where the lines go.
+
+    Examples
+    --------
+    >>> with Progress(sys.stdout) as progress:
+    ...     progress(RoundStarted(rank=1, n_features=2, n_candidates=9))
+    ...     progress(RoundEnded(1, "x3", 0, 0.4, 0.4, seconds=0.2, n_passes=1))
+    round 1/2  x3        subset 1  gain 0.4000  information 0.4000   1 pass    0.2 s  eta 0.2 s
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._terminal = stream.isatty()
+        self._transient = 0  # the length of the line that is to go
+        self._n_features = 0
+        self._name_width = 8
+        self._recent: deque[float] = deque(maxlen=RECENT_ROUNDS)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._write_transient("")
+
+    def __call__(self, event: Event) -> None:
+        """Write what the event says."""
+        match event:
+            case RoundStarted():
+                self._n_features = event.n_features
+            case PassStarted():
+                self._write_transient(f"{self._round(event.rank)}  {event.statistic} ...")
+            case RoundEnded():
+                self._recent.append(event.seconds)
+                self._write_transient("")
+                self._stream.write(self._line(event) + "\n")
+                self._stream.flush()
+
+    def _line(self, event: RoundEnded) -> str:
+        name = str(event.feature)
+        self._name_width = max(self._name_width, len(name))
+        left = (self._n_features - event.rank) * sum(self._recent) / len(self._recent)
+        parts = [
+            self._round(event.rank),
+            name.ljust(self._name_width),
+            f"subset {event.subset + 1:<{len(str(self._n_features))}}",
+            f"gain {event.gain:7.4f}",
+            f"information {event.information:7.4f}",
+            f"{event.n_passes:2} pass{'es' if event.n_passes > 1 else '  '}",
+            _duration(event.seconds),
+        ]
+        if event.rank < self._n_features:
+            parts.append(f"eta {_duration(left)}")
+        return "  ".join(parts)
+
+    def _round(self, rank: int) -> str:
+        if rank == 0:
+            return "start"
+        return f"round {rank:{len(str(self._n_features))}}/{self._n_features}"
+
+    def _write_transient(self, text: str) -> None:
+        """Replace the line that comes and goes; on a terminal alone."""
+        if self._terminal and (text or self._transient):
+            erased = " " * self._transient
+            self._stream.write(f"\r{erased}\r{text}")
+            self._stream.flush()
+            self._transient = len(text)
+
+
+def progress_stream(progress: bool | None) -> TextIO | None:
+    """The stream that lines of progress go to, None for silence.
+
+    Parameters
+    ----------
+    progress
+        Whether to write; None for where the standard error is a terminal.
+
+    Examples
+    --------
+    >>> progress_stream(False) is None
+    True
+    """
+    stream: TextIO | None = sys.stderr
+    if stream is None or progress is False or (progress is None and not stream.isatty()):
+        return None
+    return stream
+
+
+def _duration(seconds: float) -> str:
+    """A time in a fixed width.
+
+    Examples
+    --------
+    >>> [_duration(seconds).strip() for seconds in (1.23, 34, 300, 9000)]
+    ['1.2 s', '34 s', '5 min', '2.5 h']
+    """
+    if seconds < 9.95:
+        text = f"{seconds:.1f} s"
+    elif seconds < 120:
+        text = f"{seconds:.0f} s"
+    elif seconds < 7200:
+        text = f"{seconds / 60:.0f} min"
+    else:
+        text = f"{seconds / 3600:.1f} h"
+    return f"{text:>7}"
