@@ -45,7 +45,8 @@ def select(
     ----------
     data
         A numpy or dask array (sample, feature), a pandas data frame, an xarray DataArray or
-        Dataset, the path to a Zarr store, or a code store (or its path) that `encode` made.
+        Dataset, a Zarr array or group or its path, or a code store (or its path) that `encode`
+        made.
     target
         An array, or the name of a variable or column of `data`; None for a code store's own.
     n_features

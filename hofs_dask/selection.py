@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 import zarr
 from numpy.typing import ArrayLike, NDArray
+
+from hofs_dask.data.source import as_path, is_url
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,10 +32,19 @@ Data = TypeVar("Data")
 VARIABLES = {
     "selected": ("rank", "1", "name of the chosen feature"),
     "index": ("rank", "1", "position of the chosen feature in the data, from 0"),
-    "subset": ("rank", "1", "subset that the feature joined, from 0, by first pick"),
-    "score": ("rank", "nats", "criterion of the chosen feature"),
-    "gain": ("rank", "nats", "information that the feature added"),
-    "information": ("rank", "nats", "information of all features chosen so far about the target"),
+    "subset": ("rank", "1", "subset that the feature joined, by first pick; from 0; shown from 1"),
+    "score": ("rank", "nats", "criterion"),
+    "gain": (
+        "rank",
+        "nats",
+        "information that the feature added, net of the price of choosing among many",
+    ),
+    "information": (
+        "rank",
+        "nats",
+        "information about the target of the features chosen since the last fresh start, net of "
+        "the price of choosing among many",
+    ),
     "margin": ("rank", "nats", "score of the chosen feature less that of the runner-up"),
     "runner_up": ("rank", "1", "name of the feature that came second, as text, empty for none"),
     "epoch": ("rank", "1", "number of fresh starts of the posterior before this pick"),
@@ -45,6 +57,9 @@ COORDINATES = {
     "feature": ("feature", "1", "name of the feature"),
 }
 
+# What the note of a fresh start means.
+FRESH_START = "fresh start: nothing left paid its price, so the rest is ranked anew"
+
 # What fits on one screen.
 WIDTH = 88
 SHOWN_SUBSETS = 10
@@ -54,6 +69,8 @@ SHOWN_RANKS_HTML = 50
 # Okabe and Ito's colours, which the colour-blind tell apart, without the yellow.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#7A5195", "#8C6D31")
 LATER = "#9A9A9A"
+# Axes that are narrower have smaller letters.
+SMALL_INCHES = 4.0
 
 
 @dataclass(frozen=True)
@@ -69,9 +86,9 @@ class Pick:
     score : float
         Criterion of the feature, in nats.
     gain : float
-        Information that it added, in nats.
+        Information that it added, net of the price of choosing among many, in nats.
     information : float
-        Information of all features chosen so far, in nats.
+        Information of the features chosen since the last fresh start, net of the price, in nats.
     margin : float
         Score less that of the runner-up, in nats.
     runner_up : int
@@ -267,6 +284,41 @@ class Selection:
         """
         return self._dataset.copy(deep=True)
 
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return the table that is printed, all of it, as a pandas DataFrame of one row a rank.
+
+        Subsets are numbered from 1, as they are printed. An included feature has no margin.
+
+        Examples
+        --------
+        >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4, runner_up=0)
+        >>> result = Selection.from_picks(
+        ...     [pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={"method": "mim"}
+        ... )
+        >>> result.to_dataframe()[["rank", "feature", "gain"]]
+           rank feature  gain
+        0     1       b   0.5
+        """
+        data = self._dataset
+        forced = data["forced"].values
+        fresh = np.diff(data["epoch"].values, prepend=0) > 0
+        notes = [
+            "; ".join(filter(None, ["included" * included, "fresh start" * started]))
+            for included, started in zip(forced.tolist(), fresh.tolist(), strict=True)
+        ]
+        return pd.DataFrame(
+            {
+                "rank": data["rank"].values,
+                "feature": self.features,
+                "subset": data["subset"].values + 1,
+                "gain": data["gain"].values,
+                "information": data["information"].values,
+                "relevance": data["relevance"].values[self.indices],
+                "margin": np.where(forced, np.nan, data["margin"].values),
+                "note": notes,
+            }
+        )
+
     def to_zarr(self, path: str | os.PathLike[str]) -> None:
         """Write a Zarr store that `load` and `xarray.open_zarr` read.
 
@@ -284,10 +336,10 @@ class Selection:
         ...     load(f"{folder}/result.zarr") == result
         True
         """
-        address = os.fspath(path)
+        address = as_path(path)
         earlier = _zarr_format(address) == FORMAT
-        if not earlier and "://" not in address and _is_occupied(Path(address)):
-            raise _taken(address)
+        if not earlier and not is_url(address) and _is_occupied(Path(address)):
+            raise _taken(os.fspath(path))
         # Zarr v3 has no specification of consolidated metadata: asking for it warns.
         _packed(self._dataset).to_zarr(address, mode="w" if earlier else "w-", consolidated=False)
 
@@ -297,7 +349,8 @@ class Selection:
         Parameters
         ----------
         path : str or path
-            A new path, or that of an earlier selection, which is replaced.
+            A new path, or that of an earlier selection, which is replaced. It ends with `.nc`,
+            `.zarr` or no suffix at all. Folders that it needs are made.
 
         Examples
         --------
@@ -309,15 +362,22 @@ class Selection:
         True
         """
         if not _is_netcdf(path):
+            suffix = Path(path).suffix
+            if suffix not in ("", ".zarr"):
+                raise ValueError(
+                    f"{os.fspath(path)} ends with {suffix!r}; .zarr and .nc can be written: give "
+                    f"{Path(path).with_suffix('.zarr').name!r}, or make a table with to_dataframe()"
+                )
             self.to_zarr(path)
             return
         _require_netcdf()
-        file = Path(path)
+        file = Path(as_path(path))
         if file.exists():
             try:
                 load(file)
             except ValueError:
                 raise _taken(os.fspath(path)) from None
+        file.parent.mkdir(parents=True, exist_ok=True)
         _packed(self._dataset).to_netcdf(file, engine="h5netcdf")
 
     def transform(self, data: Data) -> Data:
@@ -352,7 +412,7 @@ class Selection:
         if isinstance(data, xr.Dataset):
             if all(name in data.data_vars for name in self.features):
                 return data[self.features]
-            return data.isel(self._positions_along(data, [str(name) for name in data.data_vars]))
+            return data.isel(self._positions_along(data, list(data.data_vars)))
         if isinstance(data, xr.DataArray):
             return data.isel(self._positions_along(data, []))
         if hasattr(data, "columns"):
@@ -373,7 +433,7 @@ class Selection:
         )
 
     def _positions_along(
-        self, data: xr.Dataset | xr.DataArray, variables: list[str]
+        self, data: xr.Dataset | xr.DataArray, variables: list[Hashable]
     ) -> dict[Hashable, Any]:
         """Return the dimension that holds the features, and where they stand along it."""
         stored = self._dataset.attrs.get("feature_dim")
@@ -390,6 +450,9 @@ class Selection:
             ]
             candidates = holding or (["feature"] if "feature" in data.dims else of_size)
             if len(candidates) != 1:
+                self._check_part(variables, "variables")
+                for each in labelled:
+                    self._check_part(list(data.indexes[each]), f"coordinates of {each!r}")
                 known = variables or [f"{dim} ({data.sizes[dim]})" for dim in data.dims]
                 raise ValueError(
                     f"the features {_listed(self.features)} were not found in "
@@ -403,6 +466,11 @@ class Selection:
         present = data.indexes[dim]
         self._check_present(list(present), f"coordinates of {dim!r}")
         return {dim: [int(present.get_indexer_for([name])[0]) for name in self.features]}
+
+    def _check_part(self, present: list[Any], where: str) -> None:
+        """Raise where some chosen features are there, so that the others are what is missing."""
+        if any(name in present for name in self.features):
+            self._check_present(present, where)
 
     def _check_present(self, present: list[Any], where: str) -> None:
         """Raise where a chosen feature is missing, with the nearest name that is there."""
@@ -431,7 +499,8 @@ class Selection:
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure without it.
+            Where to draw; a new figure without it. A figure without a layout engine gets the
+            constrained one, so that the names and the legend are not cut off.
 
         Examples
         --------
@@ -451,6 +520,7 @@ class Selection:
                 ) from error
             width = min(16.0, max(6.4, 2.5 + 0.28 * len(self)))
             _, ax = plt.subplots(figsize=(width, 4.4), layout="constrained")
+        _make_room(ax)
         _draw(ax, self)
         return ax
 
@@ -464,6 +534,9 @@ class Selection:
     def __len__(self) -> int:
         return int(self._dataset.sizes["rank"])
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.features)
+
     def __repr__(self) -> str:
         lines = [*self._summary(), ""]
         subsets = self.subsets
@@ -473,9 +546,12 @@ class Selection:
         if len(subsets) > SHOWN_SUBSETS:
             lines.append(f"... and {len(subsets) - SHOWN_SUBSETS} more: .subsets")
         lines.append("")
-        lines.extend(_aligned(list(self._table(SHOWN_RANKS))))
+        rows = list(self._table(SHOWN_RANKS))
+        lines.extend(_aligned(rows))
         if len(self) > SHOWN_RANKS:
-            lines.append(f"... and {len(self) - SHOWN_RANKS} more: .to_dataset()")
+            lines.append(f"... and {len(self) - SHOWN_RANKS} more: .to_dataframe()")
+        if _has_fresh_start(rows):
+            lines.append(FRESH_START)
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -499,7 +575,8 @@ class Selection:
             f"<p><strong>{headline}</strong><br>{'<br>'.join(details)}</p>"
             '<table style="border-collapse:collapse;font-variant-numeric:tabular-nums">'
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-            + (f"<p>... and {more} more: <code>.to_dataset()</code></p>" if more else "")
+            + (f"<p>... and {more} more: <code>.to_dataframe()</code></p>" if more else "")
+            + (f"<p>{FRESH_START}</p>" if _has_fresh_start([header, *rows]) else "")
             + "</div>"
         )
 
@@ -512,10 +589,16 @@ class Selection:
         )
         facts = []
         if "n_samples" in attrs:
-            facts.append(_counted(attrs["n_samples"], "sample"))
+            dropped = attrs.get("n_dropped", 0)
+            note = f" ({dropped} without a target dropped)" if dropped else ""
+            facts.append(_counted(attrs["n_samples"], "sample") + note)
         if "n_classes" in attrs:
-            target = f" of {attrs['target']}" if "target" in attrs else ""
-            facts.append(_counted(attrs["n_classes"], "class", "classes") + target)
+            classes = _counted(attrs["n_classes"], "class", "classes")
+            target = attrs.get("target")
+            if target is not None and attrs.get("target_kind") == "continuous":
+                facts.append(f"continuous {target} in {classes}")
+            else:
+                facts.append(classes if target is None else f"{classes} of {target}")
         details = "; ".join(filter(None, [", ".join(facts), "information in nats"]))
         options = json.loads(attrs.get("options", "{}"))
         given = [f"{name}={value}" for name, value in options.items() if value is not None]
@@ -523,29 +606,16 @@ class Selection:
 
     def _table(self, limit: int) -> Iterator[list[str]]:
         """Yield the header and one row per rank, as text, without the columns that say nothing."""
-        data = self._dataset
-        relevance = data["relevance"].values[self.indices]
-        epochs = data["epoch"].values.tolist()
-        notes = [
-            "; ".join(filter(None, ["included" if forced else "", "fresh start" if fresh else ""]))
-            for forced, fresh in zip(
-                data["forced"].values.tolist(), np.diff(epochs, prepend=0).tolist(), strict=True
-            )
+        table = self.to_dataframe()[:limit]
+        if not any(table["note"]):
+            table = table.drop(columns="note")
+        yield list(table.columns)
+        figures = ("gain", "information", "relevance", "margin")
+        columns = [
+            [_nats(value) if name in figures else str(value) for value in table[name].tolist()]
+            for name in table.columns
         ]
-        header = ["rank", "feature", "subset", "gain", "information", "relevance", "margin"]
-        noted = any(notes)
-        yield [*header, "note"] if noted else header
-        for position, name in enumerate(self.features[:limit]):
-            row = [
-                str(position + 1),
-                str(name),
-                str(data["subset"].values[position] + 1),
-                _nats(data["gain"].values[position]),
-                _nats(data["information"].values[position]),
-                _nats(relevance[position]),
-                _nats(data["margin"].values[position]),
-            ]
-            yield [*row, notes[position]] if noted else row
+        yield from map(list, zip(*columns, strict=True))
 
 
 def load(path: str | os.PathLike[str]) -> Selection:
@@ -570,9 +640,9 @@ def load(path: str | os.PathLike[str]) -> Selection:
     ...
     FileNotFoundError: there is no saved selection at no/such/result.zarr
     """
-    address = os.fspath(path)
-    if "://" not in address and not Path(address).exists():
-        raise FileNotFoundError(f"there is no saved selection at {address}")
+    given, address = os.fspath(path), as_path(path)
+    if not is_url(address) and not Path(address).exists():
+        raise FileNotFoundError(f"there is no saved selection at {given}")
     try:
         if _is_netcdf(path):
             _require_netcdf()
@@ -584,7 +654,7 @@ def load(path: str | os.PathLike[str]) -> Selection:
         return Selection(_unpacked(xr.open_zarr(address, chunks=None, consolidated=False).load()))
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"{address} is not a saved selection: give what Selection.save wrote ({error})"
+            f"{given} is not a saved selection: give what Selection.save wrote ({error})"
         ) from error
 
 
@@ -725,6 +795,10 @@ def _fitted(names: list[str], width: int) -> str:
     return f"{' '.join(shown)} ... +{len(names) - len(shown)}"
 
 
+def _has_fresh_start(rows: list[list[str]]) -> bool:
+    return any("fresh start" in row[-1] for row in rows)
+
+
 def _side(column: str) -> str:
     return "left" if column in ("feature", "note") else "right"
 
@@ -745,15 +819,25 @@ def _colour(subset: int) -> str:
     return COLOURS[subset] if subset < len(COLOURS) else LATER
 
 
-def _groups(selection: Selection) -> Iterator[tuple[NDArray[np.bool_], str, str]]:
+def _groups(selection: Selection, width: int) -> Iterator[tuple[NDArray[np.bool_], str, str]]:
     """Yield the ranks, the colour and the legend of each subset, those past the colours as one."""
     numbers = selection.to_dataset()["subset"].values
     subsets = selection.subsets
     for number, names in enumerate(subsets[: len(COLOURS)]):
-        label = f"{number + 1}: {_fitted([str(name) for name in names], 26)}"
+        label = f"{number + 1}: {_fitted([str(name) for name in names], width)}"
         yield numbers == number, _colour(number), label
     if len(subsets) > len(COLOURS):
         yield numbers >= len(COLOURS), LATER, f"{len(COLOURS) + 1} and later"
+
+
+def _make_room(ax: Axes) -> None:
+    """Let the figure of the axes move them, where it can and does not do so already."""
+    from matplotlib.figure import Figure
+
+    figure = ax.figure
+    is_subplot = ax.get_subplotspec() is not None
+    if is_subplot and isinstance(figure, Figure) and figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
 
 
 def _draw(ax: Axes, selection: Selection) -> None:
@@ -763,6 +847,8 @@ def _draw(ax: Axes, selection: Selection) -> None:
     information, gain = data["information"].values, data["gain"].values
     colours = [_colour(subset) for subset in subsets.tolist()]
     crowded = len(ranks) > 15
+    small = ax.bbox.width / ax.figure.dpi < SMALL_INCHES
+    size = 7 if small else 8 if crowded else 9
     ax.bar(ranks, gain, width=0.7, color=colours, alpha=0.35, linewidth=0, zorder=1)
     for epoch in np.unique(epochs):
         within = epochs == epoch
@@ -773,40 +859,44 @@ def _draw(ax: Axes, selection: Selection) -> None:
             ax.text(
                 start,
                 0.98,
-                " fresh start",
+                "fresh start",
+                rotation=90,
                 va="top",
-                size=8,
+                size=7,
                 color="#555555",
                 transform=ax.get_xaxis_transform(),
             )
-    for members, colour, label in _groups(selection):
+    for members, colour, label in _groups(selection, 18 if small else 26):
         ax.scatter(
             ranks[members],
             information[members],
-            s=26 if crowded else 52,
+            s=26 if crowded or small else 52,
             color=colour,
             edgecolor="white",
             linewidth=0.8,
             zorder=3,
             label=label,
         )
+    most = 14 if small else 20
     names = [
-        name if len(name) <= 20 else f"{name[:17]}..." for name in map(str, selection.features)
+        name if len(name) <= most else f"{name[: most - 3]}..."
+        for name in map(str, selection.features)
     ]
     long = crowded or max((len(name) for name in names), default=0) > 4
-    ax.set_xticks(ranks, names, rotation=90 if long else 0, fontsize=8 if crowded else 10)
+    ax.set_xticks(ranks, names, rotation=90 if long else 0, fontsize=size)
+    ax.tick_params("y", labelsize=size)
     ax.set_xlim(0.3, max(len(ranks), 1) + 0.7)
-    ax.set_xlabel("feature, in order of choice")
-    ax.set_ylabel("information (nats)")
-    ax.set_title(selection._summary()[0].split(", by ")[0], loc="left", fontsize=11)
-    ax.set_title("points: all so far, bars: gain", loc="right", fontsize=9, color="#555555")
+    ax.set_xlabel("feature, in order of choice", fontsize=size + 1)
+    ax.set_ylabel("information (nats)", fontsize=size + 1)
+    ax.set_title(selection._summary()[0].split(", by ")[0], loc="left", fontsize=size + 2)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="#E4E4E4", linewidth=0.8)
     ax.set_axisbelow(True)
     if len(ranks):
         ax.legend(
-            title="subset",
-            fontsize=8 if crowded else 9,
+            title="points: all so far\nbars: gain\n\nsubset",
+            fontsize=size,
+            title_fontsize=size,
             alignment="left",
             frameon=False,
             loc="upper left",

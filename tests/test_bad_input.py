@@ -43,6 +43,31 @@ def test_unknown_target__names_the_valid_ones():
         hd.select(frame(label=Y), "labl", 1)
 
 
+def test_target_of_an_array_without_coordinates__says_what_is_needed():
+    with says(ValueError, "'label'", "no coordinates", "as an array"):
+        hd.select(array(), "label", 1)
+
+
+def test_target_with_another_index__says_what_to_type():
+    y = pd.Series(Y, index=np.arange(60)[::-1], name="label")
+    with says(ValueError, "'label'", r"target\.loc\[data\.index\]", r"target\.to_numpy\(\)"):
+        hd.select(frame(), y, 1)
+    assert len(hd.select(frame(), y.loc[frame().index], 1)) == 1
+
+
+def test_target_that_is_a_column_of_the_data__is_never_chosen():
+    data = frame(label=Y)
+    assert set(hd.select(data, data["label"], 2)) == {"a", "b"}
+    grid = xr.Dataset.from_dataframe(data)
+    assert set(hd.select(grid, grid.label, 2)) == {"a", "b"}
+
+
+@pytest.mark.parametrize("data", [X, frame()], ids=["array", "frame"])
+def test_feature_dim_without_dims__is_refused(data):
+    with says(ValueError, "feature_dim is 'band'", "leave feature_dim out"):
+        hd.select(data, Y, 1, feature_dim="band")
+
+
 def test_unknown_method__names_the_valid_ones():
     with says(ValueError, "hosf", "hofs"):
         hd.select(X, Y, 1, method="hosf")
@@ -83,6 +108,13 @@ def test_class_of_one_sample__warns():
     y[0] = 7
     with pytest.warns(UserWarning, match="7"):
         hd.select(X, y, 1)
+
+
+def test_integers_that_are_numbers__are_told_how_to_be_read_as_such():
+    with pytest.warns(UserWarning, match='target_kind="continuous" if it is a number'):
+        hd.select(X, np.arange(60), 1)
+    result = hd.select(X, np.arange(60), 1, target_kind="continuous")
+    assert "continuous target in 8 classes" in repr(result)
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (60, 0)])
@@ -169,7 +201,7 @@ def test_nan_in_target__drops_rows_and_reports_them():
     result = hd.select(X, y, 1, target_kind="class")
     assert result.to_dataset().attrs["n_dropped"] == 5
     assert result.to_dataset().attrs["n_samples"] == 55
-    assert "5" in repr(result)
+    assert "55 samples (5 without a target dropped)" in repr(result)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -547,7 +547,8 @@ def random_kills():
         killed = True
         while killed:
             pid = start(run)
-            time.sleep(rng.uniform(0, 0.3))
+            # ever longer, so that a machine that became slower does not keep it from its end
+            time.sleep(rng.uniform(0, (0.5 + 0.05 * n_kills) * seconds))
             os.kill(pid, signal.SIGKILL)
             killed = end(pid)
             if killed:
@@ -585,12 +586,18 @@ def kills_while_saving():
         record(run / "log", "killed", 0)
         assert not end(start(run))
 
-hd.select(store, None, 4)
+hd.select(store, None, 4)  # compiles
+begin = time.perf_counter()
+assert not end(start(folder.parent / "whole"))
+seconds = time.perf_counter() - begin  # of a whole run, on this machine as it is now
 {"random": random_kills, "saving": kills_while_saving}[what]()
 """
 
 
 def drive(store, folder, n_features, what):
+    (folder / "runs").mkdir()
+    (folder / "whole").mkdir()
+    folder = folder / "runs"
     subprocess.run(
         [sys.executable, "-c", DRIVERS, store, folder, str(n_features), what],
         cwd=ROOT,
@@ -604,24 +611,21 @@ def drive(store, folder, n_features, what):
 
 
 def assert_no_round_twice(log, n_features):
-    """No round begins again once it has ended, and only a killed one begins twice."""
-    done = 0
-    running = None
+    """A round follows the one that ended; after a kill comes the round that was cut.
+
+    Or the one after it: a round is saved before it is written down here as ended.
+    """
+    allowed, running = {1}, None
     for what, rank in log:
-        if what == "killed":
-            running = None
-        elif what == "started":
-            # one that was killed between its checkpoint and its entry here has been done too
-            assert rank > done
-            assert running is None or rank == running + 1
-            assert rank <= done + 2
-            running = rank
-        else:
+        if what == "started":
+            assert rank in allowed
+            allowed, running = set(), rank
+        elif what == "ended":
             assert rank == running
-            done = rank
-    ended = [rank for what, rank in log if what == "ended"]
-    assert len(ended) == len(set(ended))
-    assert done == n_features
+            allowed, running = {rank + 1}, None
+        elif running is not None:
+            allowed, running = {running, running + 1}, None
+    assert n_features + 1 in allowed
 
 
 @pytest.fixture(scope="module")

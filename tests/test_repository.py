@@ -134,7 +134,16 @@ def test_public_names__have_a_docstring_with_an_example(name: str) -> None:
     assert ">>> " in thing.__doc__, f"{name} has no example"
 
 
-@pytest.mark.parametrize("script", [".ci/run", "deploy/local/demo.sh", "deploy/local/test.sh"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        ".ci/run",
+        "deploy/local/demo.sh",
+        "deploy/local/test.sh",
+        "deploy/cli/cluster.sh",
+        "deploy/cli/host.sh",
+    ],
+)
 def test_scripts__can_be_run_and_parsed(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
     subprocess.run(["bash", "-n", ROOT / script], check=True)

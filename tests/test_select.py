@@ -1,5 +1,8 @@
 """What a selection must find: the paper's models, interactions, spreads, and nothing in noise."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -293,3 +296,29 @@ def test_missing_values__are_taken_by_every_criterion(criterion):
     result = hd.select(x, y, 6, method=hd.HOFS(criterion=criterion))
     assert result.features[0] == "x2"
     assert np.isfinite(result.scores).all()
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_numbers__of_any_size_give_the_same(scale):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 4))
+    y = x[:, 0] + x[:, 2] * 0.5 + 0.3 * rng.normal(size=500)
+    method = hd.HOFS(criterion="sum")
+    expected = hd.select(x, y, 3, method=method)
+    result = hd.select(x * scale, y * scale, 3, method=method)
+    assert result.features == expected.features
+    np.testing.assert_allclose(result.scores, expected.scores, rtol=1e-6)
+
+
+def test_first_call__works_in_a_process_that_has_not_imported_distributed():
+    script = """
+import numpy as np
+import hofs_dask as hd
+
+x = np.random.default_rng(0).normal(size=(50, 3))
+print(hd.select(x, x[:, 1] > 0, 1).features)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "['x1']", done.stderr

@@ -19,8 +19,9 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
+from matplotlib.text import Text
 
-from hofs_dask.selection import COLOURS, VARIABLES, Pick, Selection, load
+from hofs_dask.selection import COLOURS, FRESH_START, VARIABLES, Pick, Selection, load
 
 NAMES = ["red", "green", "blue", "flat"]
 ATTRS: dict[str, str | float] = {
@@ -83,6 +84,9 @@ def test_selection__ranks_features_and_subsets() -> None:
     assert result.subsets == [["blue", "green"], ["red"]]
     assert result.scores.tolist() == [0.3, 0.45, 0.5]
     assert len(result) == 3
+    assert list(result) == ["blue", "red", "green"]
+    assert "red" in result
+    assert "flat" not in result
 
 
 def test_to_dataset__has_every_variable_with_name_and_units() -> None:
@@ -98,6 +102,55 @@ def test_to_dataset__has_every_variable_with_name_and_units() -> None:
     assert data["relevance"].sel(feature="blue").item() == 0.3
     assert data["usable"].values.tolist() == [True, True, True, False]
     assert ATTRS.items() <= data.attrs.items()
+
+
+def test_to_dataset__says_what_its_figures_are() -> None:
+    data = made().to_dataset()
+    price = "net of the price of choosing among many"
+    assert data["score"].attrs["long_name"] == "criterion"
+    assert data["gain"].attrs["long_name"] == f"information that the feature added, {price}"
+    assert data["information"].attrs["long_name"] == (
+        "information about the target of the features chosen since the last fresh start, " + price
+    )
+    assert data["subset"].attrs["long_name"].endswith("from 0; shown from 1")
+
+
+def restarted() -> Selection:
+    """An included feature, one chosen beside it, and two after a fresh start."""
+    picks = [
+        Pick(0, subset=0, score=0.1, gain=0.1, information=0.1, margin=-0.2, forced=True),
+        Pick(1, subset=1, score=0.3, gain=0.2, information=0.3, margin=0.1),
+        Pick(2, subset=0, score=0.2, gain=0.2, information=0.2, margin=0.1, epoch=1),
+        Pick(3, subset=0, score=0.3, gain=0.1, information=0.3, margin=np.nan, epoch=1),
+    ]
+    relevance = [0.1, 0.25, 0.2, 0.15]
+    return Selection.from_picks(picks, names=NAMES, relevance=relevance, attrs={})
+
+
+def test_to_dataframe__is_the_table_that_is_printed() -> None:
+    expected = pd.DataFrame(
+        {
+            "rank": [1, 2, 3, 4],
+            "feature": NAMES,
+            "subset": [1, 2, 1, 1],
+            "gain": [0.1, 0.2, 0.2, 0.1],
+            "information": [0.1, 0.3, 0.2, 0.3],
+            "relevance": [0.1, 0.25, 0.2, 0.15],
+            "margin": [np.nan, 0.1, 0.1, np.nan],
+            "note": ["included", "", "fresh start", ""],
+        }
+    )
+    pd.testing.assert_frame_equal(restarted().to_dataframe(), expected)
+    header = next(line for line in repr(restarted()).splitlines() if line.startswith("rank"))
+    assert header.split() == list(expected.columns)
+    assert restarted().to_dataset()["margin"].values[0] == -0.2
+
+
+@pytest.mark.parametrize("n_picks", [0, 1, 60])
+def test_to_dataframe__has_a_row_a_rank(n_picks: int) -> None:
+    table = long_one(n_picks, 3).to_dataframe()
+    assert table["rank"].tolist() == list(range(1, n_picks + 1))
+    assert len(table.columns) == 8
 
 
 def test_to_dataset__is_a_copy() -> None:
@@ -269,6 +322,36 @@ def test_save__never_replaces_another_netcdf(tmp_path: Path) -> None:
         assert data["x"].values.tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("name", ["r.csv", "r.json", "r.nc4", "r.v1.txt", "memory://x/r.csv"])
+def test_save__refuses_a_suffix_that_it_does_not_write(tmp_path: Path, name: str) -> None:
+    path = name if "://" in name else str(tmp_path / name)
+    suffix = Path(name).suffix
+    with pytest.raises(ValueError, match=rf"ends with '\{suffix}'; .*\.zarr.*to_dataframe\(\)"):
+        made().save(path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("suffix", [".zarr", "", ".nc"])
+def test_save__makes_the_folders_that_it_needs(tmp_path: Path, suffix: str) -> None:
+    if suffix == ".nc":
+        pytest.importorskip("h5py")
+    path = tmp_path / "new" / "folder" / f"result{suffix}"
+    made().save(path)
+    assert load(path) == made()
+
+
+@pytest.mark.parametrize("suffix", [".zarr", ".nc"])
+def test_save__tilde_is_the_home_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    if suffix == ".nc":
+        pytest.importorskip("h5py")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made().save(f"~/result{suffix}")
+    assert (tmp_path / f"result{suffix}").exists()
+    assert load(f"~/result{suffix}") == made()
+
+
 def test_load__says_when_there_is_nothing(tmp_path: Path) -> None:
     for name in ("none.zarr", "none.nc"):
         with pytest.raises(FileNotFoundError, match=f"no saved selection at .*{name}"):
@@ -335,17 +418,37 @@ def test_repr__shows_subsets_and_ranks() -> None:
 
 
 def test_repr__notes_included_features_and_fresh_starts() -> None:
-    picks = [
-        Pick(0, subset=0, score=0, gain=0, information=0, margin=0, forced=True),
-        Pick(1, subset=0, score=0, gain=0, information=0, margin=0),
-        Pick(2, subset=0, score=0, gain=0, information=0, margin=0, epoch=1),
-        Pick(3, subset=0, score=0, gain=0, information=0, margin=0, epoch=1),
+    assert repr(restarted()).splitlines()[-6:] == [
+        "rank  feature  subset    gain  information  relevance  margin  note",
+        "   1  red           1  0.1000       0.1000     0.1000       -  included",
+        "   2  green         2  0.2000       0.3000     0.2500  0.1000",
+        "   3  blue          1  0.2000       0.2000     0.2000  0.1000  fresh start",
+        "   4  flat          1  0.1000       0.3000     0.1500       -",
+        "fresh start: nothing left paid its price, so the rest is ranked anew",
     ]
-    result = Selection.from_picks(picks, names=NAMES, relevance=np.zeros(4), attrs={})
-    header, *rows = repr(result).splitlines()[-5:]
-    assert header.endswith("note")
-    assert [row.endswith("included") for row in rows] == [True, False, False, False]
-    assert [row.endswith("fresh start") for row in rows] == [False, False, True, False]
+    assert FRESH_START in restarted()._repr_html_()
+    assert FRESH_START not in repr(made()) + made()._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("attrs", "line"),
+    [
+        ({"n_dropped": 15}, "1000 samples (15 without a target dropped), 3 classes of crop"),
+        ({"n_dropped": 0}, "1000 samples, 3 classes of crop"),
+        (
+            {"target_kind": "continuous", "n_classes": 8},
+            "1000 samples, continuous crop in 8 classes",
+        ),
+        ({"target_kind": "ordinal"}, "1000 samples, 3 classes of crop"),
+    ],
+)
+def test_repr__says_what_the_target_is(attrs: dict[str, str | float], line: str) -> None:
+    assert repr(made(**attrs)).splitlines()[1] == f"{line}; information in nats"
+
+
+def test_repr__shows_numbers_that_are_names_as_they_are() -> None:
+    rows = repr(made([400.0, 412.5, 430.25, 1e3])).splitlines()[-3:]
+    assert [row.split()[1] for row in rows] == ["430.25", "400.0", "412.5"]
 
 
 def test_repr__has_a_dash_for_a_figure_that_there_is_not() -> None:
@@ -364,7 +467,7 @@ def test_repr__fits_one_screen(n_picks: int, n_subsets: int) -> None:
 def test_repr__counts_what_it_leaves_out() -> None:
     text = repr(long_one(50, 15))
     assert "... and 5 more: .subsets" in text
-    assert "... and 30 more: .to_dataset()" in text
+    assert "... and 30 more: .to_dataframe()" in text
     assert re.search(r"subset 1  band0 band1 .* \.\.\. \+\d+", repr(long_one(50, 1)))
 
 
@@ -417,6 +520,66 @@ def test_plot__renders_any_number_of_picks(n_picks: int, n_subsets: int, tmp_pat
     legend = ax.get_legend()
     shown = 0 if legend is None else len(legend.get_texts())
     assert shown == min(n_picks, n_subsets, len(COLOURS) + 1)
+
+
+LONG_NAMES = [
+    f"{which} {what}"
+    for which in ("mean", "largest", "standard deviation of the")
+    for what in ("concave points", "fractal dimension", "symmetry of the nucleus", "radius")
+]
+
+
+def named(names: list[str], n_subsets: int) -> Selection:
+    half = len(names) // 2
+    picks = [
+        Pick(
+            i,
+            i % n_subsets,
+            score=0,
+            gain=0.1,
+            information=0.1 * (i + 1),
+            margin=0,
+            epoch=i // half,
+        )
+        for i in range(len(names))
+    ]
+    relevance = np.zeros(len(names))
+    return Selection.from_picks(picks, names=names, relevance=relevance, attrs=ATTRS)
+
+
+@pytest.mark.usefixtures("_closed_figures")
+@pytest.mark.parametrize("size", [None, (4, 3), (6.4, 4.8)])
+@pytest.mark.parametrize("names", [LONG_NAMES, list("abcdef")], ids=["long", "short"])
+@pytest.mark.parametrize("layout", [None, "constrained"])
+def test_plot__cuts_nothing_off(
+    size: tuple[float, float] | None, names: list[str], layout: Any
+) -> None:
+    ax = None if size is None else plt.subplots(figsize=size, layout=layout)[1]
+    ax = named(names, 3).plot(ax)
+    figure = ax.figure
+    figure.draw_without_rendering()
+    drawn, page = ax.get_tightbbox(), figure.bbox
+    assert page.x0 <= drawn.x0
+    assert drawn.x1 <= page.x1
+    assert page.y0 <= drawn.y0
+    assert drawn.y1 <= page.y1
+    words = ax.get_title(loc="left")
+    (title,) = ax.findobj(lambda each: isinstance(each, Text) and each.get_text() == words)
+    assert not title.get_window_extent().overlaps(ax.get_legend().get_window_extent())
+    assert ax.get_title(loc="right") == ""
+
+
+@pytest.mark.usefixtures("_closed_figures")
+def test_plot__leaves_a_layout_that_was_chosen() -> None:
+    figure, ax = plt.subplots(layout="tight")
+    engine = figure.get_layout_engine()
+    made().plot(ax)
+    assert figure.get_layout_engine() is engine
+    free = plt.figure()
+    made().plot(free.add_axes((0.2, 0.2, 0.5, 0.5)))
+    assert free.get_layout_engine() is None
+    part = plt.figure().subfigures(1, 2)[0]
+    made().plot(part.add_subplot())
 
 
 @pytest.mark.usefixtures("_closed_figures")
@@ -514,6 +677,18 @@ def test_transform__names_what_is_missing_and_what_is_near() -> None:
         made(feature_dim="b").transform(array)
     with pytest.raises(ValueError, match="blue, red, green were not found in the variables blau"):
         made().transform(xr.Dataset({"blau": ("t", [1])}))
+
+
+def test_transform__names_only_what_is_missing() -> None:
+    some = xr.Dataset({name: ("t", [1.0]) for name in ("red", "green", "blau")})
+    with pytest.raises(ValueError, match="features blue are not among the 3 variables; .*: blau"):
+        made().transform(some)
+    array = xr.DataArray(VALUES[:, :3], dims=("t", "b"), coords={"b": ["red", "green", "blau"]})
+    for data in (array, array.to_dataset(name="x")):
+        with pytest.raises(
+            ValueError, match="features blue are not among the 3 coordinates of 'b'"
+        ):
+            made().transform(data)
 
 
 def test_transform__names_both_sizes() -> None:

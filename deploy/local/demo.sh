@@ -10,4 +10,4 @@ from="$PWD"
 source "$(dirname "${BASH_SOURCE[0]}")/venv.sh"
 # Run where the user is, so that a relative --output means what it says.
 cd "$from"
-PYTHONPATH="$root" exec "$python" -m pipelines.demo "$@"
+exec "$python" -m hofs_dask demo "$@"

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import zarr
-from dask.base import compute
 from dask.delayed import Delayed, delayed
 from zarr.codecs import Crc32cCodec
 
@@ -40,6 +39,7 @@ from hofs_dask.data.codes import (
     open_array,
     store_attributes,
 )
+from hofs_dask.data.compute import compute
 from hofs_dask.data.labels import (
     DROPPED,
     Coding,
@@ -61,7 +61,7 @@ MIN_CHUNKS = 16
 #: Chunks of few features are not cut shorter than this to reach that number.
 SHARED_CHUNK_ROWS = 8192
 #: The sampled rows of the features whose tables one task makes stay below this.
-TILE_BYTES = 256 * 2**20
+TILE_BYTES = 32 * 2**20
 FAN_IN = 16
 
 
@@ -101,7 +101,9 @@ def encode_source(
     """
     checked_bins, kind = check_bins(bins), check_kind(target_kind)
     if source.target is None:
-        raise ValueError("the source has no target; give one: open_source(data, target)")
+        raise ValueError(
+            "target is None; give a target: an array or the name of a variable or column"
+        )
     path = as_path(store)
     fingerprint = digest([source.fingerprint, checked_bins, source.nominal.tolist(), VERSION])
     key = digest([source.target_fingerprint, source.target_name, kind, VERSION])[:16]
@@ -459,9 +461,11 @@ def _checked(store: CodeStore) -> CodeStore:
     labels = store.labels
     single = [c for c, n in zip(labels.classes, labels.counts, strict=True) if n == 1]
     if single and labels.kind != "continuous":
+        numbers = all(type(each) in (int, float) for each in labels.classes)
+        otherwise = ', or give target_kind="continuous" if it is a number' if numbers else ""
         warnings.warn(
             f"target {labels.name!r} has one sample only of class {some_of(single)}; drop such "
-            "samples or join the classes",
+            f"samples or join the classes{otherwise}",
             stacklevel=3,
         )
     return store

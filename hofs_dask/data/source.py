@@ -103,17 +103,26 @@ def open_source(
 
     Parameters
     ----------
-    data : array, data frame, xarray object, or path of a Zarr store
+    data : array, data frame, xarray object, Zarr array or group, or the path of one
         A numpy or dask array (sample, feature); a pandas or dask DataFrame; a DataArray, whose
         other dims are stacked into samples in their order; a Dataset with one variable that holds
         ``feature_dim``, or whose variables are the features; a Zarr array or group.
     target : array, name or None
-        One value a sample, or the name of a column, variable or coordinate of ``data``, which then
-        is not a feature.
+        One value a sample, or the name of a column, variable or coordinate of ``data``. A column
+        or variable of ``data`` that is the target, by name or as an object, is not a feature.
     feature_dim : hashable, optional
         The dim of the features of an xarray object; by default ``"feature"``, or the last of two.
     nominal : iterable of names, or True, optional
         Features whose numbers are categories; positions do where names are strings. True for all.
+
+    Notes
+    -----
+    Of a Dataset with ``feature_dim``, the one variable that holds this dim has all the features:
+    variables without it are ignored, also those that have a value for each sample.
+
+    Of a Dataset whose variables are the features, the one with the most dims says what a sample
+    is. A variable over some of these dims only, such as a height (y, x) among images (time, y, x),
+    is repeated along the others; a variable without dims, such as ``spatial_ref``, is ignored.
 
     Examples
     --------
@@ -124,15 +133,20 @@ def open_source(
     """
     if isinstance(data, str | os.PathLike):
         features, column = _from_path(as_path(data), target, feature_dim)
+    elif isinstance(data, zarr.Array | zarr.Group):
+        features, column = _from_zarr(data, str(data.store_path), target, feature_dim)
     elif isinstance(data, xr.Dataset):
         features, column = _from_dataset(data, target, feature_dim, _array_fingerprint)
     elif isinstance(data, xr.DataArray):
         features, column = _from_data_array(data, target, feature_dim, _array_fingerprint)
     elif _is_dask_frame(data):
+        _refuse_feature_dim(feature_dim, "a data frame")
         features, column = _from_dask_frame(data, target)
     elif isinstance(data, pd.DataFrame):
+        _refuse_feature_dim(feature_dim, "a data frame")
         features, column = _from_frame(data, target)
     else:
+        _refuse_feature_dim(feature_dim, "an array")
         features, column = _from_array(data, target)
     return _check(features, column, nominal)
 
@@ -140,13 +154,19 @@ def open_source(
 def as_path(path: str | os.PathLike[str]) -> str:
     """Return a path as text that workers understand: a local one without scheme and absolute.
 
+    A leading ``~`` is the home directory of this machine's user.
+
     Examples
     --------
     >>> as_path("file:///data/x.zarr"), as_path("s3://bucket/x.zarr")
     ('/data/x.zarr', 's3://bucket/x.zarr')
     """
     text = os.fspath(path).removeprefix("file://")
-    return text if is_url(text) else str(Path(text).absolute())
+    if is_url(text):
+        return text
+    local = Path(text)
+    # A name such as ~old.zarr is a name.
+    return str((local.expanduser() if local.parts[:1] == ("~",) else local).absolute())
 
 
 def is_url(path: str) -> bool:
@@ -193,13 +213,17 @@ def _from_array(data: Any, target: Any) -> tuple[_Features, _Column | None]:
 
 
 def _from_frame(data: Any, target: Any) -> tuple[_Features, _Column | None]:
+    target = _as_series(target)
     position = _find_column(data.columns, target)
-    column = None
     if position is not None:
-        column = _pandas_column(data.iloc[:, position])
-        data = data.iloc[:, [j for j in range(data.shape[1]) if j != position]]
-    elif target is not None:
+        column: _Column | None = _pandas_column(data.iloc[:, position])
+    else:
         column = _column(target)
+    if isinstance(target, pd.Series):
+        _check_index(target, data.index)
+        position = _own_column(data, target)
+    if position is not None:
+        data = data.iloc[:, [j for j in range(data.shape[1]) if j != position]]
     runs = _frame_runs(data.columns, data.dtypes)
     features = _Features(
         names=list(data.columns),
@@ -212,6 +236,10 @@ def _from_frame(data: Any, target: Any) -> tuple[_Features, _Column | None]:
 
 
 def _from_dask_frame(data: Any, target: Any) -> tuple[_Features, _Column | None]:
+    if _is_dask_frame(target) and target.ndim == 1 and target.name in list(data.columns):
+        # Expressions are named after what they compute, so that nothing is read to compare them.
+        own = _names_column(target.name) and data[target.name]._name == target._name
+        target = target.name if own else target
     position = _find_column(data.columns, target)
     lengths = data.map_partitions(len, meta=("length", int)).compute().tolist()
     partitions = data.to_delayed()
@@ -228,17 +256,16 @@ def _from_dask_frame(data: Any, target: Any) -> tuple[_Features, _Column | None]
         ]
         return da.concatenate(blocks)
 
-    column = None
     if position is not None:
         name = str(data.columns[position])
         run = _Run((position,), *_plan_column(f"target {name!r}", data.dtypes.iloc[position]))
-        column = _Column(
+        column: _Column | None = _Column(
             gather(run)[:, 0],
             _target_type(data.dtypes.iloc[position], run),
             name,
             digest(["dask frame", data._name, name]),
         )
-    elif target is not None:
+    else:
         column = _column(target)
     runs = _frame_runs(data.columns, data.dtypes, columns)
     features = _Features(
@@ -262,6 +289,11 @@ def _from_data_array(
     column = None
     if _names_column(target):
         others = {name: each for name, each in data.coords.items() if name not in data.dims}
+        if not others:
+            raise ValueError(
+                f"target is the name {target!r}, but the DataArray has no coordinates beside its "
+                "dims; give the target as an array, or add it as a coordinate and give its name"
+            )
         if target not in others:
             raise unknown("coordinate for the target", target, others)
         column = _array_column(others[target], data, sample_dims, fingerprint)
@@ -293,7 +325,13 @@ def _from_dataset(
     named = _names_column(target)
     if named and target not in data.variables:
         raise unknown("variable for the target", target, data.variables)
-    variables = [name for name in data.data_vars if not (named and name == target)]
+    labelled = data[target] if named else target if isinstance(target, xr.DataArray) else None
+    # A variable without dims, such as spatial_ref, describes the Dataset.
+    variables = [
+        name
+        for name, each in data.data_vars.items()
+        if each.ndim and not (labelled is not None and _is_like(labelled, each))
+    ]
     if feature_dim is not None and feature_dim not in data.dims:
         raise unknown("feature_dim", feature_dim, data.dims)
     dim = "feature" if feature_dim is None and "feature" in data.dims else feature_dim
@@ -321,24 +359,26 @@ def _from_dataset(
         return _from_data_array(array, target, dim, fingerprint)
     if not variables:
         raise ValueError("the Dataset has no variables to select from beside the target")
-    first = data[variables[0]]
+    widest = max(variables, key=lambda name: data[name].ndim)
+    like = _chunked(data[widest])
     for name in variables:
-        if set(data[name].dims) != set(first.dims):
-            raise ValueError(
-                f"variables {variables[0]!r} {first.dims} and {name!r} {data[name].dims} differ in "
-                "their dims, so they cannot all be features; give the features alone, for example "
-                f"data[[{variables[0]!r}]], or name the dim of the features with feature_dim="
-            )
+        if not set(data[name].dims) <= set(like.dims):
+            raise _differ(data, widest, name)
         _refuse_dtype(_feature(name), data[name].dtype)
         _refuse_sparse(_feature(name), data[name].variable._data)
+    repeated = [name for name in variables if data[name].ndim < like.ndim]
+    if repeated and labelled is not None and set(labelled.dims) != set(like.dims):
+        raise _differ(data, widest, repeated[0])
     column = None
     if named:
-        column = _array_column(data[target], first, list(first.dims), fingerprint)
+        column = _array_column(data[target], like, list(like.dims), fingerprint)
     elif target is not None:
-        column = _sample_column(target, first, list(first.dims))
+        column = _sample_column(target, like, list(like.dims))
+    if repeated and column is not None and not _fits(column.array.shape, like.shape):
+        raise _differ(data, widest, repeated[0])
     parts, nominal = [], []
     for run in _runs([data[name].dtype for name in variables]):
-        arrays = [_chunked(data[variables[j]]).transpose(*first.dims).data for j in run]
+        arrays = [_spread(data[variables[j]], like) for j in run]
         stack = da.stack if any(isinstance(array, da.Array) for array in arrays) else np.stack
         block = stack([array.reshape(-1) for array in arrays], axis=1)
         parts.append(block.rechunk({1: -1}) if isinstance(block, da.Array) else block)
@@ -347,10 +387,39 @@ def _from_dataset(
         names=variables,
         parts=parts,
         nominal=nominal,
-        fingerprint=digest(["dataset", *(fingerprint(data[name]) for name in variables)]),
-        sample_shape=first.shape,
+        fingerprint=digest(
+            ["dataset", *([fingerprint(data[name]), data[name].dims] for name in variables)]
+        ),
+        sample_shape=like.shape,
     )
     return features, column
+
+
+def _is_like(target: xr.DataArray, variable: xr.DataArray) -> bool:
+    """Return whether a target is a variable of the data, or was made from it."""
+    return target.name == variable.name and set(target.dims) == set(variable.dims)
+
+
+def _differ(data: xr.Dataset, one: Hashable, other: Hashable) -> ValueError:
+    return ValueError(
+        f"variables {one!r} {data[one].dims} and {other!r} {data[other].dims} differ in their "
+        "dims, so they cannot all be features; give the features alone, for example "
+        f"data[[{one!r}]], or name the dim of the features with feature_dim="
+    )
+
+
+def _spread(variable: xr.DataArray, like: xr.DataArray) -> Any:
+    """Return the array of a variable over all dims of another, as lazy as that."""
+    missing = [dim for dim in like.dims if dim not in variable.dims]
+    variable = _chunked(variable)
+    if not missing:
+        return variable.transpose(*like.dims).data
+    if like.chunks is not None:
+        variable = variable.chunk({dim: like.chunksizes[dim] for dim in variable.dims})
+    array = variable.expand_dims(missing).transpose(*like.dims).data
+    if isinstance(array, da.Array):
+        return da.broadcast_to(array, like.shape, chunks=like.chunks)
+    return np.broadcast_to(array, like.shape)
 
 
 def _from_path(
@@ -363,23 +432,34 @@ def _from_path(
     except FileNotFoundError as error:
         kind = ValueError if not is_url(path) else FileNotFoundError
         raise kind(f"no Zarr array or group at {path!r}; give the path of one") from error
+    return _from_zarr(node, path, target, feature_dim)
+
+
+def _from_zarr(
+    node: Any, address: str, target: Any, feature_dim: Hashable | None
+) -> tuple[_Features, _Column | None]:
     if isinstance(node, zarr.Array):
-        array = _open_zarr_array(path, "", node)
-        features, column = _from_array(array, target)
-        return _with_fingerprint(features, _store_fingerprint(path, "")), column
+        _refuse_feature_dim(feature_dim, f"the Zarr array {address!r}")
+        features, column = _from_array(_open_zarr_array(node, ""), target)
+        return _with_fingerprint(features, _store_fingerprint(node, "")), column
     arrays: dict[str, Any] = dict(sorted(node.arrays()))
     if not arrays:
-        raise ValueError(f"the Zarr group {path!r} holds no arrays; give the path of one that does")
+        raise ValueError(
+            f"the Zarr group {address!r} holds no arrays; give the path of one that does"
+        )
     if all(_dim_names(array) is not None for array in arrays.values()):
         consolidated = node.metadata.consolidated_metadata is not None
-        dataset = xr.open_zarr(path, chunks=None, consolidated=consolidated)
+        dataset = xr.open_zarr(node.store, group=node.path, chunks=None, consolidated=consolidated)
 
         def fingerprint(variable: xr.DataArray) -> str:
-            return _store_fingerprint(path, str(variable.name))
+            return _store_fingerprint(arrays[str(variable.name)], str(variable.name))
 
         return _from_dataset(dataset, target, feature_dim, fingerprint)
+    _refuse_feature_dim(
+        feature_dim, f"the table in the Zarr group {address!r}, which has arrays without dims,"
+    )
     if _names_column(target) and target not in arrays:
-        raise unknown(f"array of the Zarr group {path!r} for the target", target, arrays)
+        raise unknown(f"array of the Zarr group {address!r} for the target", target, arrays)
     tables = [
         name
         for name, array in arrays.items()
@@ -387,19 +467,16 @@ def _from_path(
     ]
     if len(tables) != 1:
         raise ValueError(
-            f"the Zarr group {path!r} holds {len(tables)} arrays of two dimensions {tables}, "
+            f"the Zarr group {address!r} holds {len(tables)} arrays of two dimensions {tables}, "
             "one is expected; give the path of the array, or write the group with xarray"
         )
-    array = _open_zarr_array(path, tables[0], arrays[tables[0]])
-    features, column = _from_array(array, None if _names_column(target) else target)
+    table = arrays[tables[0]]
+    features, column = _from_array(
+        _open_zarr_array(table, tables[0]), None if _names_column(target) else target
+    )
     if _names_column(target):
-        column = _Column(
-            _open_zarr_array(path, target, arrays[target]),
-            _target_type(arrays[target].dtype),
-            str(target),
-            _store_fingerprint(path, target),
-        )
-    return _with_fingerprint(features, _store_fingerprint(path, tables[0])), column
+        column = _zarr_column(arrays[target], str(target))
+    return _with_fingerprint(features, _store_fingerprint(table, tables[0])), column
 
 
 def _with_fingerprint(features: _Features, fingerprint: str) -> _Features:
@@ -408,10 +485,19 @@ def _with_fingerprint(features: _Features, fingerprint: str) -> _Features:
     )
 
 
-def _open_zarr_array(path: str, name: str, array: Any) -> Any:
+def _zarr_column(array: Any, name: str) -> _Column:
+    return _Column(
+        _open_zarr_array(array, name),
+        _target_type(array.dtype),
+        name,
+        _store_fingerprint(array, name),
+    )
+
+
+def _open_zarr_array(array: Any, name: str) -> Any:
     grid = array.shards or array.chunks
     # The fingerprint is part of the name, so that a changed store is another array for Dask.
-    token = digest([path, name, _store_fingerprint(path, name)])
+    token = digest([str(array.store_path), _store_fingerprint(array, name)])
     chunks = _block_chunks(array.shape, grid, array.dtype.itemsize)
     return da.from_array(array, chunks=chunks, name=f"source-{token}")
 
@@ -469,7 +555,7 @@ def _check_target(
     if isinstance(array, da.Array):
         _refuse_sparse(what, array._meta)
     _refuse_unknown_chunks(what, array)
-    if array.shape not in {sample_shape, (n_samples,), (n_samples, 1)}:
+    if not _fits(array.shape, sample_shape):
         size = array.shape[0] if array.ndim == 1 else array.shape
         shape = f" {sample_shape}" if len(sample_shape) > 1 else ""
         raise ValueError(
@@ -482,6 +568,12 @@ def _check_target(
         )
     checked: da.Array = _canonical(array.reshape(-1).rechunk((row_chunks,)))
     return checked
+
+
+def _fits(shape: tuple[int, ...], sample_shape: tuple[int, ...]) -> bool:
+    """Return whether an array of this shape has one value a sample."""
+    n_samples = int(np.prod(sample_shape))
+    return shape in {sample_shape, (n_samples,), (n_samples, 1)}
 
 
 def _positions(nominal: Iterable[Hashable] | bool | None, names: tuple[Name, ...]) -> list[int]:
@@ -528,6 +620,14 @@ def _refuse_sparse(what: str, array: Any) -> None:
         raise TypeError(f"{what} is sparse; convert it with .todense()")
     if module == "scipy":
         raise TypeError(f"{what} is a sparse {type(array).__name__}; convert it with .toarray()")
+
+
+def _refuse_feature_dim(feature_dim: Hashable | None, what: str) -> None:
+    if feature_dim is not None:
+        raise ValueError(
+            f"feature_dim is {feature_dim!r}, which names a dim of xarray data or of a Zarr group "
+            f"that xarray wrote; the columns of {what} are its features: leave feature_dim out"
+        )
 
 
 def _refuse_unknown_chunks(what: str, array: Any) -> None:
@@ -594,12 +694,11 @@ def _column(target: Any) -> _Column | None:
     """Return a target that was given as an array."""
     if target is None:
         return None
-    if isinstance(target, pd.DataFrame) and target.shape[1] == 1:
-        target = target.iloc[:, 0]
+    target = _as_series(target)
     if isinstance(target, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
         return _pandas_column(pd.Series(target))
     if isinstance(target, xr.DataArray):
-        name = str(target.name) if target.name is not None else "target"
+        name = _target_name(target)
         fingerprint = _array_fingerprint(target)
         target = _chunked(target).data
         return _Column(target, _target_type(target.dtype), name, fingerprint)
@@ -608,8 +707,10 @@ def _column(target: Any) -> _Column | None:
             raise TypeError("target is a dask DataFrame; give one of its columns")
         column = _from_dask_frame(target.to_frame(name="target"), "target")[1]
         assert column is not None
-        name = str(target.name) if target.name is not None else "target"
+        name = _target_name(target)
         return _Column(column.array, column.type, name, column.fingerprint)
+    if isinstance(target, zarr.Array):
+        return _zarr_column(target, target.basename or "target")
     _refuse_sparse("the target", target)
     if isinstance(target, list | tuple):
         target = np.asarray(target, dtype=object if _is_mixed(target) else None)
@@ -619,6 +720,39 @@ def _column(target: Any) -> _Column | None:
             "name of a column or variable of the data"
         )
     return _Column(target, _target_type(target.dtype), "target", _array_fingerprint(target))
+
+
+def _target_name(target: Any) -> str:
+    return str(target.name) if target.name is not None else "target"
+
+
+def _as_series(target: Any) -> Any:
+    """Return a data frame of one column as that column, anything else as it is."""
+    if isinstance(target, pd.DataFrame) and target.shape[1] == 1:
+        return target.iloc[:, 0]
+    return target
+
+
+def _check_index(target: Any, index: Any) -> None:
+    """Raise where the labels of a target do not say what the order of its values does."""
+    if len(target) == len(index) and not target.index.equals(index):
+        raise ValueError(
+            f"target {_target_name(target)!r} and the data have different indexes; give "
+            "target.loc[data.index] to take the values by label, or target.to_numpy() to take "
+            "them in the order that they are in"
+        )
+
+
+def _own_column(data: Any, target: Any) -> int | None:
+    """Return the position of the column of a frame that the target was taken from."""
+    places = [j for j, name in enumerate(data.columns) if name == target.name]
+    if len(places) != 1 or len(target) != len(data):
+        return None
+    column = data.iloc[:, places[0]]
+    if column.dtype != target.dtype and column.isna().equals(target.isna()):
+        # One that was made a categorical, for example, still has the values of the column.
+        column, target = (each.dropna().astype(object) for each in (column, target))
+    return places[0] if column.equals(target) else None
 
 
 def _is_mixed(values: Sequence[Any]) -> bool:
@@ -657,7 +791,7 @@ def _array_column(
                 "first with xr.align(data, target)"
             )
     array = _chunked(target).transpose(*dims).data
-    name = str(target.name) if target.name is not None else "target"
+    name = _target_name(target)
     return _Column(array, _target_type(target.dtype), name, fingerprint(target))
 
 
@@ -736,7 +870,7 @@ def _series_values(series: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def _pandas_column(series: Any) -> _Column:
-    name = str(series.name) if series.name is not None else "target"
+    name = _target_name(series)
     run = _Run((0,), *_plan_column(f"target {name!r}", series.dtype))
     values = _frame_block(series.to_frame(), run)[:, 0]
     return _Column(
@@ -820,7 +954,7 @@ def _array_fingerprint(array: Any) -> str:
         path = array.encoding.get("source")
         array = _chunked(array).data
         if isinstance(array, da.Array) and isinstance(path, str) and Path(path).is_file():
-            return digest([_files_fingerprint(path, ""), _array_fingerprint(array)])
+            return digest([_files_fingerprint(Path(path)), _array_fingerprint(array)])
     if isinstance(array, da.Array):
         files = [_zarr_fingerprint(each) for each in _zarr_arrays(array)]
         return digest(["dask", array.name, array.shape, str(array.dtype), array.chunks, files])
@@ -849,9 +983,11 @@ def _zarr_fingerprint(array: zarr.Array[Any]) -> str:
     """Return the fingerprint of the files of an open Zarr array, "" where it has none."""
     store: Any = array.store_path.store
     if hasattr(store, "root"):
-        return _files_fingerprint(str(Path(store.root) / array.path), "")
+        return _files_fingerprint(Path(store.root) / array.path)
     if not hasattr(store, "fs"):
-        return ""
+        # A zip is one file.
+        file = Path(getattr(store, "path", ""))
+        return _files_fingerprint(file) if file.is_file() else ""
     files = getattr(store.fs, "sync_fs", None)
     if files is None:
         options = {**store.fs.storage_options, "asynchronous": False}
@@ -859,20 +995,13 @@ def _zarr_fingerprint(array: zarr.Array[Any]) -> str:
     return _remote_fingerprint(files, f"{store.path}/{array.path}".rstrip("/"))
 
 
-def _store_fingerprint(path: str, name: str) -> str:
-    return digest(["zarr", name, _files_fingerprint(path, name)])
+def _store_fingerprint(array: zarr.Array[Any], name: str) -> str:
+    # Without files it is as Dask tells arrays apart, by the content where that is in memory.
+    return digest(["zarr", name, _zarr_fingerprint(array) or tokenize(array)])
 
 
-def _files_fingerprint(path: str, name: str) -> str:
-    """Return the fingerprint of the files of a Zarr array: sizes and times, never their content."""
-    if is_url(path):
-        from fsspec.core import url_to_fs  # type: ignore[import-untyped]
-
-        return _remote_fingerprint(*url_to_fs(f"{path.rstrip('/')}/{name}".rstrip("/")))
-    root = Path(path) / name
-    if not root.exists():
-        # A store in one file, such as a zip.
-        root = Path(path)
+def _files_fingerprint(root: Path) -> str:
+    """Return the fingerprint of a file or a folder: sizes and times, never the content."""
     if root.is_file():
         return digest([root.stat().st_size, root.stat().st_mtime_ns])
     listing = []

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import dask.base
-import dask.config
 import numpy as np
 from dask.delayed import Delayed, delayed
 
@@ -22,6 +21,7 @@ from hofs_dask.data.codes import (
     read_labels,
     write_column,
 )
+from hofs_dask.data.compute import compute
 from hofs_dask.data.labels import DROPPED
 from hofs_dask.engine.budget import Estimate, check, estimate
 from hofs_dask.engine.cache import CACHE
@@ -113,9 +113,7 @@ def run(codes: CodeStore, request: Pass) -> Partial:
                 for a in range(0, len(partials), FAN_IN)
             ]
         totals.append(partials[0])
-    # the context may well be tens of megabytes: it is one key, and is sent once
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"}):
-        parts = dask.base.compute(*totals)
+    parts = compute(*totals)
     if copies[0] is not None:
         finish_columns(codes.path, new)
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -138,13 +138,26 @@ def standardise(values: np.ndarray, counts: np.ndarray, missing_code: np.ndarray
     weights = np.where(np.isnan(values), 0, counts).astype(np.float64)
     rows = np.flatnonzero(missing_code >= 0)
     weights[rows, missing_code[rows]] = 0.0
-    filled = np.where(np.isnan(values), 0.0, values)
+    filled = to_unit_scale(np.where(np.isnan(values), 0.0, values))
     total = np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
     centred = filled - (weights * filled).sum(axis=1, keepdims=True) / total
     spread = np.sqrt((weights * centred**2).sum(axis=1, keepdims=True) / total)
     result: np.ndarray = centred / np.where(spread > 0, spread, 1.0)
     result[np.isnan(values)] = np.nan
     result[rows, missing_code[rows]] = np.nan
+    return result
+
+
+def to_unit_scale(values: np.ndarray) -> np.ndarray:
+    """The values over a power of two, the largest of each row near one: squares stay in range.
+
+    Examples
+    --------
+    >>> to_unit_scale(np.array([[1e300, -5e299]])).round(2)
+    array([[ 0.75, -0.37]])
+    """
+    largest = np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
+    result: np.ndarray = np.ldexp(values, -np.frexp(largest)[1])
     return result
 
 

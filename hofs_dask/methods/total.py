@@ -19,7 +19,7 @@ from hofs_dask.kernels.rows import (
     logistic_start,
 )
 from hofs_dask.methods.affinity import correlation, gram_row, within_classes
-from hofs_dask.methods.problem import Problem, Scores, Sizes, empty
+from hofs_dask.methods.problem import Problem, Scores, Sizes, empty, to_unit_scale
 
 #: Newton passes at most; the hardest rows of the tests are at their optimum after seven.
 MAX_PASSES = 12
@@ -198,7 +198,7 @@ class Total:
         columns = (
             np.eye(problem.n_classes)[:, self._class_order[:-1]]
             if coding == "indicator"
-            else problem.label_values[:, None]
+            else to_unit_scale(problem.label_values)[:, None]
         )
         columns = columns - shares @ columns
         spread = np.sqrt(shares @ columns**2)

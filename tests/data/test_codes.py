@@ -189,6 +189,16 @@ def test_encode__mixed_frame(tmp_path):
         store.categories(5)
 
 
+@pytest.mark.parametrize("scale", [1e300, 1e307, 1e-300])
+@pytest.mark.parametrize("bins", ["auto", "width"])
+def test_encode__huge_and_tiny_values_are_coded_like_others(tmp_path, scale, bins):
+    small, scaled = (encode(tmp_path / f"{s}", X * s, Y, bins=bins) for s in (1.0, scale))
+    assert small.n_codes.tolist() == scaled.n_codes.tolist()
+    assert np.isfinite(scaled.values[0, : scaled.n_codes[0]]).all()
+    if bins == "auto":
+        assert np.array_equal(read_codes(small.path, ALL, ALL), read_codes(scaled.path, ALL, ALL))
+
+
 def test_encode__nominal_numbers(tmp_path):
     store = encode(tmp_path / "s", np.array([[10], [9], [100], [9]] * 9), Y[:36], nominal=True)
     assert store.categories(0) == [9, 10, 100]
@@ -375,14 +385,29 @@ def test_target__refusals(tmp_path, target, options, error, words):
 
 
 def test_target__none_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="no target"):
+    with pytest.raises(ValueError, match="give a target"):
         encode(tmp_path / "s", X, None)
 
 
 def test_target__a_class_of_one_sample_warns(tmp_path):
     target = np.where(np.arange(1200) == 5, 9, Y)
-    with pytest.warns(UserWarning, match="one sample only of class 9"):
+    advice = ', or give target_kind="continuous" if it is a number'
+    with pytest.warns(UserWarning, match=f"one sample only of class 9; .*{advice}"):
         encode(tmp_path / "s", X, target)
+    for text in (target.astype(str), target == 9):
+        with pytest.warns(UserWarning, match="join the classes$"):
+            encode(tmp_path / "s", X, text)
+
+
+def test_target__many_integers_with_few_samples_say_how_to_be_a_number(tmp_path):
+    with pytest.warns(UserWarning, match='target_kind="continuous"'):
+        encode(tmp_path / "s", X[:100], np.arange(100))
+    assert (
+        encode(
+            tmp_path / "s", X[:100], np.arange(100), target_kind="continuous"
+        ).labels.counts.min()
+        > 1
+    )
 
 
 # Data that cannot be coded

@@ -1,5 +1,6 @@
 import os
 import time
+from pathlib import Path
 
 import dask.array as da
 import dask.dataframe as dd
@@ -11,7 +12,7 @@ import xarray as xr
 import zarr
 
 from hofs_dask.data import source as source_module
-from hofs_dask.data.source import open_source
+from hofs_dask.data.source import as_path, open_source
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 4))
@@ -218,6 +219,72 @@ def test_pandas__names_are_kept_and_must_differ():
         open_source(pd.DataFrame(X, columns=["a", "b", "a", "c"]), Y)
 
 
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_pandas__other_index_of_the_target_is_refused(as_frame):
+    frame = pd.DataFrame(X, columns=NAMES, index=[f"s{i}" for i in range(60)])
+    target = pd.Series(Y, index=frame.index, name="y")
+
+    def opened(target, frame=frame):
+        return open_source(frame, target.to_frame() if as_frame else target)
+
+    assert np.array_equal(opened(target).target.compute(), Y)
+    for other in (target[::-1], target.reset_index(drop=True)):
+        with pytest.raises(ValueError, match=r"'y'.*target\.loc\[data\.index\].*to_numpy\(\)"):
+            opened(other)
+    with pytest.raises(ValueError, match=r"'y'.*target\.loc\[data\.index\]"):
+        opened(target, frame.reset_index(drop=True))
+    reordered = opened(target[::-1].loc[frame.index])
+    assert np.array_equal(reordered.target.compute(), Y)
+    assert np.array_equal(open_source(frame, target[::-1].to_numpy()).target.compute(), Y[::-1])
+    # Labels that are equal are, however they are kept.
+    numbered = frame.set_axis(list(range(60)))
+    assert opened(target.reset_index(drop=True), numbered).n_samples == 60
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda frame: frame["y"],
+        lambda frame: frame[["y"]],
+        lambda frame: frame["y"].astype("category"),
+        lambda frame: frame["y"].astype(float),
+        lambda frame: frame["y"].copy(),
+    ],
+    ids=["series", "frame", "category", "float", "copy"],
+)
+@pytest.mark.parametrize("missing", [False, True])
+def test_pandas__its_own_column_as_target_is_no_feature(make, missing):
+    column = pd.array([None, *Y[1:].tolist()], dtype="Int64") if missing else Y
+    frame = pd.DataFrame(X, columns=NAMES).assign(y=column)
+    source = open_source(frame, make(frame))
+    assert source.names == tuple(NAMES)
+    assert source.target_name == "y"
+
+
+def test_pandas__another_target_of_the_name_of_a_feature_leaves_it_in():
+    frame = pd.DataFrame(X, columns=NAMES)
+    assert open_source(frame, pd.Series(Y, name="a")).names == tuple(NAMES)
+    assert open_source(frame, pd.Series(X[:, 0], name="z")).names == tuple(NAMES)
+
+
+def test_dask_frame__its_own_column_as_target_is_no_feature():
+    frame = dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(y=Y), npartitions=2)
+    source = open_source(frame, frame["y"])
+    assert source.names == tuple(NAMES)
+    assert np.array_equal(source.target.compute(), Y)
+    assert open_source(frame, frame["y"] + 1).names == (*NAMES, "y")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [X, da.from_array(X), pd.DataFrame(X), dd.from_pandas(pd.DataFrame(X), npartitions=2)],
+    ids=["numpy", "dask", "pandas", "dask frame"],
+)
+def test_feature_dim__of_data_without_dims_is_refused(data):
+    with pytest.raises(ValueError, match="feature_dim is 'band'.*leave feature_dim out"):
+        open_source(data, Y, feature_dim="band")
+
+
 # xarray
 
 
@@ -277,6 +344,86 @@ def test_data_array__target_is_a_coordinate():
     assert np.array_equal(source.target.compute(), Y)
     with pytest.raises(ValueError, match="unknown coordinate for the target 'Y'; valid: 'y'"):
         open_source(data, "Y")
+
+
+def test_data_array__without_coordinates_says_what_a_target_can_be():
+    for data in (labelled(), labelled().drop_vars("band")):
+        with pytest.raises(ValueError, match="'y', but the DataArray has no coord.*as an array"):
+            open_source(data, "y")
+
+
+def images():
+    data = xr.Dataset(
+        {name: (("time", "y", "x"), X[:, j].reshape(3, 4, 5)) for j, name in enumerate(NAMES)}
+    )
+    return data.assign(crop=(("time", "y", "x"), Y.reshape(3, 4, 5)))
+
+
+def test_dataset__its_own_variable_as_target_is_no_feature():
+    data = images()
+    for target in (data.crop, data.crop.transpose("x", "y", "time"), data.crop > 0):
+        assert open_source(data, target).names == tuple(NAMES)
+    assert np.array_equal(open_source(data, data.crop).target.compute(), Y)
+    assert open_source(data, data.crop.rename("wheat")).names == (*NAMES, "crop")
+    # What is left may be one variable that holds the features.
+    one = labelled().to_dataset().assign(y=("sample", Y))
+    assert open_source(one, one.y).names == (0.4, 0.5, 0.6, 0.7)
+
+
+def test_dataset__variables_without_dims_are_ignored():
+    data = images().assign(spatial_ref=0)
+    assert open_source(data, "crop").names == tuple(NAMES)
+    one = labelled().to_dataset().assign(y=("sample", Y), spatial_ref=0)
+    assert open_source(one, "y").names == (0.4, 0.5, 0.6, 0.7)
+    assert open_source(one, "y", feature_dim="band").names == (0.4, 0.5, 0.6, 0.7)
+
+
+def test_dataset__variables_over_some_dims_are_repeated_along_the_others(tmp_path):
+    height, day = rng.normal(size=(5, 4)), rng.normal(size=3)
+    data = images().assign(dem=(("x", "y"), height), day=("time", day))
+    data = data[["dem", *NAMES, "day", "crop"]]
+    data.to_zarr(tmp_path / "d.zarr", consolidated=False)
+    mixed = data.chunk(time=2, y=3, x=2).assign(dem=data.dem)  # in memory among lazy ones
+    expected = np.column_stack([np.tile(height.T.ravel(), 3), X, np.repeat(day, 20)])
+    for each in (data, data.chunk(time=1), mixed, tmp_path / "d.zarr"):
+        source = open_source(each, "crop")
+        order = [source.names.index(name) for name in ("dem", *NAMES, "day")]
+        assert len(source.names) == 6
+        assert np.array_equal(values(source)[:, order], expected)
+        assert np.array_equal(source.target.compute(), Y)
+
+
+def test_dataset__repeating_stays_lazy():
+    shape = (1000, 1000, 1000)
+    lazy = da.zeros(shape, chunks=(10, 1000, 1000))
+    data = xr.Dataset({"a": (("time", "y", "x"), lazy), "dem": (("y", "x"), np.eye(1000))})
+    source = open_source(data, None)
+    assert source.n_samples == 10**9
+    assert source.names == ("a", "dem")
+    first = source.parts[0][:1000, 1].compute()
+    assert first[0] == 1
+    assert first.sum() == 1
+
+
+def test_dataset__fingerprint_knows_the_order_of_the_dims():
+    square = rng.normal(size=(6, 6))
+    one, other = (
+        xr.Dataset({"a": (("y", "x"), square), "b": (dims, square)})
+        for dims in (("y", "x"), ("x", "y"))
+    )
+    assert open_source(one, None).fingerprint != open_source(other, None).fingerprint
+
+
+def test_dataset__repeated_variables_do_not_hide_that_the_target_does_not_fit():
+    data = labelled().to_dataset().assign(z=("sample", Y))
+    for target in (Y, xr.DataArray(Y, dims="sample"), da.from_array(Y)):
+        with pytest.raises(ValueError, match="'x' .* and 'z' .* differ in their.*feature_dim="):
+            open_source(data, target)
+
+
+def test_dataset__variables_without_the_feature_dim_are_ignored():
+    data = labelled().to_dataset().assign(y=("sample", Y), z=("sample", Y))
+    assert open_source(data, "y", feature_dim="band").names == (0.4, 0.5, 0.6, 0.7)
 
 
 def test_dataset__variables_are_the_features():
@@ -365,6 +512,75 @@ def test_zarr__group_of_xarray(tmp_path, zarr_format, consolidated):
     assert source.names == (0.4, 0.5, 0.6, 0.7)
     assert np.array_equal(values(source), X)
     assert np.array_equal(source.target.compute(), Y)
+
+
+def stores(tmp_path):
+    return {
+        "local": tmp_path / "store.zarr",
+        "memory": zarr.storage.MemoryStore(),
+        "zip": zarr.storage.ZipStore(tmp_path / "store.zip", mode="w"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["local", "memory", "zip"])
+def test_zarr__objects_are_data_like_their_paths(tmp_path, kind):
+    group = zarr.create_group(stores(tmp_path)[kind])
+    table, y = group.create_array("table", data=X, chunks=(20, 4)), group.create_array("y", data=Y)
+    for data, target, name in ((group, "y", "y"), (table, y, "y"), (table, Y, "target")):
+        source = open_source(data, target)
+        assert np.array_equal(values(source), X)
+        assert np.array_equal(source.target.compute(), Y)
+        assert (source.target_name, source.target_type) == (name, "integer")
+        assert source.fingerprint == open_source(data, target).fingerprint
+        with pytest.raises(ValueError, match="feature_dim is 'band'.*leave feature_dim out"):
+            open_source(data, target, feature_dim="band")
+    other = zarr.create_array(zarr.storage.MemoryStore(), data=X + 1)
+    assert open_source(other, Y).fingerprint != open_source(table, Y).fingerprint
+
+
+def test_zarr__objects_and_paths_have_one_fingerprint(tmp_path):
+    group = zarr.create_group(tmp_path / "g.zarr")
+    table, _ = group.create_array("table", data=X), group.create_array("y", data=Y)
+    labelled().to_dataset().assign(y=("sample", Y)).to_zarr(tmp_path / "d.zarr", consolidated=False)
+    for data, path, target in (
+        (group, tmp_path / "g.zarr", "y"),
+        (table, tmp_path / "g.zarr" / "table", Y),
+        (zarr.open_group(tmp_path / "d.zarr", mode="r"), tmp_path / "d.zarr", "y"),
+    ):
+        one, other = open_source(data, target), open_source(path, target)
+        assert one.fingerprint == other.fingerprint
+        assert one.target_fingerprint == other.target_fingerprint
+        assert one.names == other.names
+
+
+@pytest.mark.parametrize("kind", ["local", "memory"])
+def test_zarr__group_of_xarray_as_object(tmp_path, kind):
+    store = stores(tmp_path)[kind]
+    data = labelled().to_dataset().assign(y=("sample", Y))
+    data.to_zarr(store, group="deep/down", consolidated=False)
+    for mode in ("r", "r+"):
+        group = zarr.open_group(store, path="deep/down", mode=mode)
+        source = open_source(group, "y", feature_dim="band")
+        assert source.names == (0.4, 0.5, 0.6, 0.7)
+        assert np.array_equal(values(source), X)
+        assert np.array_equal(source.target.compute(), Y)
+
+
+def test_zarr__feature_dim_of_a_plain_path_is_refused(tmp_path):
+    zarr.create_group(tmp_path / "g.zarr").create_array("table", data=X)
+    for path in (tmp_path / "g.zarr", tmp_path / "g.zarr" / "table"):
+        with pytest.raises(ValueError, match="feature_dim is 'band'.*leave feature_dim out"):
+            open_source(path, Y, feature_dim="band")
+
+
+def test_path__tilde_is_the_home_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    zarr.create_array(tmp_path / "x.zarr", data=X)
+    assert open_source("~/x.zarr", Y).n_samples == 60
+    assert as_path("~/x.zarr") == as_path(Path("~") / "x.zarr") == str(tmp_path / "x.zarr")
+    # Some editors and users name files so.
+    assert as_path("~x.zarr") == str(Path.cwd() / "~x.zarr")
+    assert as_path("a/~/x.zarr") == str(Path.cwd() / "a" / "~" / "x.zarr")
 
 
 def test_zarr__url(tmp_path):

@@ -1,0 +1,107 @@
+"""The demonstration: data with known subsets, and what was found beside what is true."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+from hofs_dask.selection import Selection
+from hofs_dask.synthetic import tree_information, tree_model
+
+#: Samples of a chunk of the data.
+CHUNK = 10_000
+
+
+def write_data(path: str | os.PathLike[str], n_samples: int) -> None:
+    """A Zarr store at this path with samples of the tree model: nine features and the label y.
+
+    Parameters
+    ----------
+    path
+        Of the store; one that is there is replaced.
+    n_samples
+        How many samples to draw.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import xarray as xr
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_data(f"{folder}/tree.zarr", 100)
+    ...     xr.open_zarr(f"{folder}/tree.zarr", consolidated=False).sizes["sample"]
+    100
+    """
+    model = tree_model(n_samples, chunks=min(CHUNK, n_samples))
+    model.to_zarr(path, mode="w", consolidated=False)
+
+
+def summary(result: Selection) -> str:
+    """The subsets, a line each, and the figures of each feature beside the truth.
+
+    Parameters
+    ----------
+    result
+        A selection from the tree model.
+
+    Examples
+    --------
+    >>> from hofs_dask.selection import Pick
+    >>> pick = Pick(0, subset=0, score=0.11, gain=0.11, information=0.11, margin=0.05, runner_up=1)
+    >>> names = [f"x{i}" for i in range(1, 10)]
+    >>> found = Selection.from_picks([pick], names=names, relevance=[0.11] * 9, attrs={})
+    >>> print(summary(found))
+    subset 1   x1   relevance 0.110   gain 0.110 nats
+    <BLANKLINE>
+    rank  feature  subset    gain  information  relevance  true relevance
+       1  x1            1   0.110        0.110      0.110           0.111
+    """
+    data = result.to_dataset()
+    relevance = dict(zip(data["feature"].values.tolist(), data["relevance"].values, strict=True))
+    gain = dict(zip(result.features, data["gain"].values, strict=True))
+    width = max(len(" ".join(names)) for names in result.subsets)
+    lines = []
+    for number, names in enumerate(result.subsets, start=1):
+        alone = " ".join(f"{relevance[name]:.3f}" for name in names)
+        added = " ".join(f"{gain[name]:.3f}" for name in names)
+        members = " ".join(names).ljust(width)
+        lines.append(f"subset {number}   {members}   relevance {alone}   gain {added} nats")
+    lines += ["", "rank  feature  subset    gain  information  relevance  true relevance"]
+    epoch = 0
+    for rank, name in enumerate(result.features):
+        row = data.isel(rank=rank)
+        fresh, epoch = int(row["epoch"]) > epoch, int(row["epoch"])
+        lines.append(
+            f"{rank + 1:>4}  {name:<7}  {int(row['subset']) + 1:>6}  {gain[name]:>6.3f}"
+            f"  {float(row['information']):>11.3f}  {relevance[name]:>9.3f}"
+            f"  {tree_information(name):>14.3f}{'  fresh start' if fresh else ''}"
+        )
+    return "\n".join(lines)
+
+
+def draw(result: Selection, path: Path) -> str:
+    """Where the picture of a selection was written, or what to install for one.
+
+    Parameters
+    ----------
+    result
+        The selection.
+    path
+        Of the picture.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> result = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     draw(result, Path(folder) / "result.png").endswith("result.png")
+    True
+    """
+    if find_spec("matplotlib") is None:
+        return "none: pip install 'hofs-dask[plot]'"
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    result.plot(figure.add_subplot())
+    figure.savefig(path, dpi=150)
+    return str(path)
