@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from hofs_dask.data.source import as_path, is_url
+from hofs_dask.data.paths import as_path, is_url
 from hofs_dask.engine.statistics import PosteriorRow
 from hofs_dask.errors import CheckpointError
 from hofs_dask.methods.joint import JointState

@@ -316,6 +316,12 @@ def encode(
     default=None,
     help="A line a round on the standard error. By default where that is a terminal.",
 )
+@click.option(
+    "--estimate",
+    "only_estimate",
+    is_flag=True,
+    help="Say what memory a code store's selection takes of a worker, and run nothing.",
+)
 @cluster_options
 @debug_option
 def select(
@@ -330,6 +336,7 @@ def select(
     checkpoint: str | None,
     output: str | None,
     progress: bool | None,
+    only_estimate: bool,
     scheduler: str | None,
     workers: int | None,
 ) -> None:
@@ -347,11 +354,15 @@ def select(
             done = event.rank
 
     _advise(lambda: _how_to_go_on(done, n_features, checkpoint))
-    from hofs_dask.api import select
+    from hofs_dask.api import estimate, select
     from hofs_dask.data.codes import is_codes
     from hofs_dask.events import RoundEnded, RoundStarted
 
     chosen = parse_method(method, options)
+    if only_estimate:
+        with cluster(scheduler, workers):
+            click.echo(str(estimate(store, n_features, method=chosen)))
+        return
     if target is None and _exists(store) and not is_codes(store):
         raise click.UsageError(
             f"{store} is not a code store, so that its label has to be named: add --target NAME"
@@ -719,7 +730,7 @@ def _rows(result: Selection) -> Iterator[dict[str, Any]]:
 def _describe_codes(path: str) -> str:
     """Return what a code store says of itself, with every target that it has."""
     from hofs_dask.data.codes import label_keys, open_codes, store_attributes
-    from hofs_dask.data.source import as_path
+    from hofs_dask.data.paths import as_path
 
     finished = (store_attributes(as_path(path)) or {}).get("complete")
     keys: list[str | None] = [*label_keys(as_path(path))] if finished else [None]

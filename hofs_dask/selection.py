@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +15,11 @@ import xarray as xr
 import zarr
 from numpy.typing import ArrayLike, NDArray
 
-from hofs_dask.data.source import as_path, is_url
+from hofs_dask.data.paths import as_path, is_url
+from hofs_dask.report.figure import plot
+from hofs_dask.report.html import as_html
+from hofs_dask.report.text import as_text, frame, subsets_of
+from hofs_dask.transform import chosen_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,21 +58,6 @@ COORDINATES = {
     "rank": ("rank", "1", "place in the ranking, from 1"),
     "feature": ("feature", "1", "name of the feature"),
 }
-
-# What the note of a fresh start means.
-FRESH_START = "fresh start: nothing left paid its price, so the rest is ranked anew"
-
-# What fits on one screen.
-WIDTH = 88
-SHOWN_SUBSETS = 10
-SHOWN_RANKS = 20
-SHOWN_RANKS_HTML = 50
-
-# Okabe and Ito's colours, which the colour-blind tell apart, without the yellow.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#7A5195", "#8C6D31")
-LATER = "#9A9A9A"
-# Axes that are narrower have smaller letters.
-SMALL_INCHES = 4.0
 
 
 @dataclass(frozen=True)
@@ -258,12 +245,7 @@ class Selection:
     @property
     def subsets(self) -> list[list[Any]]:
         """Names of the chosen features by subset, subsets and names in order of choice."""
-        subsets: dict[int, list[Any]] = {}
-        for number, name in zip(
-            self._dataset["subset"].values.tolist(), self.features, strict=True
-        ):
-            subsets.setdefault(number, []).append(name)
-        return list(subsets.values())
+        return subsets_of(self._dataset)
 
     @property
     def scores(self) -> NDArray[np.float64]:
@@ -299,25 +281,7 @@ class Selection:
            rank feature  gain
         0     1       b   0.5
         """
-        data = self._dataset
-        forced = data["forced"].values
-        fresh = np.diff(data["epoch"].values, prepend=0) > 0
-        notes = [
-            "; ".join(filter(None, ["included" * included, "fresh start" * started]))
-            for included, started in zip(forced.tolist(), fresh.tolist(), strict=True)
-        ]
-        return pd.DataFrame(
-            {
-                "rank": data["rank"].values,
-                "feature": self.features,
-                "subset": data["subset"].values + 1,
-                "gain": data["gain"].values,
-                "information": data["information"].values,
-                "relevance": data["relevance"].values[self.indices],
-                "margin": np.where(forced, np.nan, data["margin"].values),
-                "note": notes,
-            }
-        )
+        return frame(self._dataset)
 
     def to_zarr(self, path: str | os.PathLike[str]) -> None:
         """Write a Zarr store that `load` and `xarray.open_zarr` read.
@@ -404,94 +368,8 @@ class Selection:
         array([[2],
                [4]])
         """
-        chosen: Data = self._chosen_of(data)
+        chosen: Data = chosen_of(self._dataset, data)
         return chosen
-
-    def _chosen_of(self, data: Any) -> Any:
-        """Return what `transform` does, for any type of data."""
-        if isinstance(data, xr.Dataset):
-            if all(name in data.data_vars for name in self.features):
-                return data[self.features]
-            return data.isel(self._positions_along(data, list(data.data_vars)))
-        if isinstance(data, xr.DataArray):
-            return data.isel(self._positions_along(data, []))
-        if hasattr(data, "columns"):
-            columns = list(data.columns)
-            self._check_present(columns, "columns")
-            return data[self.features]
-        if hasattr(data, "__array_function__"):
-            if data.ndim != 2:
-                raise ValueError(
-                    f"an array with {data.ndim} dimensions was given, 2 were expected: "
-                    "give (sample, feature)"
-                )
-            self._check_size(data.shape[1], "columns")
-            return data[:, self.indices]
-        raise TypeError(
-            f"a {type(data).__name__} was given; an array, a data frame, a DataArray or a Dataset "
-            "was expected: open a store with xarray.open_zarr, turn a list into numpy.asarray(data)"
-        )
-
-    def _positions_along(
-        self, data: xr.Dataset | xr.DataArray, variables: list[Hashable]
-    ) -> dict[Hashable, Any]:
-        """Return the dimension that holds the features, and where they stand along it."""
-        stored = self._dataset.attrs.get("feature_dim")
-        labelled = [dim for dim in data.dims if dim in data.indexes]
-        if stored in data.dims:
-            dim: Hashable = stored
-        else:
-            holding = [
-                dim for dim in labelled if all(name in data.indexes[dim] for name in self.features)
-            ]
-            unlabelled = [dim for dim in data.dims if dim not in labelled]
-            of_size = [
-                dim for dim in unlabelled if data.sizes[dim] == self._dataset.sizes["feature"]
-            ]
-            candidates = holding or (["feature"] if "feature" in data.dims else of_size)
-            if len(candidates) != 1:
-                self._check_part(variables, "variables")
-                for each in labelled:
-                    self._check_part(list(data.indexes[each]), f"coordinates of {each!r}")
-                known = variables or [f"{dim} ({data.sizes[dim]})" for dim in data.dims]
-                raise ValueError(
-                    f"the features {_listed(self.features)} were not found in "
-                    f"{'the variables' if variables else 'the dimensions'} {_listed(known)}: "
-                    "give the data that was selected from, or name its features by a coordinate"
-                )
-            dim = candidates[0]
-        if dim not in labelled:
-            self._check_size(data.sizes[dim], f"entries along {dim!r}")
-            return {dim: self.indices}
-        present = data.indexes[dim]
-        self._check_present(list(present), f"coordinates of {dim!r}")
-        return {dim: [int(present.get_indexer_for([name])[0]) for name in self.features]}
-
-    def _check_part(self, present: list[Any], where: str) -> None:
-        """Raise where some chosen features are there, so that the others are what is missing."""
-        if any(name in present for name in self.features):
-            self._check_present(present, where)
-
-    def _check_present(self, present: list[Any], where: str) -> None:
-        """Raise where a chosen feature is missing, with the nearest name that is there."""
-        known = set(present)
-        missing = [name for name in self.features if name not in known]
-        if missing:
-            texts = [str(name) for name in present]
-            nearest = get_close_matches(str(missing[0]), texts, n=5, cutoff=0.0)
-            raise ValueError(
-                f"the features {_listed(missing)} are not among the {len(present)} {where}; "
-                f"nearest to {missing[0]!r}: {', '.join(nearest)}"
-            )
-
-    def _check_size(self, given: int, what: str) -> None:
-        """Raise where data without names has not the number of features that it should have."""
-        expected = self._dataset.sizes["feature"]
-        if given != expected:
-            raise ValueError(
-                f"{given} {what} were given, {expected} were expected: "
-                "give the data that was selected from, without the target"
-            )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Return axes with the information and the gain by rank, coloured by subset.
@@ -511,18 +389,7 @@ class Selection:
         >>> result.plot().get_ylabel()
         'information (nats)'
         """
-        if ax is None:
-            try:
-                import matplotlib.pyplot as plt
-            except ImportError as error:
-                raise ImportError(
-                    "plot() needs matplotlib: pip install 'hofs-dask[plot]'"
-                ) from error
-            width = min(16.0, max(6.4, 2.5 + 0.28 * len(self)))
-            _, ax = plt.subplots(figsize=(width, 4.4), layout="constrained")
-        _make_room(ax)
-        _draw(ax, self)
-        return ax
+        return plot(self._dataset, ax)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Selection):
@@ -538,84 +405,10 @@ class Selection:
         return iter(self.features)
 
     def __repr__(self) -> str:
-        lines = [*self._summary(), ""]
-        subsets = self.subsets
-        for number, names in enumerate(subsets[:SHOWN_SUBSETS], start=1):
-            label = f"subset {number:<{len(str(min(len(subsets), SHOWN_SUBSETS)))}}  "
-            lines.append(label + _fitted([str(name) for name in names], WIDTH - len(label)))
-        if len(subsets) > SHOWN_SUBSETS:
-            lines.append(f"... and {len(subsets) - SHOWN_SUBSETS} more: .subsets")
-        lines.append("")
-        rows = list(self._table(SHOWN_RANKS))
-        lines.extend(_aligned(rows))
-        if len(self) > SHOWN_RANKS:
-            lines.append(f"... and {len(self) - SHOWN_RANKS} more: .to_dataframe()")
-        if _has_fresh_start(rows):
-            lines.append(FRESH_START)
-        return "\n".join(lines)
+        return as_text(self._dataset)
 
     def _repr_html_(self) -> str:
-        headline, *details = (html.escape(line) for line in self._summary())
-        header, *rows = self._table(SHOWN_RANKS_HTML)
-        colours = [_colour(number) for number in self._dataset["subset"].values.tolist()]
-        cell = "padding:0.15em 0.7em;text-align:"
-        head = "".join(
-            f'<th style="{cell}{_side(column)}">{html.escape(column)}</th>' for column in header
-        )
-        body = []
-        for row, colour in zip(rows, colours, strict=False):
-            cells = "".join(
-                f'<td style="{cell}{_side(column)}">{html.escape(value)}</td>'
-                for column, value in zip(header, row, strict=True)
-            )
-            body.append(f'<tr style="border-left:0.4em solid {colour}">{cells}</tr>')
-        more = len(self) - len(rows)
-        return (
-            '<div class="hofs-selection">'
-            f"<p><strong>{headline}</strong><br>{'<br>'.join(details)}</p>"
-            '<table style="border-collapse:collapse;font-variant-numeric:tabular-nums">'
-            f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-            + (f"<p>... and {more} more: <code>.to_dataframe()</code></p>" if more else "")
-            + (f"<p>{FRESH_START}</p>" if _has_fresh_start([header, *rows]) else "")
-            + "</div>"
-        )
-
-    def _summary(self) -> list[str]:
-        """Return lines that say what was chosen by what, from what, and with which options."""
-        attrs = self._dataset.attrs
-        headline = (
-            f"{len(self)} of {_counted(self._dataset.sizes['feature'], 'feature')} "
-            f"in {_counted(len(self.subsets), 'subset')}, by {attrs.get('method', 'hand')}"
-        )
-        facts = []
-        if "n_samples" in attrs:
-            dropped = attrs.get("n_dropped", 0)
-            note = f" ({dropped} without a target dropped)" if dropped else ""
-            facts.append(_counted(attrs["n_samples"], "sample") + note)
-        if "n_classes" in attrs:
-            classes = _counted(attrs["n_classes"], "class", "classes")
-            target = attrs.get("target")
-            if target is not None and attrs.get("target_kind") == "continuous":
-                facts.append(f"continuous {target} in {classes}")
-            else:
-                facts.append(classes if target is None else f"{classes} of {target}")
-        details = "; ".join(filter(None, [", ".join(facts), "information in nats"]))
-        options = json.loads(attrs.get("options", "{}"))
-        given = [f"{name}={value}" for name, value in options.items() if value is not None]
-        return [headline, details, *filter(None, [", ".join(given)])]
-
-    def _table(self, limit: int) -> Iterator[list[str]]:
-        """Yield the header and one row per rank, as text, without the columns that say nothing."""
-        table = self.to_dataframe()[:limit]
-        if not any(table["note"]):
-            table = table.drop(columns="note")
-        yield list(table.columns)
-        figures = ("gain", "information", "relevance", "margin")
-        columns = [
-            [_nats(value) if name in figures else str(value) for value in table[name].tolist()]
-            for name in table.columns
-        ]
-        yield from map(list, zip(*columns, strict=True))
+        return as_html(self._dataset)
 
 
 def load(path: str | os.PathLike[str]) -> Selection:
@@ -767,138 +560,3 @@ def _taken(address: str) -> FileExistsError:
     return FileExistsError(
         f"{address} holds something that is not a saved selection: give another path"
     )
-
-
-def _listed(names: Sequence[object]) -> str:
-    """Return the first few names as text."""
-    shown = ", ".join(str(name) for name in names[:8])
-    return shown + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
-
-
-def _counted(number: int, singular: str, plural: str | None = None) -> str:
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
-
-
-def _nats(value: float) -> str:
-    """Return the figure as text, a dash where there is none, such as a margin over nobody."""
-    return "-" if np.isnan(value) else f"{value:.4f}"
-
-
-def _fitted(names: list[str], width: int) -> str:
-    """Return as many names as fit the width, and how many do not."""
-    line = " ".join(names)
-    if len(line) <= width:
-        return line
-    shown = list(names)
-    while len(shown) > 1 and len(" ".join(shown)) > width - 12:
-        shown.pop()
-    return f"{' '.join(shown)} ... +{len(names) - len(shown)}"
-
-
-def _has_fresh_start(rows: list[list[str]]) -> bool:
-    return any("fresh start" in row[-1] for row in rows)
-
-
-def _side(column: str) -> str:
-    return "left" if column in ("feature", "note") else "right"
-
-
-def _aligned(rows: list[list[str]]) -> Iterator[str]:
-    """Yield the rows as lines of aligned columns, text to the left and numbers to the right."""
-    header = rows[0]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    for row in rows:
-        cells = (
-            value.ljust(width) if _side(column) == "left" else value.rjust(width)
-            for column, value, width in zip(header, row, widths, strict=True)
-        )
-        yield "  ".join(cells).rstrip()
-
-
-def _colour(subset: int) -> str:
-    return COLOURS[subset] if subset < len(COLOURS) else LATER
-
-
-def _groups(selection: Selection, width: int) -> Iterator[tuple[NDArray[np.bool_], str, str]]:
-    """Yield the ranks, the colour and the legend of each subset, those past the colours as one."""
-    numbers = selection.to_dataset()["subset"].values
-    subsets = selection.subsets
-    for number, names in enumerate(subsets[: len(COLOURS)]):
-        label = f"{number + 1}: {_fitted([str(name) for name in names], width)}"
-        yield numbers == number, _colour(number), label
-    if len(subsets) > len(COLOURS):
-        yield numbers >= len(COLOURS), LATER, f"{len(COLOURS) + 1} and later"
-
-
-def _make_room(ax: Axes) -> None:
-    """Let the figure of the axes move them, where it can and does not do so already."""
-    from matplotlib.figure import Figure
-
-    figure = ax.figure
-    is_subplot = ax.get_subplotspec() is not None
-    if is_subplot and isinstance(figure, Figure) and figure.get_layout_engine() is None:
-        figure.set_layout_engine("constrained")
-
-
-def _draw(ax: Axes, selection: Selection) -> None:
-    """Draw gains as bars and the information as a line through points coloured by subset."""
-    data = selection.to_dataset()
-    ranks, subsets, epochs = (data[name].values for name in ("rank", "subset", "epoch"))
-    information, gain = data["information"].values, data["gain"].values
-    colours = [_colour(subset) for subset in subsets.tolist()]
-    crowded = len(ranks) > 15
-    small = ax.bbox.width / ax.figure.dpi < SMALL_INCHES
-    size = 7 if small else 8 if crowded else 9
-    ax.bar(ranks, gain, width=0.7, color=colours, alpha=0.35, linewidth=0, zorder=1)
-    for epoch in np.unique(epochs):
-        within = epochs == epoch
-        ax.plot(ranks[within], information[within], color="#555555", linewidth=1.2, zorder=2)
-        if epoch > epochs.min():
-            start = ranks[within][0] - 0.5
-            ax.axvline(start, color="#555555", linewidth=0.8, linestyle=":")
-            ax.text(
-                start,
-                0.98,
-                "fresh start",
-                rotation=90,
-                va="top",
-                size=7,
-                color="#555555",
-                transform=ax.get_xaxis_transform(),
-            )
-    for members, colour, label in _groups(selection, 18 if small else 26):
-        ax.scatter(
-            ranks[members],
-            information[members],
-            s=26 if crowded or small else 52,
-            color=colour,
-            edgecolor="white",
-            linewidth=0.8,
-            zorder=3,
-            label=label,
-        )
-    most = 14 if small else 20
-    names = [
-        name if len(name) <= most else f"{name[: most - 3]}..."
-        for name in map(str, selection.features)
-    ]
-    long = crowded or max((len(name) for name in names), default=0) > 4
-    ax.set_xticks(ranks, names, rotation=90 if long else 0, fontsize=size)
-    ax.tick_params("y", labelsize=size)
-    ax.set_xlim(0.3, max(len(ranks), 1) + 0.7)
-    ax.set_xlabel("feature, in order of choice", fontsize=size + 1)
-    ax.set_ylabel("information (nats)", fontsize=size + 1)
-    ax.set_title(selection._summary()[0].split(", by ")[0], loc="left", fontsize=size + 2)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="y", color="#E4E4E4", linewidth=0.8)
-    ax.set_axisbelow(True)
-    if len(ranks):
-        ax.legend(
-            title="points: all so far\nbars: gain\n\nsubset",
-            fontsize=size,
-            title_fontsize=size,
-            alignment="left",
-            frameon=False,
-            loc="upper left",
-            bbox_to_anchor=(1.0, 1.0),
-        )

@@ -215,6 +215,15 @@ def test_resume__before_the_first_round_has_ended_starts_anew(codes, whole, tmp_
     assert hd.select(codes, None, N_CHOSEN, checkpoint=tmp_path) == whole["joint"]
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as in a terminal; a process that a shell starts in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_keyboard_interrupt__leaves_a_checkpoint(codes, whole, tmp_path):
     def interrupt(event):
         if isinstance(event, hd.PassDone) and event.rank == 3:

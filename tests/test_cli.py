@@ -128,6 +128,14 @@ def test_select__prints_and_saves_what_the_function_returns(
     assert hd.load(output) == expected
 
 
+def test_select__estimate_is_a_line_and_runs_nothing(codes: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "run"
+    result = run("select", codes, "--n-features", 3, "--estimate", "--checkpoint", kept)
+    assert result.exit_code == 0
+    assert re.fullmatch(r"\S+ MiB of \S+ GiB a worker \(resident .*\)\n", result.output)
+    assert not kept.exists()
+
+
 def test_select__takes_a_source_with_a_target(source: Path) -> None:
     result = run("select", source, "--target", "y", "--n-features", 2)
     assert result.stdout == f"{hd.select(source, 'y', n_features=2)!r}\n"

@@ -23,6 +23,8 @@ LAYERS = [
     "data",
     "engine",
     "config",
+    "report",
+    "transform",
     "selection",
     "methods",
     "checkpoint",
@@ -44,6 +46,8 @@ ALLOWED = {
 }
 FORBIDDEN = {
     "methods": {"dask", "distributed", "xarray", "zarr"},
+    "report": {"dask", "distributed"},
+    "transform": {"dask", "distributed"},
     "selection": {"dask", "distributed"},
     "rounds": {"dask", "distributed", "xarray", "zarr"},
     "engine": {"xarray", "zarr"},

@@ -21,7 +21,9 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
-from hofs_dask.selection import COLOURS, FRESH_START, VARIABLES, Pick, Selection, load
+from hofs_dask.report.figure import COLOURS
+from hofs_dask.report.text import FRESH_START
+from hofs_dask.selection import VARIABLES, Pick, Selection, load
 
 NAMES = ["red", "green", "blue", "flat"]
 ATTRS: dict[str, str | float] = {

@@ -29,9 +29,10 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
-from hofs_dask.data.bins import Category, Feature
+from hofs_dask.data.bins import Feature
 from hofs_dask.data.labels import Labels, interval_names
-from hofs_dask.data.source import as_path, is_url
+from hofs_dask.data.paths import as_path, is_url
+from hofs_dask.data.summary import Category
 from hofs_dask.errors import CodeStoreError, some_of, unknown
 
 FORMAT = "hofs_dask codes"

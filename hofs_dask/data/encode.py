@@ -15,18 +15,14 @@ from dask.delayed import Delayed, delayed
 from zarr.codecs import Crc32cCodec
 
 from hofs_dask.data.bins import (
-    SAMPLE_ROWS,
     Bins,
     Feature,
     Refusal,
-    Summary,
     check_bins,
     count_bins,
     encode_block,
     make_tables,
-    merge_summaries,
     most_bins,
-    summarise,
 )
 from hofs_dask.data.codes import (
     CODE_FILL,
@@ -40,6 +36,7 @@ from hofs_dask.data.codes import (
     store_attributes,
 )
 from hofs_dask.data.compute import compute
+from hofs_dask.data.fingerprint import digest
 from hofs_dask.data.labels import (
     DROPPED,
     Coding,
@@ -50,7 +47,9 @@ from hofs_dask.data.labels import (
     merge_targets,
     summarise_target,
 )
-from hofs_dask.data.source import Source, as_path, digest
+from hofs_dask.data.paths import as_path
+from hofs_dask.data.source import Source
+from hofs_dask.data.summary import SAMPLE_ROWS, Summary, merge_summaries, summarise
 from hofs_dask.errors import some_of
 
 CHUNK_BYTES = 8 * 2**20

@@ -11,16 +11,12 @@ import numpy as np
 
 from hofs_dask.data.bins import (
     MAX_CODES,
-    Category,
     Feature,
-    Summary,
     category_order,
     encode_block,
     make_tables,
-    merge_counts,
-    merge_summaries,
-    summarise,
 )
+from hofs_dask.data.summary import Category, Summary, merge_counts, merge_summaries, summarise
 from hofs_dask.errors import unknown
 
 Kind = Literal["class", "ordinal", "continuous"]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hofs_dask.data import bins as bins_module
+from hofs_dask.data import summary as summary_module
 from hofs_dask.data.bins import (
     MAX_CODES,
     Feature,
@@ -16,12 +17,10 @@ from hofs_dask.data.bins import (
     count_edges,
     encode_block,
     make_tables,
-    merge_summaries,
     quantile_edges,
-    sampled_rows,
-    summarise,
     width_edges,
 )
+from hofs_dask.data.summary import merge_summaries, sampled_rows, summarise
 from hofs_dask.kernels.hashing import row_hash
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -85,11 +84,11 @@ def test_row_hash__is_splitmix64():
 
 
 def test_sampled_rows__are_all_while_they_fit():
-    assert sampled_rows(5, 100, bins_module.SAMPLE_ROWS).tolist() == list(range(100))
+    assert sampled_rows(5, 100, summary_module.SAMPLE_ROWS).tolist() == list(range(100))
 
 
 def test_sampled_rows__do_not_depend_on_the_blocks():
-    n = 10 * bins_module.SAMPLE_ROWS
+    n = 10 * summary_module.SAMPLE_ROWS
     whole = sampled_rows(0, 50_000, n)
     pieces = [sampled_rows(a, 970, n) + a for a in range(0, 50_000 - 970, 970)]
     joined = np.concatenate(pieces)
@@ -194,7 +193,7 @@ def test_quantile_edges__a_constant_sample_of_a_varying_column_still_splits():
 
 def test_numeric__distinct_values_are_counted_in_all_rows(monkeypatch):
     # With a sample of 64 rows out of 2000 the rare value is not sampled, yet it has its code.
-    monkeypatch.setattr(bins_module, "SAMPLE_ROWS", 64)
+    monkeypatch.setattr(summary_module, "SAMPLE_ROWS", 64)
     column = np.zeros(2000)
     rare = next(r for r in range(2000) if r not in set(sampled_rows(0, 2000, 2000)))
     column[rare] = 1.0
@@ -204,7 +203,7 @@ def test_numeric__distinct_values_are_counted_in_all_rows(monkeypatch):
 
 
 def test_numeric__sampled_tables_do_not_depend_on_the_blocks(monkeypatch):
-    monkeypatch.setattr(bins_module, "SAMPLE_ROWS", 500)
+    monkeypatch.setattr(summary_module, "SAMPLE_ROWS", 500)
     column = np.random.default_rng(0).normal(size=5000).astype(np.float32)
     one, _ = code(column, 7)
     many, _ = code(column, 7, splits=range(97, 5000, 97))
@@ -336,7 +335,8 @@ def test_nominal__an_identifier_is_refused():
 
 
 def test_nominal__too_many_categories_are_refused(monkeypatch):
-    monkeypatch.setattr(bins_module, "MAX_DISTINCT", 50)
+    for module in (bins_module, summary_module):
+        monkeypatch.setattr(module, "MAX_DISTINCT", 50)
     for column in (np.arange(60), np.array([str(k // 2) for k in range(120)], dtype=object)):
         problem, _ = code(column, 5, nominal=True, splits=(30,))
         assert "more than 50 distinct" in problem.text

@@ -12,8 +12,8 @@ import pytest
 import xarray as xr
 import zarr
 
-from hofs_dask.data import bins as bins_module
 from hofs_dask.data import encode as encode_module
+from hofs_dask.data import summary as summary_module
 from hofs_dask.data.codes import (
     is_codes,
     open_codes,
@@ -119,7 +119,7 @@ def test_encode__does_not_depend_on_chunks(tmp_path, bins):
 
 
 def test_encode__does_not_depend_on_chunks_when_tables_are_sampled(tmp_path, monkeypatch):
-    monkeypatch.setattr(bins_module, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(summary_module, "SAMPLE_ROWS", 300)
     one = encode(tmp_path / "one", target=X[:, 0])
     for length in (97, 1000):
         data = da.from_array(X, chunks=(length, 3))

@@ -11,8 +11,9 @@ import scipy.sparse
 import xarray as xr
 import zarr
 
-from hofs_dask.data import source as source_module
-from hofs_dask.data.source import as_path, open_source
+from hofs_dask.data import blocks as blocks_module
+from hofs_dask.data.paths import as_path
+from hofs_dask.data.source import open_source
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 4))
@@ -42,7 +43,7 @@ def test_numpy__is_one_block_with_made_up_names():
 
 
 def test_numpy__large_data_is_cut_into_row_blocks(monkeypatch):
-    monkeypatch.setattr(source_module, "BLOCK_BYTES", 25 * 4 * 8)
+    monkeypatch.setattr(blocks_module, "BLOCK_BYTES", 25 * 4 * 8)
     assert open_source(X, None).parts[0].chunks == ((25, 25, 10), (4,))
     mixed = pd.DataFrame(X, columns=NAMES).assign(n=np.arange(60))
     assert [part.chunks[0] for part in open_source(mixed, None).parts] == [(20, 20, 20)] * 2

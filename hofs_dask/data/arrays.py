@@ -1,0 +1,152 @@
+"""Arrays without labels, of numpy, Dask and Zarr, and the stores that Zarr arrays are in."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+import zarr
+
+from hofs_dask.data.blocks import open_zarr
+from hofs_dask.data.columns import (
+    Column,
+    Features,
+    is_nominal,
+    refuse_feature_dim,
+    refuse_sparse,
+)
+from hofs_dask.data.fingerprint import array_fingerprint, store_fingerprint
+from hofs_dask.data.grids import from_dataset
+from hofs_dask.data.paths import is_url
+from hofs_dask.data.targets import as_column, names_column, zarr_column
+from hofs_dask.errors import unknown
+
+
+def from_array(data: Any, target: Any) -> tuple[Features, Column | None]:
+    """Return the features of a numpy or dask array, and its target as a column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> features, column = from_array(np.zeros((4, 2)), [0, 1, 0, 1])
+    >>> features.names, column.name
+    (['x0', 'x1'], 'target')
+    """
+    refuse_sparse("the data", data)
+    if isinstance(data, np.ma.MaskedArray):
+        data = np.ma.filled(data.astype(np.result_type(data.dtype, np.float32)), np.nan)
+    if not isinstance(data, np.ndarray | da.Array):
+        raise TypeError(
+            f"data is a {type(data).__name__}; give a numpy or dask array, a pandas or dask "
+            "DataFrame, an xarray DataArray or Dataset, or the path of a Zarr store"
+        )
+    if data.ndim != 2:
+        raise ValueError(
+            f"data has shape {data.shape}; give two dimensions, (sample, feature), for example "
+            "data.reshape(len(data), -1)"
+        )
+    if names_column(target):
+        raise ValueError(
+            f"target is the name {target!r}, but the columns of an array have no names; give the "
+            "target as an array"
+        )
+    features = Features(
+        names=[f"x{j}" for j in range(data.shape[1])],
+        parts=[data],
+        nominal=[is_nominal(data.dtype)] * data.shape[1],
+        fingerprint=array_fingerprint(data),
+        sample_shape=data.shape[:1],
+    )
+    return features, as_column(target)
+
+
+def from_path(
+    path: str, target: Any, feature_dim: Hashable | None
+) -> tuple[Features, Column | None]:
+    """Return the features of the Zarr array or group at a path, and its target as a column.
+
+    Examples
+    --------
+    >>> from_path("/no/such.zarr", None, None)
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: no such path: '/no/such.zarr'; give the path of a Zarr store
+    """
+    if not is_url(path) and not Path(path).exists():
+        raise FileNotFoundError(f"no such path: {path!r}; give the path of a Zarr store")
+    try:
+        node: Any = zarr.open(path, mode="r")
+    except FileNotFoundError as error:
+        kind = ValueError if not is_url(path) else FileNotFoundError
+        raise kind(f"no Zarr array or group at {path!r}; give the path of one") from error
+    return from_zarr(node, path, target, feature_dim)
+
+
+def from_zarr(
+    node: Any, address: str, target: Any, feature_dim: Hashable | None
+) -> tuple[Features, Column | None]:
+    """Return the features of an open Zarr array or group, and its target as a column.
+
+    Messages call it by its address.
+
+    Examples
+    --------
+    >>> import zarr
+    >>> from_zarr(zarr.zeros((4, 2)), "x.zarr", None, None)[0].names
+    ['x0', 'x1']
+    """
+    if isinstance(node, zarr.Array):
+        refuse_feature_dim(feature_dim, f"the Zarr array {address!r}")
+        features, column = from_array(open_zarr(node, ""), target)
+        return _with_fingerprint(features, store_fingerprint(node, "")), column
+    arrays: dict[str, Any] = dict(sorted(node.arrays()))
+    if not arrays:
+        raise ValueError(
+            f"the Zarr group {address!r} holds no arrays; give the path of one that does"
+        )
+    if all(_dim_names(array) is not None for array in arrays.values()):
+        consolidated = node.metadata.consolidated_metadata is not None
+        dataset = xr.open_zarr(node.store, group=node.path, chunks=None, consolidated=consolidated)
+
+        def fingerprint(variable: xr.DataArray) -> str:
+            return store_fingerprint(arrays[str(variable.name)], str(variable.name))
+
+        return from_dataset(dataset, target, feature_dim, fingerprint)
+    refuse_feature_dim(
+        feature_dim, f"the table in the Zarr group {address!r}, which has arrays without dims,"
+    )
+    if names_column(target) and target not in arrays:
+        raise unknown(f"array of the Zarr group {address!r} for the target", target, arrays)
+    tables = [
+        name
+        for name, array in arrays.items()
+        if array.ndim == 2 and not (names_column(target) and name == target)
+    ]
+    if len(tables) != 1:
+        raise ValueError(
+            f"the Zarr group {address!r} holds {len(tables)} arrays of two dimensions {tables}, "
+            "one is expected; give the path of the array, or write the group with xarray"
+        )
+    table = arrays[tables[0]]
+    features, column = from_array(
+        open_zarr(table, tables[0]), None if names_column(target) else target
+    )
+    if names_column(target):
+        column = zarr_column(arrays[target], str(target))
+    return _with_fingerprint(features, store_fingerprint(table, tables[0])), column
+
+
+def _with_fingerprint(features: Features, fingerprint: str) -> Features:
+    return Features(
+        features.names, features.parts, features.nominal, fingerprint, features.sample_shape
+    )
+
+
+def _dim_names(array: Any) -> Any:
+    """Return the dims that xarray gave a Zarr array, None where it has none."""
+    names = getattr(array.metadata, "dimension_names", None)
+    return names if names is not None else array.attrs.get("_ARRAY_DIMENSIONS")

@@ -1,0 +1,140 @@
+"""Blocks: how data in memory, in files and in stores becomes chunked Dask arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+
+from hofs_dask.data.fingerprint import (
+    array_fingerprint,
+    digest,
+    files_fingerprint,
+    store_fingerprint,
+)
+
+#: Data without chunks is cut into row blocks of about this size.
+BLOCK_BYTES = 64 * 2**20
+#: Features that a block of a Zarr array should span, so that the code store needs few of them.
+BLOCK_FEATURES = 1024
+
+
+def chunked(data: xr.DataArray) -> xr.DataArray:
+    """Return an array that is read lazily where it was opened from a file and not loaded.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> chunked(xr.DataArray([1, 2, 3])).chunks is None
+    True
+    """
+    if data.chunks is not None or data.variable._in_memory:
+        return data
+    # Whole shards: one Dask chunk an inner chunk would decode a shard many times over,
+    # https://github.com/dask/dask/issues/12586
+    named = (data.encoding.get(key) for key in ("shards", "chunks", "chunksizes"))
+    grid = next((grid for grid in named if grid and len(grid) == data.ndim), (1, *data.shape[1:]))
+    return data.chunk(
+        dict(zip(data.dims, _block_chunks(data.shape, grid, data.dtype.itemsize), strict=True))
+    )
+
+
+def grid_fingerprint(data: xr.DataArray) -> str:
+    """Return the fingerprint of a DataArray: of its array, and of the file that it is read from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> grid_fingerprint(xr.DataArray(np.arange(3))) == array_fingerprint(np.arange(3))
+    True
+    """
+    array = chunked(data).data
+    path = data.encoding.get("source")
+    if isinstance(array, da.Array) and isinstance(path, str) and Path(path).is_file():
+        return digest([files_fingerprint(Path(path)), array_fingerprint(array)])
+    return array_fingerprint(array)
+
+
+def open_zarr(array: Any, name: str) -> Any:
+    """Return an open Zarr array, which has this name in its group, as a dask array.
+
+    Examples
+    --------
+    >>> import zarr
+    >>> open_zarr(zarr.zeros((5, 2), chunks=(2, 2)), "x").shape
+    (5, 2)
+    """
+    grid = array.shards or array.chunks
+    # The fingerprint is part of the name, so that a changed store is another array for Dask.
+    token = digest([str(array.store_path), store_fingerprint(array, name)])
+    chunks = _block_chunks(array.shape, grid, array.dtype.itemsize)
+    return da.from_array(array, chunks=chunks, name=f"source-{token}")
+
+
+def row_blocks(array: Any, row_bytes: int, name: str) -> Any:
+    """Return a dask array, of row blocks of about 64 MiB if it was in memory.
+
+    It gets its name by hand, since the fingerprint has hashed its content already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> row_blocks(np.zeros((5, 2)), BLOCK_BYTES // 3, "x").chunks
+    ((3, 2), (2,))
+    """
+    if isinstance(array, da.Array):
+        return array
+    rows = max(1, BLOCK_BYTES // max(row_bytes, 1))
+    chunks = (min(rows, len(array)), *array.shape[1:])
+    return da.from_array(np.asarray(array), chunks=chunks, name=name)
+
+
+def canonical(array: Any) -> Any:
+    """Return a dask array with blocks of native numbers or of objects.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> canonical(da.ones(3, dtype=">f4")).dtype.isnative
+    True
+    """
+    dtype = array.dtype
+    if dtype.kind in "UST":
+        return array.map_blocks(_as_objects, dtype=object, meta=np.empty((0,) * array.ndim, object))
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        return array.astype(np.float64)
+    return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+
+
+def unify(parts: list[da.Array]) -> tuple[da.Array, ...]:
+    """Return the parts with the row chunks of the first.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> [part.chunks[0] for part in unify([da.ones((4, 1), chunks=2), da.ones((4, 1), chunks=3)])]
+    [(2, 2), (2, 2)]
+    """
+    rows = tuple(size for size in parts[0].chunks[0] if size)
+    return tuple(part if part.chunks[0] == rows else part.rechunk({0: rows}) for part in parts)
+
+
+def _block_chunks(shape: tuple[int, ...], grid: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return whole multiples of a chunk grid: first more features, then more rows, to 64 MiB."""
+    chunks = [max(1, min(size, chunk)) for size, chunk in zip(shape, grid, strict=True)]
+    if len(chunks) > 1:
+        chunks[-1] = min(shape[-1], chunks[-1] * max(1, BLOCK_FEATURES // chunks[-1]))
+    nbytes = int(np.prod(chunks)) * itemsize
+    if chunks:
+        chunks[0] = min(shape[0], chunks[0] * max(1, BLOCK_BYTES // max(nbytes, 1)))
+    return tuple(max(1, chunk) for chunk in chunks)
+
+
+def _as_objects(block: np.ndarray) -> np.ndarray:
+    if block.dtype.kind == "S":
+        block = np.char.decode(block, "utf-8", "replace")
+    return block.astype(object)

@@ -1,0 +1,214 @@
+"""A selection as text that fits one screen, and the table in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+# What the note of a fresh start means.
+FRESH_START = "fresh start: nothing left paid its price, so the rest is ranked anew"
+
+# What fits on one screen.
+WIDTH = 88
+SHOWN_SUBSETS = 10
+SHOWN_RANKS = 20
+
+
+def as_text(dataset: xr.Dataset) -> str:
+    """Return the summary, the first subsets and the first ranks, as lines of text.
+
+    Examples
+    --------
+    >>> from hofs_dask.selection import Pick, Selection
+    >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4)
+    >>> result = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
+    >>> as_text(result.to_dataset()).splitlines()[-2:]
+    ['rank  feature  subset    gain  information  relevance  margin',
+     '   1  b             1  0.5000       0.5000     0.5000  0.4000']
+    """
+    lines = [*summary(dataset), ""]
+    subsets = subsets_of(dataset)
+    for number, names in enumerate(subsets[:SHOWN_SUBSETS], start=1):
+        label = f"subset {number:<{len(str(min(len(subsets), SHOWN_SUBSETS)))}}  "
+        lines.append(label + fitted([str(name) for name in names], WIDTH - len(label)))
+    if len(subsets) > SHOWN_SUBSETS:
+        lines.append(f"... and {len(subsets) - SHOWN_SUBSETS} more: .subsets")
+    lines.append("")
+    rows = list(table(dataset, SHOWN_RANKS))
+    lines.extend(_aligned(rows))
+    if dataset.sizes["rank"] > SHOWN_RANKS:
+        lines.append(f"... and {dataset.sizes['rank'] - SHOWN_RANKS} more: .to_dataframe()")
+    if has_fresh_start(rows):
+        lines.append(FRESH_START)
+    return "\n".join(lines)
+
+
+def summary(dataset: xr.Dataset) -> list[str]:
+    """Return lines that say what was chosen by what, from what, and with which options.
+
+    Examples
+    --------
+    >>> from hofs_dask.selection import Selection
+    >>> attrs = {"method": "mim", "n_samples": 1, "n_classes": 2}
+    >>> result = Selection.from_picks([], names=["a", "b"], relevance=[0.1, 0.5], attrs=attrs)
+    >>> summary(result.to_dataset())
+    ['0 of 2 features in 0 subsets, by mim', '1 sample, 2 classes; information in nats']
+    """
+    attrs = dataset.attrs
+    headline = (
+        f"{dataset.sizes['rank']} of {_counted(dataset.sizes['feature'], 'feature')} "
+        f"in {_counted(len(subsets_of(dataset)), 'subset')}, by {attrs.get('method', 'hand')}"
+    )
+    facts = []
+    if "n_samples" in attrs:
+        dropped = attrs.get("n_dropped", 0)
+        note = f" ({dropped} without a target dropped)" if dropped else ""
+        facts.append(_counted(attrs["n_samples"], "sample") + note)
+    if "n_classes" in attrs:
+        classes = _counted(attrs["n_classes"], "class", "classes")
+        target = attrs.get("target")
+        if target is not None and attrs.get("target_kind") == "continuous":
+            facts.append(f"continuous {target} in {classes}")
+        else:
+            facts.append(classes if target is None else f"{classes} of {target}")
+    details = "; ".join(filter(None, [", ".join(facts), "information in nats"]))
+    options = json.loads(attrs.get("options", "{}"))
+    given = [f"{name}={value}" for name, value in options.items() if value is not None]
+    return [headline, details, *filter(None, [", ".join(given)])]
+
+
+def subsets_of(dataset: xr.Dataset) -> list[list[Any]]:
+    """Return the names of the chosen features by subset, subsets and names in order of choice.
+
+    Examples
+    --------
+    >>> chosen = {"selected": ("rank", ["a", "b", "c"]), "subset": ("rank", [0, 1, 0])}
+    >>> subsets_of(xr.Dataset(chosen))
+    [['a', 'c'], ['b']]
+    """
+    numbers, names = (dataset[name].values.tolist() for name in ("subset", "selected"))
+    subsets: dict[int, list[Any]] = {}
+    for number, name in zip(numbers, names, strict=True):
+        subsets.setdefault(number, []).append(name)
+    return list(subsets.values())
+
+
+def frame(dataset: xr.Dataset) -> pd.DataFrame:
+    """Return the table that is printed, all of it, as a data frame of one row a rank.
+
+    Examples
+    --------
+    >>> from hofs_dask.selection import Pick, Selection
+    >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4, forced=True)
+    >>> result = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
+    >>> frame(result.to_dataset())[["feature", "subset", "margin", "note"]]
+      feature  subset  margin      note
+    0       b       1     NaN  included
+    """
+    forced = dataset["forced"].values
+    fresh = np.diff(dataset["epoch"].values, prepend=0) > 0
+    notes = [
+        "; ".join(filter(None, ["included" * included, "fresh start" * started]))
+        for included, started in zip(forced.tolist(), fresh.tolist(), strict=True)
+    ]
+    return pd.DataFrame(
+        {
+            "rank": dataset["rank"].values,
+            "feature": dataset["selected"].values.tolist(),
+            "subset": dataset["subset"].values + 1,
+            "gain": dataset["gain"].values,
+            "information": dataset["information"].values,
+            "relevance": dataset["relevance"].values[dataset["index"].values],
+            "margin": np.where(forced, np.nan, dataset["margin"].values),
+            "note": notes,
+        }
+    )
+
+
+def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
+    """Yield the header and one row per rank, as text, without the columns that say nothing.
+
+    Examples
+    --------
+    >>> from hofs_dask.selection import Pick, Selection
+    >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4)
+    >>> result = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
+    >>> header, row = table(result.to_dataset(), limit=20)
+    >>> row
+    ['1', 'b', '1', '0.5000', '0.5000', '0.5000', '0.4000']
+    """
+    shown = frame(dataset)[:limit]
+    if not any(shown["note"]):
+        shown = shown.drop(columns="note")
+    yield list(shown.columns)
+    figures = ("gain", "information", "relevance", "margin")
+    columns = [
+        [_nats(value) if name in figures else str(value) for value in shown[name].tolist()]
+        for name in shown.columns
+    ]
+    yield from map(list, zip(*columns, strict=True))
+
+
+def fitted(names: list[str], width: int) -> str:
+    """Return as many names as fit the width, and how many do not.
+
+    Examples
+    --------
+    >>> fitted(["red", "green", "blue", "infrared"], width=20)
+    'red ... +3'
+    """
+    line = " ".join(names)
+    if len(line) <= width:
+        return line
+    shown = list(names)
+    while len(shown) > 1 and len(" ".join(shown)) > width - 12:
+        shown.pop()
+    return f"{' '.join(shown)} ... +{len(names) - len(shown)}"
+
+
+def has_fresh_start(rows: list[list[str]]) -> bool:
+    """Return whether a row of the table notes a fresh start.
+
+    Examples
+    --------
+    >>> has_fresh_start([["rank", "note"], ["1", "fresh start"]])
+    True
+    """
+    return any("fresh start" in row[-1] for row in rows)
+
+
+def side(column: str) -> str:
+    """Return the side to which a column of the table is aligned.
+
+    Examples
+    --------
+    >>> side("feature"), side("gain")
+    ('left', 'right')
+    """
+    return "left" if column in ("feature", "note") else "right"
+
+
+def _counted(number: int, singular: str, plural: str | None = None) -> str:
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def _nats(value: float) -> str:
+    """Return the figure as text, a dash where there is none, such as a margin over nobody."""
+    return "-" if np.isnan(value) else f"{value:.4f}"
+
+
+def _aligned(rows: list[list[str]]) -> Iterator[str]:
+    """Yield the rows as lines of aligned columns, text to the left and numbers to the right."""
+    header = rows[0]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    for row in rows:
+        cells = (
+            value.ljust(width) if side(column) == "left" else value.rjust(width)
+            for column, value, width in zip(header, row, widths, strict=True)
+        )
+        yield "  ".join(cells).rstrip()

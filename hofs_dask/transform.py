@@ -1,0 +1,115 @@
+"""The chosen features of any kind of data, found by name or by position."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from difflib import get_close_matches
+from typing import Any
+
+import xarray as xr
+
+from hofs_dask.errors import some_of
+
+
+def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
+    """Return the chosen features of `data`, best first, lazily where `data` is lazy.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        What `Selection.to_dataset` returned.
+    data : array, data frame, xarray.DataArray or xarray.Dataset
+        Arrays without names must have the columns of the data that was selected from;
+        in all others the features are found by name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> chosen = {"selected": ("rank", ["b"]), "index": ("rank", [1])}
+    >>> chosen_of(xr.Dataset(chosen, {"feature": ["a", "b"]}), np.array([[1, 2], [3, 4]]))
+    array([[2],
+           [4]])
+    """
+    features = dataset["selected"].values.tolist()
+    if isinstance(data, xr.Dataset):
+        if all(name in data.data_vars for name in features):
+            return data[features]
+        return data.isel(_positions_along(dataset, data, list(data.data_vars)))
+    if isinstance(data, xr.DataArray):
+        return data.isel(_positions_along(dataset, data, []))
+    if hasattr(data, "columns"):
+        _check_present(features, list(data.columns), "columns")
+        return data[features]
+    if hasattr(data, "__array_function__"):
+        if data.ndim != 2:
+            raise ValueError(
+                f"an array with {data.ndim} dimensions was given, 2 were expected: "
+                "give (sample, feature)"
+            )
+        _check_size(dataset.sizes["feature"], data.shape[1], "columns")
+        return data[:, dataset["index"].values]
+    raise TypeError(
+        f"a {type(data).__name__} was given; an array, a data frame, a DataArray or a Dataset "
+        "was expected: open a store with xarray.open_zarr, turn a list into numpy.asarray(data)"
+    )
+
+
+def _positions_along(
+    dataset: xr.Dataset, data: xr.Dataset | xr.DataArray, variables: list[Hashable]
+) -> dict[Hashable, Any]:
+    """Return the dimension that holds the features, and where they stand along it."""
+    features, n_features = dataset["selected"].values.tolist(), dataset.sizes["feature"]
+    stored = dataset.attrs.get("feature_dim")
+    labelled = [dim for dim in data.dims if dim in data.indexes]
+    if stored in data.dims:
+        dim: Hashable = stored
+    else:
+        holding = [dim for dim in labelled if all(name in data.indexes[dim] for name in features)]
+        unlabelled = [dim for dim in data.dims if dim not in labelled]
+        of_size = [dim for dim in unlabelled if data.sizes[dim] == n_features]
+        candidates = holding or (["feature"] if "feature" in data.dims else of_size)
+        if len(candidates) != 1:
+            _check_part(features, variables, "variables")
+            for each in labelled:
+                _check_part(features, list(data.indexes[each]), f"coordinates of {each!r}")
+            known = variables or [f"{dim} ({data.sizes[dim]})" for dim in data.dims]
+            raise ValueError(
+                f"the features {some_of(features)} were not found in "
+                f"{'the variables' if variables else 'the dimensions'} {some_of(known)}: "
+                "give the data that was selected from, or name its features by a coordinate"
+            )
+        dim = candidates[0]
+    if dim not in labelled:
+        _check_size(n_features, data.sizes[dim], f"entries along {dim!r}")
+        return {dim: dataset["index"].values}
+    present = data.indexes[dim]
+    _check_present(features, list(present), f"coordinates of {dim!r}")
+    return {dim: [int(present.get_indexer_for([name])[0]) for name in features]}
+
+
+def _check_part(features: list[Any], present: list[Any], where: str) -> None:
+    """Raise where some chosen features are there, so that the others are what is missing."""
+    if any(name in present for name in features):
+        _check_present(features, present, where)
+
+
+def _check_present(features: list[Any], present: list[Any], where: str) -> None:
+    """Raise where a chosen feature is missing, with the nearest name that is there."""
+    known = set(present)
+    missing = [name for name in features if name not in known]
+    if missing:
+        texts = [str(name) for name in present]
+        nearest = get_close_matches(str(missing[0]), texts, n=5, cutoff=0.0)
+        raise ValueError(
+            f"the features {some_of(missing)} are not among the {len(present)} {where}; "
+            f"nearest to {missing[0]!r}: {', '.join(nearest)}"
+        )
+
+
+def _check_size(expected: int, given: int, what: str) -> None:
+    """Raise where data without names has not the number of features that it should have."""
+    if given != expected:
+        raise ValueError(
+            f"{given} {what} were given, {expected} were expected: "
+            "give the data that was selected from, without the target"
+        )
