@@ -220,6 +220,10 @@ def estimate(
     chosen = as_method(method)
     _check_numbers(n_features, None)
     store = codes if isinstance(codes, CodeStore) else open_codes(codes)
+    if n_features > store.n_features:
+        raise ValueError(
+            f"n_features is {n_features} but only {store.n_features} features can be chosen"
+        )
     return largest_pass(store, chosen, n_features)
 
 

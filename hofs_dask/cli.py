@@ -72,6 +72,8 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was asked for."""
+        # a client that is cut short leaves tracebacks of its own tasks there
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         try:
             with _terminable(), _plain_warnings():
                 return super().invoke(ctx)

@@ -170,6 +170,10 @@ class Progress:
         """Write what the event says."""
         match event:
             case RoundStarted():
+                if self._n_features == 0 and event.rank > 1:
+                    kept = f"{event.rank - 1} of {event.n_features} rounds are kept: going on"
+                    self._stream.write(kept + "\n")
+                    self._stream.flush()
                 self._n_features = event.n_features
             case PassStarted():
                 self._write_transient(f"{self._round(event.rank)}  {event.statistic} ...")

@@ -395,7 +395,9 @@ def test_process__term_gives_143_and_the_rest_is_done_by_the_same_command(
     assert kept, rest
     resumed = run(*arguments)
     assert resumed.exit_code == 0, resumed.output
-    assert resumed.stderr.startswith(f"round {int(kept[1]) + 1:2}/20")
+    announced, first = resumed.stderr.splitlines()[:2]
+    assert announced == f"{kept[1]} of 20 rounds are kept: going on"
+    assert first.startswith(f"round {int(kept[1]) + 1:2}/20")
     assert hd.load(tmp_path / "result.zarr") == expected
 
 

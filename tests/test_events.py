@@ -151,6 +151,14 @@ def test_progress__lines_are_aligned():
         assert first.index(word) == second.index(word)
 
 
+def test_progress__says_that_it_goes_on():
+    stream = io.StringIO()
+    progress = Progress(stream)
+    progress(hd.RoundStarted(6, n_features=20, n_candidates=20))
+    progress(hd.RoundStarted(7, n_features=20, n_candidates=19))
+    assert stream.getvalue() == "5 of 20 rounds are kept: going on\n"
+
+
 def test_progress__time_left_is_that_of_recent_rounds():
     stream = io.StringIO()
     progress = Progress(stream)

@@ -113,7 +113,8 @@ def check(codes: CodeStore, request: Pass, found: Estimate, n_threads: int) -> N
     # what does not shrink with the width of a tile
     fixed = found.resident + n_threads * (BLOCK_BYTES + codes.chunks[0] * SAMPLE_BYTES)
     narrower = int(tile * (usable - fixed) / max(found.needed - fixed, 1) / 1.1)
-    advice = "give the workers more memory or fewer threads"
+    enough = format_bytes(int(found.needed / USABLE) + 1)
+    advice = f"give the workers {enough} or more" + ", or fewer threads" * (n_threads > 1)
     if narrower >= 1:
         advice = f"encode again with chunks=({codes.chunks[0]}, {narrower}), or {advice}"
     raise MemoryError(

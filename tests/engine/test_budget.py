@@ -67,6 +67,19 @@ def test_pass_that_does_not_fit__is_refused_with_both_numbers_and_chunks(
         passes.run(codes, request_)
 
 
+def test_pass_that_no_chunks_make_fit__says_how_much_memory_does(codes, request_, monkeypatch):
+    tight = worker(160 * MIB, resident=130 * MIB)
+    monkeypatch.setattr(passes, "current_workers", lambda: (tight,))
+    with pytest.raises(MemoryError, match=r"give the workers \d+\.\d\d MiB or more$") as refused:
+        passes.run(codes, request_)
+    assert "chunks=(" not in str(refused.value)
+
+
+def test_estimate_of_a_selection__refuses_more_features_than_there_are(codes):
+    with pytest.raises(ValueError, match="n_features is 41 but only 40"):
+        hd.estimate(codes, 41)
+
+
 def test_advice__fits(codes, request_, tmp_path, monkeypatch):
     """The chunks that the error names make the same pass fit."""
     small = worker(150 * MIB)
