@@ -5,56 +5,99 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hofs_dask.api import encode, estimate, select
-    from hofs_dask.config import HOFS, METHODS
+    from hofs_dask.api import compare, encode, estimate, information_matrix, select
+    from hofs_dask.comparison import Comparison, load
+    from hofs_dask.config import (
+        CIFE,
+        CMIM,
+        DISR,
+        HOFS,
+        ICAP,
+        JMI,
+        JMIM,
+        METHODS,
+        MIFS,
+        MIM,
+        MRMR,
+        VMI,
+        SpecCMI,
+    )
     from hofs_dask.data.codes import CodeStore
     from hofs_dask.errors import CheckpointError, CodeStoreError
     from hofs_dask.events import PassDone, PassStarted, RoundEnded, RoundStarted
-    from hofs_dask.selection import Selection, load
+    from hofs_dask.selection import Selection
+
+__version__ = version("hofs-dask")
+
+# Where each public name comes from: imported when it is asked for, so that the command line, which
+# needs this module, answers --help at once.
+_HOMES = {
+    "CIFE": "config",
+    "CMIM": "config",
+    "DISR": "config",
+    "HOFS": "config",
+    "ICAP": "config",
+    "JMI": "config",
+    "JMIM": "config",
+    "METHODS": "config",
+    "MIFS": "config",
+    "MIM": "config",
+    "MRMR": "config",
+    "VMI": "config",
+    "CheckpointError": "errors",
+    "CodeStore": "data.codes",
+    "CodeStoreError": "errors",
+    "Comparison": "comparison",
+    "PassDone": "events",
+    "PassStarted": "events",
+    "RoundEnded": "events",
+    "RoundStarted": "events",
+    "Selection": "selection",
+    "SpecCMI": "config",
+    "compare": "api",
+    "encode": "api",
+    "estimate": "api",
+    "information_matrix": "api",
+    "load": "comparison",
+    "select": "api",
+}
 
 __all__ = [
+    "CIFE",
+    "CMIM",
+    "DISR",
     "HOFS",
+    "ICAP",
+    "JMI",
+    "JMIM",
     "METHODS",
+    "MIFS",
+    "MIM",
+    "MRMR",
+    "VMI",
     "CheckpointError",
     "CodeStore",
     "CodeStoreError",
+    "Comparison",
     "PassDone",
     "PassStarted",
     "RoundEnded",
     "RoundStarted",
     "Selection",
+    "SpecCMI",
+    "compare",
     "encode",
     "estimate",
+    "information_matrix",
     "load",
     "select",
 ]
-
-__version__ = version("hofs-dask")
-
-# Where each name comes from: imported when it is asked for, so that the command line, which needs
-# this module, answers --help at once.
-_HOMES = {
-    "CheckpointError": "hofs_dask.errors",
-    "CodeStore": "hofs_dask.data.codes",
-    "CodeStoreError": "hofs_dask.errors",
-    "HOFS": "hofs_dask.config",
-    "METHODS": "hofs_dask.config",
-    "PassDone": "hofs_dask.events",
-    "PassStarted": "hofs_dask.events",
-    "RoundEnded": "hofs_dask.events",
-    "RoundStarted": "hofs_dask.events",
-    "Selection": "hofs_dask.selection",
-    "encode": "hofs_dask.api",
-    "estimate": "hofs_dask.api",
-    "load": "hofs_dask.selection",
-    "select": "hofs_dask.api",
-}
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'hofs_dask' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(f"hofs_dask.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -1,24 +1,54 @@
-"""The public functions: `select`, `encode` and `estimate`."""
+"""The public functions: `select`, `compare`, `information_matrix`, `encode` and `estimate`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import ExitStack
-from typing import Any
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
+import xarray as xr
 
-from hofs_dask.checkpoint import open_checkpoint
-from hofs_dask.config import HOFS, as_method
+from hofs_dask.checkpoint import FILE, Checkpoint, open_checkpoint
+from hofs_dask.comparison import Comparison
+from hofs_dask.config import METHODS, Method, as_method
 from hofs_dask.data.codes import CodeStore, is_codes, open_codes, temporary_store
 from hofs_dask.data.encode import encode_source
-from hofs_dask.data.source import open_source
+from hofs_dask.data.paths import as_path
+from hofs_dask.data.source import Source, open_source
+from hofs_dask.datasets import label_array
 from hofs_dask.engine.budget import Estimate
 from hofs_dask.errors import unknown
-from hofs_dask.events import Event, Progress, progress_stream
-from hofs_dask.rounds import largest_pass, search
+from hofs_dask.events import Event, Notify, Progress, WalkProgress, progress_stream
+from hofs_dask.rounds import Steps, all_pairs, drive, largest_pass, resampled, search
 from hofs_dask.selection import Selection
+
+MatrixKind = Literal["spectral", "conditional", "joint", "redundancy"]
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Data that has been opened, and the columns that were asked for by name."""
+
+    data: CodeStore | Source
+    include: list[int]
+    exclude: list[int]
+
+    def encoded(
+        self,
+        stack: ExitStack,
+        store: str | os.PathLike[str] | None,
+        bins: int | str | None,
+        target_kind: str,
+    ) -> CodeStore:
+        """The code store of the data; a temporary one lives as long as the stack."""
+        if isinstance(self.data, CodeStore):
+            return self.data
+        place = stack.enter_context(temporary_store()) if store is None else store
+        return encode_source(self.data, place, bins=bins, target_kind=target_kind)
 
 
 def select(
@@ -26,7 +56,7 @@ def select(
     target: Any,
     n_features: int,
     *,
-    method: str | HOFS = "hofs",
+    method: str | Method = "hofs",
     feature_dim: Hashable | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
@@ -106,40 +136,187 @@ def select(
     with ExitStack() as stack:
         # first of all: a long encoding should not end at a lock
         kept = None if checkpoint is None else stack.enter_context(open_checkpoint(checkpoint))
-        source = None
-        if isinstance(data, CodeStore) or _is_code_path(data):
-            codes = _labelled(data, target)
-            names: Sequence[Hashable] = codes.names
-        else:
-            source = open_source(data, target, feature_dim=feature_dim, nominal=nominal)
-            names = source.names
-        # before the data is read: a name that is wrong is wrong now
-        forced, banned = _columns(names, include, "include"), _columns(names, exclude, "exclude")
-        both = [names[i] for i in forced if i in banned]
-        if both:
-            raise ValueError(f"{both[0]!r} is both in include and in exclude; keep it in one")
-        if n_features > len(names) - len(banned):
-            raise ValueError(
-                f"n_features is {n_features} but only {len(names) - len(banned)} features can be "
-                f"chosen: {len(names)} features, {len(banned)} of them excluded"
-            )
-        if source is not None:
-            place = stack.enter_context(temporary_store()) if store is None else store
-            codes = encode_source(source, place, bins=bins, target_kind=target_kind)
-        listeners = [] if callback is None else [callback]
-        stream = progress_stream(progress)
-        if stream is not None:
-            listeners.insert(0, stack.enter_context(Progress(stream)))
-        return search(
+        request = _open(data, target, n_features, feature_dim, nominal, include, exclude)
+        codes = request.encoded(stack, store, bins, target_kind)
+        listeners = _listeners(stack, callback, Progress, progress)
+        steps = search(
             codes,
             chosen,
             n_features,
-            include=forced,
-            exclude=banned,
+            include=request.include,
+            exclude=request.exclude,
             min_gain=min_gain,
             checkpoint=kept,
-            listeners=listeners,
         )
+        (result,) = drive(codes, {chosen.label: steps}, listeners)[0].values()
+        return result
+
+
+def compare(
+    data: Any,
+    target: Any,
+    n_features: int,
+    *,
+    methods: Iterable[str | Method] = METHODS,
+    n_resamples: int = 0,
+    feature_dim: Hashable | None = None,
+    nominal: Iterable[Hashable] | bool | None = None,
+    target_kind: str = "auto",
+    bins: int | str | None = "auto",
+    include: Sequence[Hashable] = (),
+    exclude: Sequence[Hashable] = (),
+    min_gain: float | None = None,
+    store: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    callback: Callable[[Event], None] | None = None,
+    progress: bool | None = None,
+) -> Comparison:
+    """What several methods select, side by side, in the walks over the data that one needs.
+
+    All methods go on at once: the samples are read once for all that the methods want to know
+    next, and the counts of a feature that several have chosen are made once.
+
+    Parameters
+    ----------
+    data, target, n_features, feature_dim, nominal, target_kind, bins, include, exclude, min_gain
+        As for `select`.
+    methods
+        Names, or method objects with options such as ``MIFS(beta=0.5)``.
+    n_resamples
+        How many bootstrap resamples of the samples every method also selects from, to see how
+        stable its choice is. Blocks of neighbouring rows are drawn, the same for any chunking.
+    store, callback, progress
+        As for `select`.
+    checkpoint
+        A directory that every search is kept in after every round, each in a directory of its own.
+
+    Returns
+    -------
+    Comparison
+        The ranked features of every method, how much the methods agree, and how stable they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hofs_dask as hd
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 1000)
+    >>> x = rng.normal(size=(1000, 5))
+    >>> x[:, 3] += 2 * y
+    >>> hd.compare(x, y, n_features=1, methods=["mim", "jmi"]).features
+    {'mim': ['x3'], 'jmi': ['x3']}
+    """
+    chosen = _methods(methods)
+    _check_numbers(n_features, min_gain)
+    _check_count("n_resamples", n_resamples, 0)
+    if n_resamples == 1:
+        raise ValueError("n_resamples is 1, and one cannot be compared; give 2 or more, or 0")
+    _check_listening(callback, progress)
+    numbers = [None, *range(n_resamples)]
+    with ExitStack() as stack:
+        kept: dict[Hashable, Checkpoint | None] = {
+            (label, number): None
+            if checkpoint is None
+            else stack.enter_context(_open_part(checkpoint, label, number))
+            for number in numbers
+            for label in chosen
+        }
+        request = _open(data, target, n_features, feature_dim, nominal, include, exclude)
+        codes = request.encoded(stack, store, bins, target_kind)
+        listeners = _listeners(stack, callback, WalkProgress, progress)
+        searches: dict[Hashable, Steps[Selection]] = {}
+        for number in numbers:
+            for label, method in chosen.items():
+                steps = search(
+                    codes,
+                    method,
+                    n_features,
+                    include=request.include,
+                    exclude=request.exclude,
+                    min_gain=min_gain,
+                    checkpoint=kept[label, number],
+                )
+                searches[label, number] = steps if number is None else resampled(steps, number)
+        results, n_walks, n_passes = drive(codes, searches, listeners)
+    return Comparison.from_selections(
+        {label: results[label, None] for label in chosen},
+        resamples={
+            label: [results[label, number].indices for number in range(n_resamples)]
+            for label in chosen
+        }
+        if n_resamples
+        else None,
+        attrs={"n_walks": n_walks, "n_passes": n_passes},
+    )
+
+
+def information_matrix(
+    data: Any,
+    target: Any,
+    *,
+    kind: str = "spectral",
+    feature_dim: Hashable | None = None,
+    nominal: Iterable[Hashable] | bool | None = None,
+    target_kind: str = "auto",
+    bins: int | str | None = "auto",
+    store: str | os.PathLike[str] | None = None,
+    callback: Callable[[Event], None] | None = None,
+    progress: bool | None = None,
+) -> xr.DataArray:
+    """The information of all pairs of features, with and without the target, in nats.
+
+    Parameters
+    ----------
+    data, target, feature_dim, nominal, target_kind, bins, store, callback, progress
+        As for `select`.
+    kind
+        ``"spectral"``, the matrix of `SpecCMI`: the mean of I(x_i : y | x_j) and I(x_j : y | x_i),
+        and I(x_i : y) on the diagonal. ``"conditional"``: I(x_i : y | x_j), the second feature
+        given. ``"joint"``: I(x_i, x_j : y). ``"redundancy"``: I(x_i : x_j), entropies on the
+        diagonal.
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``feature`` and ``other``, with the names of the features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hofs_dask as hd
+    >>> x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 5)
+    >>> y = x[:, 0] ^ x[:, 1]
+    >>> hd.information_matrix(x, y, kind="joint").sel(feature="x0", other="x1").item().__round__(4)
+    0.6931
+    """
+    kinds = get_args(MatrixKind)
+    if kind not in kinds:
+        raise unknown("kind of information_matrix", kind, kinds)
+    _check_listening(callback, progress)
+    with ExitStack() as stack:
+        request = _open(data, target, 1, feature_dim, nominal, (), ())
+        codes = request.encoded(stack, store, bins, target_kind)
+        listeners = _listeners(stack, callback, WalkProgress, progress)
+        ((_, matrices),) = drive(codes, {kind: all_pairs(codes)}, listeners)[0].values()
+    names = label_array(codes.names)
+    meaning = {
+        "spectral": "mean of I(x_i : y | x_j) and I(x_j : y | x_i), I(x_i : y) on the diagonal",
+        "conditional": "I(x_i : y | x_j), the other feature given",
+        "joint": "I(x_i, x_j : y)",
+        "redundancy": "I(x_i : x_j), entropies on the diagonal",
+    }
+    return xr.DataArray(
+        getattr(matrices, kind),
+        coords={"feature": names, "other": names},
+        dims=("feature", "other"),
+        name=f"{kind}_information",
+        attrs={
+            "long_name": meaning[kind],
+            "units": "nats",
+            "target": codes.labels.name,
+            "n_samples": codes.n_rows_used,
+        },
+    )
 
 
 def encode(
@@ -186,7 +363,11 @@ def encode(
 
 
 def estimate(
-    codes: CodeStore | str | os.PathLike[str], n_features: int, *, method: str | HOFS = "hofs"
+    codes: CodeStore | str | os.PathLike[str],
+    n_features: int,
+    *,
+    method: str | Method = "hofs",
+    target: str | None = None,
 ) -> Estimate:
     """The memory that a selection takes of a worker: of its largest pass, before anything runs.
 
@@ -198,6 +379,8 @@ def estimate(
         How many features are to be chosen.
     method
         As for `select`.
+    target
+        The name of the target, for a store that has several.
 
     Returns
     -------
@@ -219,7 +402,7 @@ def estimate(
     """
     chosen = as_method(method)
     _check_numbers(n_features, None)
-    store = codes if isinstance(codes, CodeStore) else open_codes(codes)
+    store = _labelled(codes, target)
     if n_features > store.n_features:
         raise ValueError(
             f"n_features is {n_features} but only {store.n_features} features can be chosen"
@@ -227,11 +410,83 @@ def estimate(
     return largest_pass(store, chosen, n_features)
 
 
+def _open(
+    data: Any,
+    target: Any,
+    n_features: int,
+    feature_dim: Hashable | None,
+    nominal: Iterable[Hashable] | bool | None,
+    include: Sequence[Hashable],
+    exclude: Sequence[Hashable],
+) -> _Request:
+    """The data, and the columns that were asked for: a wrong name shows before anything is read."""
+    if isinstance(data, CodeStore) or _is_code_path(data):
+        opened: CodeStore | Source = _labelled(data, target)
+    else:
+        opened = open_source(data, target, feature_dim=feature_dim, nominal=nominal)
+    names = opened.names
+    forced, banned = _columns(names, include, "include"), _columns(names, exclude, "exclude")
+    both = [names[i] for i in forced if i in banned]
+    if both:
+        raise ValueError(f"{both[0]!r} is both in include and in exclude; keep it in one")
+    if n_features > len(names) - len(banned):
+        raise ValueError(
+            f"n_features is {n_features} but only {len(names) - len(banned)} features can be "
+            f"chosen: {len(names)} features, {len(banned)} of them excluded"
+        )
+    return _Request(opened, forced, banned)
+
+
+def _methods(methods: Iterable[str | Method]) -> dict[str, Method]:
+    """The method objects by their labels."""
+    if isinstance(methods, (str, Method)) or not isinstance(methods, Iterable):
+        raise TypeError(f"methods is {methods!r}; give a list, such as ['hofs', 'jmi']")
+    chosen: dict[str, Method] = {}
+    for method in methods:
+        made = as_method(method)
+        if made.label in chosen:
+            raise ValueError(f"{made.label!r} is twice in methods; name it once")
+        chosen[made.label] = made
+    if not chosen:
+        raise ValueError("methods is empty; give some, such as ['hofs', 'jmi']")
+    return chosen
+
+
+def _open_part(
+    checkpoint: str | os.PathLike[str], label: str, resample: int | None
+) -> AbstractContextManager[Checkpoint]:
+    """The checkpoint of one search of a comparison."""
+    folder = Path(as_path(checkpoint))
+    if (folder / FILE).exists():
+        raise ValueError(
+            f"checkpoint is {str(folder)!r}, which is of a single selection; give another directory"
+        )
+    return open_checkpoint(folder / (label if resample is None else f"{label} {resample}"))
+
+
+def _listeners(
+    stack: ExitStack,
+    callback: Callable[[Event], None] | None,
+    kind: type[Progress | WalkProgress],
+    progress: bool | None,
+) -> list[Notify]:
+    """The lines of progress, where they are wanted, and the user's callback."""
+    listeners: list[Notify] = [] if callback is None else [callback]
+    stream = progress_stream(progress)
+    if stream is not None:
+        listeners.insert(0, stack.enter_context(kind(stream)))
+    return listeners
+
+
+def _check_count(name: str, given: object, least: int) -> None:
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)):
+        raise TypeError(f"{name} is {given!r}; give a whole number such as 10")
+    if given < least:
+        raise ValueError(f"{name} is {given}; give {least} or more")
+
+
 def _check_numbers(n_features: object, min_gain: object) -> None:
-    if isinstance(n_features, bool) or not isinstance(n_features, (int, np.integer)):
-        raise TypeError(f"n_features is {n_features!r}; give a whole number such as 10")
-    if n_features < 1:
-        raise ValueError(f"n_features is {n_features}; give 1 or more")
+    _check_count("n_features", n_features, 1)
     if min_gain is not None:
         if isinstance(min_gain, bool) or not isinstance(min_gain, (int, float, np.number)):
             raise TypeError(f"min_gain is {min_gain!r}; give a number of nats such as 0.01")

@@ -24,14 +24,16 @@ from typing import Any
 import numpy as np
 
 from hofs_dask.data.paths import as_path, is_url
-from hofs_dask.engine.statistics import PosteriorRow
+from hofs_dask.engine.posteriors import PosteriorRow
 from hofs_dask.errors import CheckpointError
 from hofs_dask.methods.joint import JointState
+from hofs_dask.methods.pairwise import PairwiseState
 from hofs_dask.methods.total import TotalState
+from hofs_dask.methods.vmi import VMIState
 from hofs_dask.selection import Pick
 
 FORMAT = "hofs_dask checkpoint"
-VERSION = 1
+VERSION = 2
 
 FILE = "checkpoint.npz"
 PART = "checkpoint.npz.part"
@@ -53,7 +55,7 @@ class Snapshot:
         Of every feature, so that a run that goes on need not count again.
     picks : tuple of Pick
         What the rounds so far chose.
-    state : JointState or TotalState
+    state : JointState, TotalState, PairwiseState or VMIState
         What the method has learned.
     ended : bool
         Whether no further feature gains enough.
@@ -66,7 +68,10 @@ class Snapshot:
 
 
 #: The records that a checkpoint may hold, by name: nothing else is ever made from a file.
-RECORDS = {cls.__name__: cls for cls in (Snapshot, Pick, JointState, TotalState, PosteriorRow)}
+RECORDS = {
+    cls.__name__: cls
+    for cls in (Snapshot, Pick, JointState, TotalState, PairwiseState, VMIState, PosteriorRow)
+}
 
 
 class Checkpoint:

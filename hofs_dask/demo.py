@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
-from pathlib import Path
 
 from hofs_dask.selection import Selection
 from hofs_dask.synthetic import tree_information, tree_model
@@ -77,31 +75,3 @@ def summary(result: Selection) -> str:
             f"  {tree_information(name):>14.3f}{'  fresh start' if fresh else ''}"
         )
     return "\n".join(lines)
-
-
-def draw(result: Selection, path: Path) -> str:
-    """Where the picture of a selection was written, or what to install for one.
-
-    Parameters
-    ----------
-    result
-        The selection.
-    path
-        Of the picture.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> result = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     draw(result, Path(folder) / "result.png").endswith("result.png")
-    True
-    """
-    if find_spec("matplotlib") is None:
-        return "none: pip install 'hofs-dask[plot]'"
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    result.plot(figure.add_subplot())
-    figure.savefig(path, dpi=150)
-    return str(path)

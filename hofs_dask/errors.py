@@ -14,6 +14,10 @@ class CheckpointError(OSError):
     """A checkpoint that cannot be read, written or locked: names it, and says why."""
 
 
+#: Valid names that an error tells: as many as there are methods.
+SHOWN = 12
+
+
 def unknown(what: str, given: object, valid: Iterable[object]) -> ValueError:
     """A ValueError that names what was given and the valid names, nearest first.
 
@@ -36,8 +40,8 @@ def unknown(what: str, given: object, valid: Iterable[object]) -> ValueError:
     names = list(valid)
     text = str(given).lower()
     names.sort(key=lambda name: -difflib.SequenceMatcher(None, text, str(name).lower()).ratio())
-    shown = ", ".join(repr(name) for name in names[:10])
-    rest = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    shown = ", ".join(repr(name) for name in names[:SHOWN])
+    rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ValueError(f"unknown {what} {given!r}; valid: {shown}{rest}")
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TextIO
+from typing import Self, TextIO
 
 #: Rounds that the estimate of the time left is made of: later ones take longer than early ones.
 RECENT_ROUNDS = 5
@@ -25,6 +26,8 @@ class RoundStarted:
         How many features are to be chosen in all.
     n_candidates : int
         Features that may still be chosen.
+    method : str
+        The method whose round it is.
 
     Examples
     --------
@@ -35,56 +38,67 @@ class RoundStarted:
     rank: int
     n_features: int
     n_candidates: int
+    method: str = "hofs"
 
 
 @dataclass(frozen=True)
 class PassStarted:
-    """A pass over all samples begins.
+    """A walk over all samples begins.
 
     Attributes
     ----------
     rank : int
-        The round that it is part of; 0 for the count of every feature before the first round.
+        The round that it is part of, the first of several; 0 for the count of every feature before
+        the first round.
     statistic : str
-        What is summed over the samples, as in the names of Dask's tasks.
+        What is summed over the samples, as in the names of Dask's tasks; several sums of one walk
+        are joined with ``+``.
+    n_passes : int
+        How many sums that are.
 
     Examples
     --------
-    >>> PassStarted(rank=2, statistic="pair-counts").statistic
-    'pair-counts'
+    >>> PassStarted(2, statistic="pair-terms x2 + posterior-gains", n_passes=3).n_passes
+    3
     """
 
     rank: int
     statistic: str
+    n_passes: int = 1
 
 
 @dataclass(frozen=True)
 class PassDone:
-    """A pass over all samples is over.
+    """A walk over all samples is over.
 
     Attributes
     ----------
     rank : int
-        The round that it was part of; 0 for the count of every feature before the first round.
+        The round that it was part of, the first of several; 0 for the count of every feature before
+        the first round.
     statistic : str
-        What was summed over the samples, as in the names of Dask's tasks.
+        What was summed over the samples, as in the names of Dask's tasks; several sums of one walk
+        are joined with ``+``.
+    n_passes : int
+        How many sums that were.
     n_bytes : int
-        Bytes of codes that the pass goes through: a byte a sample for each feature, for each
+        Bytes of codes that the walk goes through: a byte a sample for each feature, for each
         chosen column that it needs beside them, and for the label.
     n_cells : int
-        Samples with a label times features.
+        Samples with a label times features times sums.
     seconds : float
         How long it took.
 
     Examples
     --------
-    >>> done = PassDone(rank=2, statistic="pair-counts", n_bytes=720, n_cells=700, seconds=0.5)
+    >>> done = PassDone(2, "pair-counts", 1, n_bytes=720, n_cells=700, seconds=0.5)
     >>> done.n_cells / done.seconds
     1400.0
     """
 
     rank: int
     statistic: str
+    n_passes: int
     n_bytes: int
     n_cells: int
     seconds: float
@@ -107,7 +121,9 @@ class RoundEnded:
     seconds : float
         How long the round took, writing the checkpoint included.
     n_passes : int
-        Passes over the samples in the round.
+        Sums over the samples that the round needed.
+    method : str
+        The method whose round it was.
 
     Examples
     --------
@@ -123,13 +139,63 @@ class RoundEnded:
     information: float
     seconds: float
     n_passes: int
+    method: str = "hofs"
 
 
 Event = RoundStarted | PassStarted | PassDone | RoundEnded
 Notify = Callable[[Event], None]
 
 
-class Progress:
+def tell_all(listeners: Sequence[Notify], event: Event) -> None:
+    """Call every listener with the event.
+
+    Examples
+    --------
+    >>> tell_all([print], PassStarted(1, "pair-terms"))
+    PassStarted(rank=1, statistic='pair-terms', n_passes=1)
+    """
+    for listener in listeners:
+        listener(event)
+
+
+class _Lines(ABC):
+    """A stream of lines; on a terminal, one more that comes and goes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._terminal = stream.isatty()
+        self._transient = 0  # the length of the line that is to go
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._write_transient("")
+
+    @abstractmethod
+    def __call__(self, event: Event) -> None:
+        """Write what the event says."""
+
+    def _write(self, line: str) -> None:
+        self._write_transient("")
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def _write_transient(self, text: str) -> None:
+        """Replace the line that comes and goes; on a terminal alone."""
+        if self._terminal and (text or self._transient):
+            erased = " " * self._transient
+            self._stream.write(f"\r{erased}\r{text}")
+            self._stream.flush()
+            self._transient = len(text)
+
+
+class Progress(_Lines):
     """A listener to events that writes a line a round.
 
     On a terminal, a line that says which pass is running comes and goes in between.
@@ -148,23 +214,10 @@ class Progress:
     """
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._terminal = stream.isatty()
-        self._transient = 0  # the length of the line that is to go
+        super().__init__(stream)
         self._n_features = 0
         self._name_width = 8
         self._recent: deque[float] = deque(maxlen=RECENT_ROUNDS)
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._write_transient("")
 
     def __call__(self, event: Event) -> None:
         """Write what the event says."""
@@ -172,16 +225,13 @@ class Progress:
             case RoundStarted():
                 if self._n_features == 0 and event.rank > 1:
                     kept = f"{event.rank - 1} of {event.n_features} rounds are kept: going on"
-                    self._stream.write(kept + "\n")
-                    self._stream.flush()
+                    self._write(kept)
                 self._n_features = event.n_features
             case PassStarted():
                 self._write_transient(f"{self._round(event.rank)}  {event.statistic} ...")
             case RoundEnded():
                 self._recent.append(event.seconds)
-                self._write_transient("")
-                self._stream.write(self._line(event) + "\n")
-                self._stream.flush()
+                self._write(self._line(event))
 
     def _line(self, event: RoundEnded) -> str:
         name = str(event.feature)
@@ -205,13 +255,42 @@ class Progress:
             return "start"
         return f"round {rank:{len(str(self._n_features))}}/{self._n_features}"
 
-    def _write_transient(self, text: str) -> None:
-        """Replace the line that comes and goes; on a terminal alone."""
-        if self._terminal and (text or self._transient):
-            erased = " " * self._transient
-            self._stream.write(f"\r{erased}\r{text}")
-            self._stream.flush()
-            self._transient = len(text)
+
+class WalkProgress(_Lines):
+    """A listener to events that writes a line a walk: what it summed, how far all methods are.
+
+    Parameters
+    ----------
+    stream : file
+        Where the lines go.
+
+    Examples
+    --------
+    >>> with WalkProgress(sys.stdout) as progress:
+    ...     progress(RoundEnded(1, "x3", 0, 0.4, 0.4, seconds=0.2, n_passes=1, method="jmi"))
+    ...     progress(PassStarted(2, "pair-terms x2", n_passes=2))
+    ...     progress(PassDone(2, "pair-terms x2", 2, n_bytes=720, n_cells=1400, seconds=0.5))
+    walk 1    0.5 s  pair-terms x2  (chosen: jmi 1)
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._n_walks = 0
+        self._chosen: dict[str, int] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Write what the event says."""
+        match event:
+            case RoundEnded():
+                self._chosen[event.method] = event.rank
+            case PassStarted():
+                self._write_transient(f"walk {self._n_walks + 1}  {event.statistic} ...")
+            case PassDone():
+                self._n_walks += 1
+                far = ", ".join(f"{method} {rank}" for method, rank in self._chosen.items())
+                chosen = f"  (chosen: {far})" if far else ""
+                time = _duration(event.seconds)
+                self._write(f"walk {self._n_walks}  {time}  {event.statistic}{chosen}")
 
 
 def progress_stream(progress: bool | None) -> TextIO | None:

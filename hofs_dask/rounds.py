@@ -1,10 +1,11 @@
-"""The greedy loop: score, choose, assign, add."""
+"""The greedy loop: score, choose, assign, add. Many searches may share their walks."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Generator, Hashable, Sequence
+from collections import Counter
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Protocol, TypeVar
@@ -12,31 +13,46 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from hofs_dask.checkpoint import Checkpoint, Snapshot
-from hofs_dask.config import HOFS
+from hofs_dask.config import HOFS, VMI, Method
 from hofs_dask.data.codes import CodeStore
 from hofs_dask.engine.budget import Estimate
-from hofs_dask.engine.passes import plan, run
+from hofs_dask.engine.passes import plan, run, walks
 from hofs_dask.engine.statistic import Context, Partial, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
 from hofs_dask.errors import some_of
-from hofs_dask.events import Event, Notify, PassDone, PassStarted, RoundEnded, RoundStarted
+from hofs_dask.events import (
+    Event,
+    Notify,
+    PassDone,
+    PassStarted,
+    RoundEnded,
+    RoundStarted,
+    tell_all,
+)
 from hofs_dask.methods.affinity import join
 from hofs_dask.methods.joint import Joint
+from hofs_dask.methods.pairwise import PairMatrices, Pairwise, learn_all
 from hofs_dask.methods.problem import Problem, Scores, Sizes
 from hofs_dask.methods.total import Total
+from hofs_dask.methods.vmi import VariationalInformation
 from hofs_dask.selection import Pick, Selection
 
 #: Scores closer than this, relative to the best, are a tie: the lowest column wins.
 TIE = 1e-9
+#: So are scores closer than this many nats, and a gain that lacks less is enough: what rounding
+#: makes of equal terms that cancel.
+LEAST_DIFFERENCE = 1e-12
 
 Result = TypeVar("Result")
+#: Asks for passes and is sent their totals; tells events and is sent nothing.
+Steps = Generator[Pass | Event, Any, Result]
 
 
 class Search(Protocol):
     """A method at work on a problem. States are frozen; every call returns a new one."""
 
     @property
-    def options(self) -> HOFS:
+    def options(self) -> Method:
         """The method object."""
 
     @property
@@ -58,16 +74,15 @@ class Search(Protocol):
 
 def search(
     codes: CodeStore,
-    method: HOFS,
+    method: Method,
     n_features: int,
     *,
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
     min_gain: float | None = None,
     checkpoint: Checkpoint | None = None,
-    listeners: Sequence[Notify] = (),
-) -> Selection:
-    """The ranked selection of `n_features` features of a code store.
+) -> Steps[Selection]:
+    """The ranked selection of `n_features` features of a code store, as a generator of passes.
 
     Parameters
     ----------
@@ -83,24 +98,22 @@ def search(
         Stop when the best feature gains less than this, in nats.
     checkpoint
         Where the search is kept after every round, and taken up from.
-    listeners
-        What is called with every event.
     """
-    watch = _Watch(codes, listeners)
     identity = _identity(codes, method, include, exclude, min_gain)
     saved = checkpoint.load(identity) if checkpoint else None
-    problem = describe(codes, saved.counts if saved else watch.run(_count_all(codes))["counts"])
-    candidates = problem.usable.copy()
-    candidates[list(exclude)] = False
+    counts = saved.counts if saved else (yield from _count_all(codes))
+    problem = describe(codes, counts, exclude)
+    candidates = problem.candidates.copy()
     _check_request(codes.names, problem, candidates, n_features, include)
-    work: Search = (Joint if method.criterion == "joint" else Total)(problem, method)
+    work: Search = _class_of(method)(problem, method)
     at = saved or Snapshot(problem.counts, picks=(), state=work.start(), ended=False)
     candidates[[pick.index for pick in at.picks]] = False
     while len(at.picks) < n_features and not at.ended:
-        rank = len(at.picks) + 1
-        watch.start_round(rank, n_features, int(candidates.sum()))
+        rank, start = len(at.picks) + 1, time.perf_counter()
+        yield RoundStarted(rank, n_features, int(candidates.sum()), method.label)
         forced = include[rank - 1] if rank <= len(include) else None
-        pick, state = next_pick(work, watch, at.state, candidates, forced, min_gain)
+        steps = next_pick(work, at.state, candidates, forced, min_gain)
+        (pick, state), n_passes = yield from _counted(steps)
         if pick is None:
             at = replace(at, ended=True)
         else:
@@ -109,14 +122,23 @@ def search(
         if checkpoint:
             checkpoint.save(identity, at)
         if pick is not None:
-            watch.end_round(pick)
+            yield RoundEnded(
+                rank=rank,
+                feature=codes.names[pick.index],
+                subset=pick.subset,
+                gain=pick.gain,
+                information=pick.information,
+                seconds=time.perf_counter() - start,
+                n_passes=n_passes,
+                method=method.label,
+            )
     return Selection.from_picks(
         at.picks[:n_features],  # an earlier run may have gone further
         names=codes.names,
         relevance=problem.relevance,
         usable=problem.usable,
         attrs={
-            "method": "hofs",
+            "method": method.name,
             "options": json.dumps(method.options),
             "target": codes.labels.name,
             "target_kind": codes.labels.kind,
@@ -130,7 +152,100 @@ def search(
     )
 
 
-def largest_pass(codes: CodeStore, method: HOFS, n_features: int) -> Estimate:
+def all_pairs(codes: CodeStore) -> Steps[tuple[Problem, PairMatrices]]:
+    """The problem of a code store and what all pairs of its features say."""
+    problem = describe(codes, (yield from _count_all(codes)))
+    return problem, (yield from learn_all(problem))
+
+
+def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:
+    """The same steps over a bootstrap resample of the samples, in silence."""
+    total: Any = None
+    while True:
+        try:
+            request = steps.send(total)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+        total = None
+        if isinstance(request, Pass):
+            key = None if request.key is None else (resample, request.key)
+            total = yield replace(request, resample=resample, key=key)
+
+
+def drive(
+    codes: CodeStore, searches: Mapping[Hashable, Steps[Result]], listeners: Sequence[Notify] = ()
+) -> tuple[dict[Hashable, Result], int, int]:
+    """What generators of passes return, and the number of walks and of passes that it took.
+
+    All searches go on at once: what they ask for is summed up in one walk over the samples, and
+    what several ask for is summed up once.
+    """
+    results: dict[Hashable, Result] = {}
+    asked: dict[Hashable, Pass] = {}
+    kept: dict[Hashable, Partial] = {}
+    ranks: dict[Hashable, int] = {}
+    n_walks = n_passes = 0
+
+    def send(name: Hashable, total: Partial | None) -> None:
+        while True:
+            try:
+                found = searches[name].send(total)
+            except StopIteration as stop:
+                asked.pop(name, None)
+                results[name] = stop.value
+                return
+            if isinstance(found, Pass):
+                asked[name] = found
+                return
+            if isinstance(found, RoundStarted):
+                ranks[name] = found.rank
+            tell_all(listeners, found)
+            total = None
+
+    for name in searches:
+        send(name, None)
+    while asked:
+        known = [name for name, request in asked.items() if request.key in kept]
+        for name in known:
+            send(name, kept[asked[name].key])
+        if known:
+            continue
+        groups: dict[Hashable, list[Hashable]] = {}
+        for name, request in asked.items():
+            groups.setdefault(("of", name) if request.key is None else request.key, []).append(name)
+        unique = [asked[names[0]] for names in groups.values()]
+        totals: list[Partial] = []
+        for walk in walks(codes, unique):
+            rank = min((ranks[name] for name in asked if name in ranks), default=0)
+            totals += _walk(codes, walk, rank, listeners)
+            n_walks, n_passes = n_walks + 1, n_passes + len(walk)
+        for names, request, total in zip(groups.values(), unique, totals, strict=True):
+            if request.key is not None and len(searches) > 1:
+                kept[request.key] = total
+            for name in names:
+                send(name, total)
+    return {name: results[name] for name in searches}, n_walks, n_passes
+
+
+def _walk(
+    codes: CodeStore, walk: Sequence[Pass], rank: int, listeners: Sequence[Notify]
+) -> list[Partial]:
+    """The totals of one walk; the listeners are told."""
+    numbers = Counter(request.statistic.name for request in walk)
+    name = " + ".join(f"{name} x{n}" if n > 1 else name for name, n in numbers.items())
+    tell_all(listeners, PassStarted(rank, name, len(walk)))
+    start = time.perf_counter()
+    totals = run(codes, walk)
+    seconds = time.perf_counter() - start
+    n_columns = len({column for request in walk for column in request.columns})
+    n_bytes = codes.n_samples * (codes.n_features + n_columns + 1)  # and the label
+    n_cells = codes.n_rows_used * codes.n_features * len(walk)
+    tell_all(listeners, PassDone(rank, name, len(walk), n_bytes, n_cells, seconds))
+    return totals
+
+
+def largest_pass(codes: CodeStore, method: Method, n_features: int) -> Estimate:
     """The memory of the largest pass of a search, for the worker that it presses most."""
     sizes = Sizes(
         n_features=codes.n_features,
@@ -138,33 +253,33 @@ def largest_pass(codes: CodeStore, method: HOFS, n_features: int) -> Estimate:
         n_codes=int(codes.n_codes.max()),
         n_picks=n_features - 1,
     )
-    passes = (Joint if method.criterion == "joint" else Total).largest_passes(sizes)
+    passes = _class_of(method).largest_passes(sizes, method)
     return max((plan(codes, request) for request in passes), key=lambda found: found.total)
 
 
 def next_pick(
     work: Search,
-    watch: _Watch,
     state: Any,
     candidates: np.ndarray,
     forced: int | None,
     min_gain: float | None,
-) -> tuple[Pick | None, Any]:
+) -> Generator[Pass, Partial, tuple[Pick | None, Any]]:
     """The pick of one round and the state that knows it; None where nothing gains enough."""
     least = work.restart_gain if min_gain is None else min_gain
     fresh = not state.chosen
     while True:
-        state, scores = watch.drive(work.score(state))
+        state, scores = yield from work.score(state)
         best, runner_up = choose(scores.score, candidates)
         pick = best if forced is None else forced
         gain = float(scores.information[pick]) - state.information
-        if forced is not None or fresh or least is None or gain >= least:
+        if forced is not None or fresh or least is None or gain >= least - LEAST_DIFFERENCE:
             break
         if min_gain is not None:
             return None, state
         state, fresh = work.restart(state), True
     other = best if pick != best else runner_up
-    subset = int(join(state.affinity[:, [pick]], state.subsets, work.options.threshold)[0])
+    threshold = work.options.subset_threshold
+    subset = int(join(state.affinity[:, [pick]], state.subsets, threshold)[0])
     made = Pick(
         index=pick,
         subset=subset,
@@ -175,11 +290,34 @@ def next_pick(
         runner_up=other,
         epoch=state.epoch,
         forced=forced is not None,
+        redundancy=float(state.redundancy[:, pick].mean()) if state.chosen else 0.0,
     )
     return made, work.add(state, scores, pick, subset)
 
 
-def describe(codes: CodeStore, counts: np.ndarray) -> Problem:
+def _class_of(method: Method) -> Any:
+    """What does the work of a method."""
+    if isinstance(method, HOFS):
+        return Joint if method.criterion == "joint" else Total
+    return VariationalInformation if isinstance(method, VMI) else Pairwise
+
+
+def _counted(
+    steps: Generator[Pass, Partial, Result],
+) -> Generator[Pass, Partial, tuple[Result, int]]:
+    """What the steps return, and how many passes they asked for."""
+    n_passes = 0
+    total: Any = None
+    while True:
+        try:
+            request = steps.send(total)
+        except StopIteration as stop:
+            return stop.value, n_passes
+        n_passes += 1
+        total = yield request
+
+
+def describe(codes: CodeStore, counts: np.ndarray, exclude: Sequence[int] = ()) -> Problem:
     """The problem of a code store: its tables, and the counts of every feature."""
     return Problem(
         n_codes=codes.n_codes,
@@ -189,18 +327,20 @@ def describe(codes: CodeStore, counts: np.ndarray) -> Problem:
         counts=counts,
         label_kind=codes.labels.kind,
         label_values=codes.labels.values,
+        excluded=tuple(exclude),
     )
 
 
-def _count_all(codes: CodeStore) -> Pass:
-    """The pass that counts the codes of every feature."""
+def _count_all(codes: CodeStore) -> Generator[Pass, Partial, np.ndarray]:
+    """The counts of the codes of every feature."""
     shared = {"n_classes": len(codes.labels.classes), "n_codes": int(codes.n_codes.max())}
-    return Pass(MARGINAL_COUNTS, Context(shared))
+    total = yield Pass(MARGINAL_COUNTS, Context(shared), key="marginal-counts")
+    return total["counts"]
 
 
 def _identity(
     codes: CodeStore,
-    method: HOFS,
+    method: Method,
     include: Sequence[int],
     exclude: Sequence[int],
     min_gain: float | None,
@@ -211,68 +351,12 @@ def _identity(
         "target": codes.labels.name,
         "target_kind": codes.labels.kind,
         "target values": codes.labels.key,
-        "method": "hofs",
+        "method": method.name,
         **method.options,
         "include": [codes.names[column] for column in include],
         "exclude": [codes.names[column] for column in sorted(exclude)],
         "min_gain": None if min_gain is None else float(min_gain),
     }
-
-
-class _Watch:
-    """Runs passes, and tells the listeners what happens and how long it takes."""
-
-    def __init__(self, codes: CodeStore, listeners: Sequence[Notify]) -> None:
-        self._codes = codes
-        self._listeners = listeners
-        self._rank = 0
-        self._n_passes = 0
-        self._start = 0.0
-
-    def start_round(self, rank: int, n_features: int, n_candidates: int) -> None:
-        self._rank, self._n_passes, self._start = rank, 0, time.perf_counter()
-        self._tell(RoundStarted(rank, n_features, n_candidates))
-
-    def end_round(self, pick: Pick) -> None:
-        self._tell(
-            RoundEnded(
-                rank=self._rank,
-                feature=self._codes.names[pick.index],
-                subset=pick.subset,
-                gain=pick.gain,
-                information=pick.information,
-                seconds=time.perf_counter() - self._start,
-                n_passes=self._n_passes,
-            )
-        )
-
-    def run(self, request: Pass) -> Partial:
-        """The finished total of a pass."""
-        codes, name = self._codes, request.statistic.name
-        self._tell(PassStarted(self._rank, name))
-        start = time.perf_counter()
-        total = run(codes, request)
-        seconds = time.perf_counter() - start
-        self._n_passes += 1
-        n_columns = codes.n_features + len(request.columns) + 1  # the label
-        n_bytes, n_cells = codes.n_samples * n_columns, codes.n_rows_used * codes.n_features
-        self._tell(PassDone(self._rank, name, n_bytes, n_cells, seconds))
-        return total
-
-    def drive(self, steps: Generator[Pass, Any, Result]) -> Result:
-        """What a method's generator returns, given the total of every pass that it asks for."""
-        total = None
-        while True:
-            try:
-                request = steps.send(total)
-            except StopIteration as stop:
-                result: Result = stop.value
-                return result
-            total = self.run(request)
-
-    def _tell(self, event: Event) -> None:
-        for listener in self._listeners:
-            listener(event)
 
 
 def choose(score: np.ndarray, candidates: np.ndarray) -> tuple[int, int]:
@@ -294,7 +378,8 @@ def _first_of_the_best(score: np.ndarray, candidates: np.ndarray) -> int:
     if not candidates.any():
         return -1
     top = score[candidates].max()
-    return int(np.flatnonzero(candidates & (score >= top - TIE * max(abs(top), TIE)))[0])
+    tied = score >= top - max(TIE * abs(top), LEAST_DIFFERENCE)
+    return int(np.flatnonzero(candidates & tied)[0])
 
 
 def _check_request(

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-import zarr
 from numpy.typing import ArrayLike, NDArray
 
-from hofs_dask.data.paths import as_path, is_url
+from hofs_dask.datasets import annotated, label_array, plain, read, write, write_zarr
 from hofs_dask.report.figure import plot
 from hofs_dask.report.html import as_html
 from hofs_dask.report.text import as_text, frame, subsets_of
@@ -46,6 +43,11 @@ VARIABLES = {
         "nats",
         "information about the target of the features chosen since the last fresh start, net of "
         "the price of choosing among many",
+    ),
+    "redundancy": (
+        "rank",
+        "nats",
+        "mean mutual information with the features chosen before",
     ),
     "margin": ("rank", "nats", "score of the chosen feature less that of the runner-up"),
     "runner_up": ("rank", "1", "name of the feature that came second, as text, empty for none"),
@@ -84,6 +86,8 @@ class Pick:
         Number of fresh starts of the posterior before this pick.
     forced : bool
         Whether the user asked for the feature.
+    redundancy : float
+        Mean mutual information with the features chosen before, in nats.
 
     Examples
     --------
@@ -100,6 +104,7 @@ class Pick:
     runner_up: int = -1
     epoch: int = 0
     forced: bool = False
+    redundancy: float = 0.0
 
 
 class Selection:
@@ -189,9 +194,9 @@ class Selection:
         ... ).features
         [412.5]
         """
-        labels = _label_array(names)
+        labels = label_array(names)
         index = np.array([pick.index for pick in picks], dtype=np.int64)
-        _check_positions(index, len(labels))
+        check_positions(index, len(labels))
         per_feature = {
             "relevance": np.array(relevance, dtype=np.float64),
             "usable": np.ones(len(labels), bool) if usable is None else np.array(usable, bool),
@@ -215,20 +220,14 @@ class Selection:
             "epoch": np.array([pick.epoch for pick in picks], dtype=np.int64),
             "forced": np.array([pick.forced for pick in picks], dtype=bool),
         }
-        for name in ("score", "gain", "information", "margin"):
+        for name in ("score", "gain", "information", "redundancy", "margin"):
             per_rank[name] = np.array([getattr(pick, name) for pick in picks], dtype=np.float64)
         columns = per_rank | per_feature
         coordinates = {"rank": np.arange(1, len(picks) + 1), "feature": labels}
         dataset = xr.Dataset(
-            {
-                name: (dim, columns[name], {"long_name": long_name, "units": units})
-                for name, (dim, units, long_name) in VARIABLES.items()
-            },
-            coords={
-                name: (dim, coordinates[name], {"long_name": long_name, "units": units})
-                for name, (dim, units, long_name) in COORDINATES.items()
-            },
-            attrs={"format": FORMAT} | {name: _plain(name, attrs[name]) for name in attrs},
+            annotated(columns, VARIABLES),
+            coords=annotated(coordinates, COORDINATES),
+            attrs={"format": FORMAT} | plain(attrs),
         )
         return cls(dataset)
 
@@ -300,12 +299,7 @@ class Selection:
         ...     load(f"{folder}/result.zarr") == result
         True
         """
-        address = as_path(path)
-        earlier = _zarr_format(address) == FORMAT
-        if not earlier and not is_url(address) and _is_occupied(Path(address)):
-            raise _taken(os.fspath(path))
-        # Zarr v3 has no specification of consolidated metadata: asking for it warns.
-        _packed(self._dataset).to_zarr(address, mode="w" if earlier else "w-", consolidated=False)
+        write_zarr(self._dataset, path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file where the path ends with `.nc`, else a Zarr store.
@@ -325,24 +319,7 @@ class Selection:
         ...     load(f"{folder}/result.zarr") == result
         True
         """
-        if not _is_netcdf(path):
-            suffix = Path(path).suffix
-            if suffix not in ("", ".zarr"):
-                raise ValueError(
-                    f"{os.fspath(path)} ends with {suffix!r}; .zarr and .nc can be written: give "
-                    f"{Path(path).with_suffix('.zarr').name!r}, or make a table with to_dataframe()"
-                )
-            self.to_zarr(path)
-            return
-        _require_netcdf()
-        file = Path(as_path(path))
-        if file.exists():
-            try:
-                load(file)
-            except ValueError:
-                raise _taken(os.fspath(path)) from None
-        file.parent.mkdir(parents=True, exist_ok=True)
-        _packed(self._dataset).to_netcdf(file, engine="h5netcdf")
+        write(self._dataset, path)
 
     def transform(self, data: Data) -> Data:
         """Return the chosen features of `data`, best first, lazily where `data` is lazy.
@@ -433,130 +410,21 @@ def load(path: str | os.PathLike[str]) -> Selection:
     ...
     FileNotFoundError: there is no saved selection at no/such/result.zarr
     """
-    given, address = os.fspath(path), as_path(path)
-    if not is_url(address) and not Path(address).exists():
-        raise FileNotFoundError(f"there is no saved selection at {given}")
-    try:
-        if _is_netcdf(path):
-            _require_netcdf()
-            with xr.open_dataset(address, engine="h5netcdf") as opened:
-                return Selection(_unpacked(opened.load()))
-        found = _zarr_format(address)
-        if found != FORMAT:
-            raise ValueError(f"a Zarr group with format={FORMAT!r} was expected, found {found!r}")
-        return Selection(_unpacked(xr.open_zarr(address, chunks=None, consolidated=False).load()))
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{given} is not a saved selection: give what Selection.save wrote ({error})"
-        ) from error
+    return read(path, {FORMAT: Selection})
 
 
-def _label_array(names: Sequence[Hashable]) -> NDArray[Any]:
-    """Return the names as an array of text, of integers, of floats, or, mixed, of objects."""
-    plain = [name.item() if isinstance(name, np.generic) else name for name in names]
-    kinds = {type(name) for name in plain}
-    for kinds_of_array, dtype in (({str}, str), ({int}, np.int64), ({int, float}, np.float64)):
-        if kinds <= kinds_of_array:
-            return np.array(plain, dtype=dtype)
-    mixed = np.empty(len(plain), dtype=object)
-    mixed[:] = plain
-    return mixed
+def check_positions(index: NDArray[np.int64], n_features: int) -> None:
+    """Raise where a pick is out of range or made twice.
 
-
-def _check_positions(index: NDArray[np.int64], n_features: int) -> None:
-    """Raise where a pick is out of range or made twice."""
+    Examples
+    --------
+    >>> check_positions(np.array([0, 3]), n_features=2)
+    Traceback (most recent call last):
+    ...
+    ValueError: pick 3 is not a position among 2 features
+    """
     outside = index[(index < 0) | (index >= n_features)]
     if outside.size:
         raise ValueError(f"pick {outside[0]} is not a position among {n_features} features")
     if len(np.unique(index)) < len(index):
         raise ValueError(f"a feature was picked twice: the picks are {index.tolist()}")
-
-
-def _plain(name: str, value: object) -> str | float:
-    """Return the attribute as a plain string or number, which every store can hold."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, str | int | float):
-        return value
-    raise TypeError(
-        f"the attribute {name}={value!r} is a {type(value).__name__}; a string or a number was "
-        "expected: use json.dumps"
-    )
-
-
-def _packed(dataset: xr.Dataset) -> xr.Dataset:
-    """Return the dataset as it is stored: text of any length, mixed names as JSON.
-
-    Fixed-length text has no specification in Zarr v3 and writing it warns:
-    https://github.com/zarr-developers/zarr-extensions/tree/main/data-types
-    """
-    mixed = dataset["feature"].dtype.kind == "O"
-    stored = dataset.assign_attrs(names="json") if mixed else dataset
-    for name in ("feature", "selected", "runner_up"):
-        variable = dataset[name].variable
-        if variable.dtype.kind == "O":
-            values = np.array([json.dumps(value) for value in variable.values], dtype=object)
-        elif variable.dtype.kind == "U":
-            values = variable.values.astype(object)
-        else:
-            continue
-        stored = stored.assign({name: (variable.dims, values, variable.attrs)})
-    return stored
-
-
-def _unpacked(stored: xr.Dataset) -> xr.Dataset:
-    """Return the dataset that `_packed` was given."""
-    attrs = {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in stored.attrs.items()
-        if name != "names"
-    }
-    mixed = stored.attrs.get("names") == "json"
-    dataset = stored.drop_encoding()
-    for name in ("feature", "selected", "runner_up"):
-        if name not in stored.variables or stored[name].dtype.kind in "if":
-            continue
-        variable = stored[name].variable
-        values = np.array(variable.values.tolist(), dtype=str)
-        if mixed and name != "runner_up":
-            values = np.empty(len(values), dtype=object)
-            values[:] = [json.loads(str(value)) for value in variable.values]
-        dataset = dataset.assign({name: (variable.dims, values, variable.attrs)})
-    dataset.attrs = attrs
-    return dataset
-
-
-def _is_netcdf(path: str | os.PathLike[str]) -> bool:
-    return os.fspath(path).endswith(".nc")
-
-
-def _require_netcdf() -> None:
-    """Raise where no netCDF engine is installed."""
-    try:
-        import h5netcdf  # noqa: F401
-        import h5py  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "a .nc file needs h5netcdf: pip install 'hofs-dask[netcdf]', "
-            "or give a path that ends with .zarr"
-        ) from error
-
-
-def _zarr_format(address: str) -> object:
-    """Return what the Zarr group at this address says it is, None where there is no group."""
-    try:
-        return zarr.open_group(address, mode="r").attrs.get("format")
-    except (OSError, ValueError):
-        return None
-
-
-def _is_occupied(path: Path) -> bool:
-    return path.exists() and not (path.is_dir() and not any(path.iterdir()))
-
-
-def _taken(address: str) -> FileExistsError:
-    return FileExistsError(
-        f"{address} holds something that is not a saved selection: give another path"
-    )

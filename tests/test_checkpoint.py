@@ -189,7 +189,8 @@ def test_resume__after_any_round_gives_the_same(codes, whole, criterion, rank, t
         hd.select(codes, None, N_CHOSEN, **options, callback=cut_at(hd.RoundEnded, rank))
     events = []
     assert hd.select(codes, None, N_CHOSEN, **options, callback=events.append) == whole[criterion]
-    assert events[0] == hd.RoundStarted(rank + 1, N_CHOSEN, 9 - rank)
+    label = hd.HOFS(criterion).label
+    assert events[0] == hd.RoundStarted(rank + 1, N_CHOSEN, 9 - rank, label)
     ended = [event.rank for event in events if isinstance(event, hd.RoundEnded)]
     assert ended == list(range(rank + 1, N_CHOSEN + 1))
 

@@ -144,3 +144,23 @@ def test_memory__is_flat_over_a_hundred_rounds(tmp_path):
     assert len(table) == 100
     late = table[20:]
     assert (late.max(axis=0) < 1.05 * table[19] + 10).all()
+
+
+@pytest.mark.slow
+def test_memory__all_pairs_of_two_thousand_features_on_workers_of_one_gigabyte(tmp_path):
+    limit, n_features = 10**9, 2000
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 5000)
+    x = rng.integers(0, 5, (5000, n_features)).astype(np.uint8)
+    x[:, 40] = np.where(rng.random(5000) < 0.7, y, x[:, 40])
+    method = hd.SpecCMI(form="spectral")
+    with small_cluster(limit, tmp_path / "scratch") as client:
+        codes = hd.encode(x, y, tmp_path / "codes.zarr", bins=None)
+        estimate = hd.estimate(codes, 3, method=method).total
+        client.run(forget_peak)
+        result = hd.select(codes, None, 3, method=method)
+        peak = max(client.run(memory, "VmHWM").values())
+    print(f"\n2000 features: peak of a worker {peak / MIB:.0f}, estimate {estimate / MIB:.0f} MiB")
+    assert result.features[0] == "x40"
+    assert peak < limit
+    assert peak <= estimate

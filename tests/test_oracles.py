@@ -85,7 +85,7 @@ def encoded(x, y, folder, *, nominal=("x5", "x8"), target_kind="class"):
 def plain_arrays(codes: CodeStore):
     """The codes, tables, labels and row numbers of a store, without the samples of no class."""
     labels = read_labels(codes.path, codes.labels.key, slice(0, codes.n_samples))
-    cells = read_codes(codes.path, slice(0, codes.n_samples), slice(0, codes.n_features))
+    cells = read_codes(codes.path, slice(0, codes.n_features), slice(0, codes.n_samples)).T
     (rows,) = np.nonzero(labels != 255)
     return {
         "codes": cells[rows],

@@ -25,7 +25,9 @@ LAYERS = [
     "config",
     "report",
     "transform",
+    "datasets",
     "selection",
+    "comparison",
     "methods",
     "checkpoint",
     "rounds",
@@ -41,14 +43,16 @@ ALLOWED = {
     "errors": set[str](),
     "events": set[str](),
     "checkpoint": {"numpy"},
-    "kernels": {"numba", "numpy", "scipy"},
+    "kernels": {"llvmlite", "numba", "numpy", "scipy"},
     "config": set[str](),
 }
 FORBIDDEN = {
     "methods": {"dask", "distributed", "xarray", "zarr"},
     "report": {"dask", "distributed"},
     "transform": {"dask", "distributed"},
+    "datasets": {"dask", "distributed"},
     "selection": {"dask", "distributed"},
+    "comparison": {"dask", "distributed"},
     "rounds": {"dask", "distributed", "xarray", "zarr"},
     "engine": {"xarray", "zarr"},
 }

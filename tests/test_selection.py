@@ -426,7 +426,7 @@ def test_repr__notes_included_features_and_fresh_starts() -> None:
         "   2  green         2  0.2000       0.3000     0.2500  0.1000",
         "   3  blue          1  0.2000       0.2000     0.2000  0.1000  fresh start",
         "   4  flat          1  0.1000       0.3000     0.1500       -",
-        "fresh start: nothing left paid its price, so the rest is ranked anew",
+        "fresh start: nothing left gained enough, so the rest is ranked anew",
     ]
     assert FRESH_START in restarted()._repr_html_()
     assert FRESH_START not in repr(made()) + made()._repr_html_()

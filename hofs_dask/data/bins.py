@@ -409,7 +409,7 @@ def count_edges(column: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def encode_block(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
-    """Return the codes of a block, one column a feature.
+    """Return the codes of a block (sample, feature), one row a feature.
 
     Raises
     ------
@@ -437,7 +437,7 @@ def encode_block(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
             missing = np.isnan(column)
             if missing.any():
                 out[missing] = _missing_code(feature)
-    return np.ascontiguousarray(codes.T)
+    return codes
 
 
 def _encode_categories(column: np.ndarray, feature: Feature) -> np.ndarray:

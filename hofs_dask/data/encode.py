@@ -95,7 +95,7 @@ def encode_source(
     >>> data = np.arange(40.0).reshape(20, 2)
     >>> with temporary_store() as path:
     ...     store = encode_source(open_source(data, np.arange(20) % 2), path, bins=4)
-    ...     read_codes(path, slice(0, 20, 1), slice(0, 1))[::5, 0]
+    ...     read_codes(path, slice(0, 1), slice(0, 20))[0, ::5]
     array([0, 1, 2, 3], dtype=uint8)
     """
     checked_bins, kind = check_bins(bins), check_kind(target_kind)
@@ -191,7 +191,7 @@ def _first_read(
 
 def _add_labels(source: Source, path: str, key: str, target_kind: TargetKind) -> None:
     """Write the labels of a further target into a store that has the codes."""
-    rows = int(open_array(path, "codes", "r").chunks[0])
+    rows = int(open_array(path, "codes", "r").chunks[1])
     (coding,) = compute(_coding_task(source, target_kind, uuid.uuid4().hex))
     _create_labels(path, key, source.n_samples, rows)
     (counts,) = compute(_label_tasks(source, path, key, coding, rows))
@@ -305,9 +305,9 @@ def _write_codes(
     for piece in pieces:
         codes.append(encode_block(piece, features[done : done + piece.shape[1]]))
         done += piece.shape[1]
-    joined = codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1)
+    joined = codes[0] if len(codes) == 1 else np.concatenate(codes)
     array = open_array(path, "codes", "r+")
-    array[first_row : first_row + len(joined), first : first + done] = joined
+    array[first : first + done, first_row : first_row + joined.shape[1]] = joined
 
 
 def _write_labels(
@@ -371,12 +371,12 @@ def _create(
     group = zarr.create_group(path, attributes=attributes, overwrite=True)
     group.create_array(
         "codes",
-        shape=(source.n_samples, source.n_features),
-        chunks=grid,
+        shape=(source.n_features, source.n_samples),
+        chunks=grid[::-1],
         dtype=np.uint8,
         fill_value=CODE_FILL,
         compressors=[Crc32cCodec()],
-        dimension_names=("sample", "feature"),
+        dimension_names=("feature", "sample"),
     )
     n_codes = np.array([feature.n_codes for feature in features], np.int16)
     has_missing = np.array([feature.has_missing for feature in features])

@@ -227,7 +227,7 @@ def encode_target(block: np.ndarray, coding: Coding) -> np.ndarray:
     >>> encode_target(target, make_coding(summary, "y", "auto", "nominal"))
     array([  0,   1, 255,   0], dtype=uint8)
     """
-    codes = encode_block(block[:, None], [coding.feature])[:, 0]
+    codes = encode_block(block[:, None], [coding.feature])[0]
     return np.asarray(coding.class_of[codes])
 
 

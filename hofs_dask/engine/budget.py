@@ -1,7 +1,8 @@
-"""What a pass takes of a worker's memory, known before it starts."""
+"""What a walk over the samples takes of a worker's memory, known before it starts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,21 +63,28 @@ class Estimate:
         """The expected peak, in bytes."""
         return self.needed + self.cache
 
+    @property
+    def fits(self) -> bool:
+        """Whether a worker can do it without pausing."""
+        return self.needed <= int(USABLE * self.limit)
+
     def __str__(self) -> str:
         parts = ("resident", "tasks", "partials", "context", "cache")
         inner = ", ".join(f"{name} {format_bytes(getattr(self, name))}" for name in parts)
         return f"{format_bytes(self.total)} of {format_bytes(self.limit)} a worker ({inner})"
 
 
-def estimate(codes: CodeStore, request: Pass, workers: tuple[Worker, ...], fan_in: int) -> Estimate:
-    """The memory that a pass takes of the worker with the least room.
+def estimate(
+    codes: CodeStore, walk: Sequence[Pass], workers: tuple[Worker, ...], fan_in: int
+) -> Estimate:
+    """The memory that a walk takes of the worker with the least room.
 
     Parameters
     ----------
     codes
         The store.
-    request
-        The pass.
+    walk
+        The passes that share it.
     workers
         The processes that it runs on.
     fan_in
@@ -84,20 +92,22 @@ def estimate(codes: CodeStore, request: Pass, workers: tuple[Worker, ...], fan_i
     """
     worker = min(workers, key=lambda worker: worker.memory_limit - worker.resident)
     tile = min(codes.chunks[1], codes.n_features)
-    chunk = codes.chunks[0] * (tile + len(request.columns)) * CHUNK_COPIES
+    columns = {column for request in walk for column in request.columns}
+    resampled = any(request.resample is not None for request in walk)
+    chunk = codes.chunks[0] * (tile + len(columns)) * (CHUNK_COPIES + resampled)
     chunk += codes.chunks[0] * SAMPLE_BYTES
-    partial = request.statistic.nbytes(request.context, tile)
+    partial = sum(request.statistic.nbytes(request.context, tile) for request in walk)
     found = Estimate(
         resident=worker.resident,
         tasks=worker.n_threads * (chunk + BLOCK_BYTES + partial),
         # those that one task combines, its running sum, and two on their way
         partials=(fan_in + 3) * partial,
-        context=2 * _size(request.context.shared) + 2 * _size(request.context.per_feature),
+        context=2 * sum(_size(request.context) for request in walk),
         cache=0,
         limit=worker.memory_limit,
     )
     # codes, labels and copied columns, shared out in whole chunks
-    width = codes.n_features + 1 + len(request.columns)
+    width = codes.n_features + 1 + len(columns)
     share = (codes.n_samples // len(workers) + codes.chunks[0]) * width
     room = int(USABLE * found.limit) - found.needed
     cache = max(min(_cache_setting(found.limit), room, share), 0)
@@ -106,9 +116,9 @@ def estimate(codes: CodeStore, request: Pass, workers: tuple[Worker, ...], fan_i
 
 def check(codes: CodeStore, request: Pass, found: Estimate, n_threads: int) -> None:
     """Raise a MemoryError with both numbers and the chunks to use where a pass does not fit."""
-    usable = int(USABLE * found.limit)
-    if found.needed <= usable:
+    if found.fits:
         return
+    usable = int(USABLE * found.limit)
     tile = min(codes.chunks[1], codes.n_features)
     # what does not shrink with the width of a tile
     fixed = found.resident + n_threads * (BLOCK_BYTES + codes.chunks[0] * SAMPLE_BYTES)

@@ -14,7 +14,7 @@ import dask.config
 import dask.system
 import psutil
 
-from hofs_dask.engine.statistics import warm_up
+from hofs_dask.engine import posteriors, statistics
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -123,7 +123,8 @@ def _describe(client: Client, addresses: tuple[str, ...]) -> dict[str, tuple[int
 def _prepare() -> tuple[int, int]:
     from distributed import get_worker
 
-    warm_up()
+    statistics.warm_up()
+    posteriors.warm_up()
     limit = get_worker().memory_manager.memory_limit
     return int(limit or psutil.virtual_memory().total), psutil.Process().memory_info().rss
 

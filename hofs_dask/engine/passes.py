@@ -1,11 +1,12 @@
-"""Passes over the code store: map tasks that read their own codes, a fixed tree, one compute."""
+"""Walks over the code store: map tasks that read their own codes, a fixed tree, one compute."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import dask.base
 import numpy as np
@@ -28,7 +29,7 @@ from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import Worker, current_workers
 from hofs_dask.engine.statistic import Block, Context, Partial, Pass, Statistic, frozen
 from hofs_dask.engine.statistics import N_FOLDS
-from hofs_dask.kernels.hashing import row_hash
+from hofs_dask.kernels.hashing import multiplicity, row_hash
 
 #: Codes that a map task reads, about: enough to make a task worth its message and its partial.
 TASK_BYTES = 256 * 2**20
@@ -36,6 +37,10 @@ TASK_BYTES = 256 * 2**20
 MIN_TASKS = 16
 #: Partials that one task of the tree combines: few, so that few wait in memory.
 FAN_IN = 4
+#: Columns beyond this share of a tile are not copied: reading their tiles is no dearer.
+COPY_SHARE = 0.125
+#: That few are.
+COPY_ALWAYS = 32
 
 
 @dataclass(frozen=True)
@@ -46,104 +51,144 @@ class _Place:
     label_key: str
     columns: tuple[int, ...]
     copied: frozenset[int]  # the columns that have a copy of their own
+    n_samples: int
     chunk_samples: int
     chunk_features: int
     fingerprint: str
     cache: int  # bytes of decoded chunks that a process may keep
 
 
+@dataclass(frozen=True)
+class _Job:
+    """A pass as a task of its walk sees it; its context comes beside it."""
+
+    statistic: Statistic
+    columns: tuple[int, ...]  # places among the columns of the walk
+    resample: int | None
+
+
 def plan(codes: CodeStore, request: Pass) -> Estimate:
     """The memory that a pass takes of the current workers."""
-    return estimate(codes, request, current_workers(), FAN_IN)
+    return estimate(codes, [request], current_workers(), FAN_IN)
 
 
-def run(codes: CodeStore, request: Pass) -> Partial:
-    """The finished total of a statistic over all samples that have a label.
+def walks(codes: CodeStore, requests: Sequence[Pass]) -> list[list[Pass]]:
+    """The requests in order, cut into as few walks as fit the memory of the current workers."""
+    workers = current_workers()
+    found: list[list[Pass]] = []
+    for request in requests:
+        if found and estimate(codes, [*found[-1], request], workers, FAN_IN).fits:
+            found[-1].append(request)
+        else:
+            found.append([request])
+    return found
+
+
+def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
+    """The finished totals of passes over all samples that have a label, in one walk over them.
 
     One task takes a span of row chunks and one tile of features; the spans depend on the store
     alone, so that the sums are the same on any cluster. Where there are several tiles, a column
     that all of them need is copied first, so that no tile has to read its neighbours.
     """
-    statistic, context = request.statistic, request.context
     workers = current_workers()
-    found = estimate(codes, request, workers, FAN_IN)
-    check(codes, request, found, max(worker.n_threads for worker in workers))
+    found = estimate(codes, walk, workers, FAN_IN)
+    if len(walk) == 1:
+        check(codes, walk[0], found, max(worker.n_threads for worker in workers))
     tiles, spans = _cuts(codes.n_features, codes.chunks[1]), _spans(codes)
-    have = copied_columns(codes.path) if len(tiles) > 1 else set()
-    new = tuple(column for column in request.columns if column not in have)
-    copies: list[Delayed | None] = [None] * len(spans)
-    if len(tiles) > 1 and new and begin_columns(codes, new):
-        copies = [
-            _task(f"{statistic.name}-copy", _copy_columns, codes.path, new, rows, codes.chunks)
-            for rows in spans
-        ]
-        have = have.union(new)
+    columns = tuple(dict.fromkeys(column for request in walk for column in request.columns))
+    name = "+".join(dict.fromkeys(request.statistic.name for request in walk))
+    have, new = frozenset[int](), tuple[int, ...]()
+    copies: list[Any] = [None] * len(spans)
+    if len(tiles) > 1 and len(columns) <= max(COPY_SHARE * codes.chunks[1], COPY_ALWAYS):
+        have, copies, new = _copies(codes, columns, spans, name)
     place = _Place(
         codes.path,
         codes.labels.key,
-        request.columns,
-        frozenset(have),
+        columns,
+        have,
+        codes.n_samples,
         *codes.chunks,
         codes.fingerprint,
         found.cache,
     )
+    jobs = tuple(
+        _Job(
+            request.statistic,
+            tuple(columns.index(column) for column in request.columns),
+            request.resample,
+        )
+        for request in walk
+    )
     totals = []
     for features in tiles:
-        tile = delayed(context.tile(features), pure=False, traverse=False)
+        contexts = [
+            delayed(request.context.tile(features), pure=False, traverse=False) for request in walk
+        ]
         partials = []
         for number, (rows, copy) in enumerate(zip(spans, copies, strict=True)):
             # neighbours go to one worker, the same each round: there its cache has their chunks,
             # and their partials meet without a transfer
             with _at(workers[number * len(workers) // len(spans)]):
                 partials.append(
-                    _task(
-                        f"{statistic.name}-map",
-                        _map_span,
-                        statistic,
-                        tile,
-                        place,
-                        rows,
-                        features,
-                        copy,
-                    )
+                    _task(f"{name}-map", _map_span, jobs, place, rows, features, copy, *contexts)
                 )
-        while len(partials) > 1:
+        while len(partials) > FAN_IN:
             partials = [
-                _task(f"{statistic.name}-combine", _combine, statistic, *partials[a : a + FAN_IN])
+                _task(f"{name}-combine", _combine, jobs, *partials[a : a + FAN_IN])
                 for a in range(0, len(partials), FAN_IN)
             ]
-        totals.append(partials[0])
+        totals.append(_task(f"{name}-finish", _finish, jobs, len(contexts), *contexts, *partials))
     parts = compute(*totals)
-    if copies[0] is not None:
+    if new:
         finish_columns(codes.path, new)
-    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return statistic.finalize(context, whole)
+    return [_joined([part[number] for part in parts]) for number in range(len(walk))]
 
 
-def read_block(place: _Place, rows: slice, features: slice) -> Block:
-    """The labelled samples of some rows, with the columns that the pass asked for."""
+def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.ndarray]:
+    """The labelled samples of some rows, with the columns of the walk, and the rows' numbers."""
 
     def cached(name: str, read: Callable[[], np.ndarray]) -> np.ndarray:
         store = (place.path, place.fingerprint, place.label_key)
         return CACHE.get(store, (name, rows.start, rows.stop), place.cache, read)
 
-    codes = cached(f"codes {features}", lambda: read_codes(place.path, rows, features))
+    def tile(part: slice) -> np.ndarray:
+        return cached(f"codes {part}", lambda: read_codes(place.path, part, rows))
+
+    codes = tile(features)
     labels = cached("labels", lambda: read_labels(place.path, place.label_key, rows))
-    columns = np.empty((len(labels), len(place.columns)), dtype=np.uint8)
+    columns = np.empty((len(place.columns), len(labels)), dtype=np.uint8)
+    elsewhere: dict[int, list[int]] = {}
     for j, column in enumerate(place.columns):
         if features.start <= column < features.stop:
-            columns[:, j] = codes[:, column - features.start]
+            columns[j] = codes[column - features.start]
         elif column in place.copied:
-            columns[:, j] = cached(
+            columns[j] = cached(
                 f"column {column}", functools.partial(read_column, place.path, column, rows)
             )
-        else:  # the store cannot be written to
-            columns[:, j] = read_codes(place.path, rows, slice(column, column + 1))[:, 0]
-    folds = fold_of(np.arange(rows.start, rows.stop, dtype=np.uint64))
-    kept = labels != DROPPED
-    if kept.all():
-        return Block(codes, columns, labels, folds)
-    return Block(codes[kept], columns[kept], labels[kept], folds[kept])
+        else:
+            elsewhere.setdefault(column // place.chunk_features, []).append(j)
+    for number, places in elsewhere.items():
+        first = number * place.chunk_features
+        neighbour = tile(slice(first, first + place.chunk_features))
+        for j in places:
+            columns[j] = neighbour[place.columns[j] - first]
+    numbers = np.arange(rows.start, rows.stop, dtype=np.uint64)
+    block = Block(codes, columns, labels, fold_of(numbers))
+    kept = np.flatnonzero(labels != DROPPED)
+    if len(kept) == len(labels):
+        return block, numbers
+    return _taken(block, kept), numbers[kept]
+
+
+def _taken(block: Block, samples: np.ndarray) -> Block:
+    """The samples at these places of a block."""
+    return Block(
+        np.take(block.codes, samples, axis=1),
+        np.take(block.columns, samples, axis=1),
+        block.labels[samples],
+        block.folds[samples],
+    )
 
 
 def fold_of(rows: np.ndarray) -> np.ndarray:
@@ -187,29 +232,77 @@ def _task(name: str, function: Callable[..., object], *arguments: object) -> Del
     return task
 
 
+def _copies(
+    codes: CodeStore, columns: tuple[int, ...], spans: list[slice], name: str
+) -> tuple[frozenset[int], list[Any], tuple[int, ...]]:
+    """The columns that have copies, the tasks that make new ones, one a span, and the new ones."""
+    have = frozenset(copied_columns(codes.path))
+    new = tuple(column for column in columns if column not in have)
+    if not new or not begin_columns(codes, new):  # the store may be one that cannot be written to
+        return have, [None] * len(spans), ()
+    copies = [
+        _task(f"{name}-copy", _copy_columns, codes.path, new, rows, codes.chunks) for rows in spans
+    ]
+    return have.union(new), copies, new
+
+
 def _copy_columns(
     path: str, columns: tuple[int, ...], span: slice, chunks: tuple[int, int]
 ) -> None:
     for column in columns:
         for rows in _cuts_of(span, chunks[0]):
-            codes = read_codes(path, rows, slice(column, column + 1))
-            write_column(path, column, rows, codes[:, 0])
+            codes = read_codes(path, slice(column, column + 1), rows)
+            write_column(path, column, rows, codes[0])
 
 
 def _map_span(
-    statistic: Statistic,
-    context: Context,
+    jobs: tuple[_Job, ...],
     place: _Place,
     span: slice,
     features: slice,
     _after: None,  # the copies of the columns of this span
-) -> Partial:
-    context = frozen(context)
-    total = statistic.identity(context, features.stop - features.start)
+    *contexts: Context,
+) -> tuple[Partial, ...]:
+    contexts = frozen(contexts)
+    n_features = features.stop - features.start
+    totals = tuple(
+        job.statistic.identity(context, n_features)
+        for job, context in zip(jobs, contexts, strict=True)
+    )
     for rows in _cuts_of(span, place.chunk_samples):
-        statistic.chunk(context, frozen(read_block(place, rows, features)), total)
-    return total
+        block, numbers = read_block(place, rows, features)
+        for resample in dict.fromkeys(job.resample for job in jobs):
+            samples = block
+            if resample is not None:
+                drawn = multiplicity(numbers, place.n_samples, resample)
+                samples = _taken(block, np.repeat(np.arange(len(drawn)), drawn))
+            for job, context, total in zip(jobs, contexts, totals, strict=True):
+                if job.resample == resample:
+                    columns = samples.columns[list(job.columns)]
+                    job.statistic.chunk(context, frozen(replace(samples, columns=columns)), total)
+    return totals
 
 
-def _combine(statistic: Statistic, *partials: Partial) -> Partial:
-    return functools.reduce(statistic.combine, partials)
+def _combine(jobs: tuple[_Job, ...], *partials: tuple[Partial, ...]) -> tuple[Partial, ...]:
+    return tuple(
+        functools.reduce(job.statistic.combine, several)
+        for job, several in zip(jobs, zip(*partials, strict=True), strict=True)
+    )
+
+
+def _finish(
+    jobs: tuple[_Job, ...], n_contexts: int, *contexts_and_partials: Any
+) -> tuple[Partial, ...]:
+    contexts = frozen(contexts_and_partials[:n_contexts])
+    totals = _combine(jobs, *contexts_and_partials[n_contexts:])
+    return tuple(
+        job.statistic.finalize(context, total)
+        for job, context, total in zip(jobs, contexts, totals, strict=True)
+    )
+
+
+def _joined(tiles: list[Partial]) -> Partial:
+    """The total of all features from those of the tiles."""
+    if len(tiles) == 1:
+        return tiles[0]
+    return {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}

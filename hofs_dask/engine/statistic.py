@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
@@ -17,8 +17,8 @@ Layout = Mapping[str, tuple[tuple[int, ...], type[np.generic]]]
 class Block:
     """The samples of one chunk that have a label."""
 
-    codes: np.ndarray  # uint8 (sample, feature): the candidates of one tile
-    columns: np.ndarray  # uint8 (sample, column): the chosen features that the pass asked for
+    codes: np.ndarray  # uint8 (feature, sample): the candidates of one tile
+    columns: np.ndarray  # uint8 (column, sample): the chosen features that the pass asked for
     labels: np.ndarray  # uint8 (sample,)
     folds: np.ndarray  # uint8 (sample,)
 
@@ -73,6 +73,8 @@ class Statistic:
     name: str
     layout: Callable[[Context, int], Layout]  # the arrays of a partial, features along axis 0
     chunk: Callable[[Context, Block, Partial], None]  # adds a block to a partial
+    # what a tile's total means, features along axis 0; runs where the total is, so that only what
+    # a method needs travels
     finalize: Callable[[Context, Partial], Partial]
 
     def identity(self, context: Context, n_features: int) -> Partial:
@@ -92,8 +94,10 @@ class Statistic:
 
 @dataclass(frozen=True)
 class Pass:
-    """One walk over all samples: what a method asks the engine for."""
+    """A sum over all samples: what a method asks the engine for."""
 
     statistic: Statistic
     context: Context
     columns: tuple[int, ...] = ()  # the features that every tile needs beside its own
+    key: Hashable = None  # passes of equal keys have equal totals; None for one of its own
+    resample: int | None = None  # the number of a bootstrap resample; None for the samples

@@ -1,35 +1,30 @@
-"""The statistics: counts, terms of ICA rows, gains of posteriors. No dask, no zarr."""
+"""The statistics of counts and of ICA rows. No dask, no zarr."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from hofs_dask.engine.statistic import Block, Context, Layout, Partial, Statistic, frozen
-from hofs_dask.kernels import posterior as kernel
-from hofs_dask.kernels.counts import add_marginal_counts, add_pair_counts
+from hofs_dask.kernels.counts import add_counts, pair_terms
 from hofs_dask.kernels.rows import add_row_terms
 
 #: How many folds a statistic can keep apart.
 N_FOLDS = 4
 
-KINDS = ("table", "shared", "class", "pair")
 
-
-def _as_it_is(context: Context, total: Partial) -> Partial:
+def as_it_is(context: Context, total: Partial) -> Partial:
+    """The total itself."""
     return total
 
 
-def _means(context: Context, total: Partial) -> Partial:
+def means(context: Context, total: Partial) -> Partial:
+    """The total over the number of samples."""
     return {name: array / context.shared["n_samples"] for name, array in total.items()}
 
 
-def _sliced(block: Block, length: int) -> Iterator[Block]:
-    for start in range(0, len(block.labels), length):
-        rows = slice(start, start + length)
-        yield Block(block.codes[rows], block.columns[rows], block.labels[rows], block.folds[rows])
+def _add(codes: np.ndarray, cells: np.ndarray, counts: np.ndarray, first: int = 0) -> None:
+    """Add to counts (feature, ...) the samples whose tables begin at these cells."""
+    add_counts(codes, frozen(cells), first, counts.reshape(len(counts), -1))
 
 
 def _marginal_layout(context: Context, n_features: int) -> Layout:
@@ -38,11 +33,13 @@ def _marginal_layout(context: Context, n_features: int) -> Layout:
 
 
 def _marginal_chunk(context: Context, block: Block, partial: Partial) -> None:
-    add_marginal_counts(block.codes, block.labels, block.folds, partial["counts"])
+    shared = context.shared
+    cells = block.folds.astype(np.int64) * shared["n_classes"] + block.labels
+    _add(block.codes, cells * shared["n_codes"], partial["counts"])
 
 
 #: ``counts[i, fold, class, code]`` of every feature. Context: n_classes, n_codes.
-MARGINAL_COUNTS = Statistic("marginal-counts", _marginal_layout, _marginal_chunk, _as_it_is)
+MARGINAL_COUNTS = Statistic("marginal-counts", _marginal_layout, _marginal_chunk, as_it_is)
 
 
 def _pair_layout(context: Context, n_features: int) -> Layout:
@@ -53,14 +50,52 @@ def _pair_layout(context: Context, n_features: int) -> Layout:
 
 
 def _pair_chunk(context: Context, block: Block, partial: Partial) -> None:
-    folds = block.folds if context.shared["by_fold"] else frozen(np.zeros_like(block.folds))
-    parent = block.columns[:, 0]
-    add_pair_counts(block.codes, parent, block.labels, folds, partial["counts"])
+    shared = context.shared
+    cells = block.columns[0].astype(np.int64)
+    if shared["by_fold"]:
+        cells += block.folds.astype(np.int64) * shared["n_codes"]
+    cells = (cells * shared["n_classes"] + block.labels) * shared["n_codes"]
+    _add(block.codes, cells, partial["counts"])
 
 
 #: ``counts[i, fold, parent code, class, code]`` of every feature with the one column of the pass.
 #: Context: n_classes, n_codes, by_fold.
-PAIR_COUNTS = Statistic("pair-counts", _pair_layout, _pair_chunk, _as_it_is)
+PAIR_COUNTS = Statistic("pair-counts", _pair_layout, _pair_chunk, as_it_is)
+
+
+def _terms_layout(context: Context, n_features: int) -> Layout:
+    shared = context.shared
+    n_parents, n_codes = shared["parents"].shape
+    shape = (n_features, n_parents, n_codes, shared["n_classes"], n_codes)
+    return {"counts": (shape, np.int64)}
+
+
+def _terms_chunk(context: Context, block: Block, partial: Partial) -> None:
+    shared = context.shared
+    n_classes, n_codes = shared["n_classes"], shared["parents"].shape[1]
+    positions = context.per_feature["position"]
+    for j, column in enumerate(block.columns):
+        cells = (column + np.int64(j) * n_codes) * n_classes + block.labels
+        # of a pair that comes twice the second is enough
+        first = int(np.searchsorted(positions, shared["after"][j]))
+        _add(block.codes, cells * n_codes, partial["counts"], first)
+
+
+def _terms(context: Context, total: Partial) -> Partial:
+    counts, parents = total["counts"], context.shared["parents"]
+    terms = np.zeros((len(counts), len(parents), 3 + context.shared["n_classes"]))
+    for j, parent in enumerate(parents):
+        one = np.zeros((len(counts), terms.shape[2]))
+        pair_terms(frozen(counts[:, j].copy()), parent, context.per_feature["numbers"], one)
+        terms[:, j] = one
+    return {"terms": terms}
+
+
+#: ``terms[i, j]`` of every feature with every column of the pass: I(x_i : x_j), I(x_i : y | x_j),
+#: H(x_i, x_j, y), and the Gram sums of the classes. Context: n_classes, parents (column, code), the
+#: numbers of their codes, after (column,), the first feature to count each with; per feature:
+#: numbers (code,), position.
+PAIR_TERMS = Statistic("pair-terms", _terms_layout, _terms_chunk, _terms)
 
 
 def _row_layout(context: Context, n_features: int) -> Layout:
@@ -78,14 +113,16 @@ def _row_chunk(context: Context, block: Block, partial: Partial) -> None:
     members, label_columns = context.shared["members"], context.shared["label_columns"]
     m, n_members, n_rows = len(values), len(members), label_columns.shape[1]
     # a block of signals takes a few arrays of (sample, feature); keep each near a megabyte
-    for part in _sliced(block, max(64, 131072 // max(1, len(values)))):
-        n_samples = len(part.labels)
-        own = -values[np.arange(len(values)), part.codes]
-        label = label_columns[part.labels]
-        numbers = np.empty((n_samples, n_members))
+    length = max(64, 131072 // max(1, m))
+    for start in range(0, len(block.labels), length):
+        rows = slice(start, start + length)
+        labels = block.labels[rows]
+        own = np.ascontiguousarray(-values[np.arange(m), block.codes[:, rows].T])
+        label = label_columns[labels]
+        numbers = np.empty((len(labels), n_members))
         for j in range(n_members):
-            numbers[:, j] = members[j][part.columns[:, j]]
-        common = np.concatenate([-np.ones((n_samples, 1)), -numbers, -label], axis=1)
+            numbers[:, j] = members[j][block.columns[j, rows]]
+        common = np.concatenate([-np.ones((len(labels), 1)), -numbers, -label], axis=1)
         for r in range(n_rows):
             width = 3 + n_members + r
             fixed = np.concatenate([label[:, r : r + 1], common[:, : width - 2]], axis=1)
@@ -101,139 +138,25 @@ def _row_chunk(context: Context, block: Block, partial: Partial) -> None:
 #: members of a subset and each candidate: row r is over the columns label r, intercept, members,
 #: labels before r, candidate. Context: members (member, code), label_columns (class, row),
 #: n_samples; per feature: values (code,), theta (row, column).
-ROW_TERMS = Statistic("row-terms", _row_layout, _row_chunk, _means)
-
-
-@dataclass(frozen=True)
-class PosteriorRow:
-    """One row of a class posterior, fitted without each fold in turn."""
-
-    kind: str  # of KINDS
-    column: int  # its place among the columns of the pass
-    parents: np.ndarray  # (parent,) the places of its parents
-    table: np.ndarray  # (fold, class, code), for a pair (fold, class, parent code, code)
-    values: np.ndarray | None = None  # (code,), NaN where missing; this and the rest if linear
-    slopes: np.ndarray | None = None  # (fold, class, parent)
-    shifts: np.ndarray | None = None  # (fold, class)
-    scales: np.ndarray | None = None  # (fold, class)
-
-
-def _posterior(context: Context, block: Block, numbers: np.ndarray) -> np.ndarray:
-    prior = context.shared["prior"]
-    posterior = np.tile(prior, (len(block.labels), 1))
-    for row in context.shared["rows"]:
-        codes = block.columns[:, row.column]
-        if row.kind == "table":
-            kernel.add_table(posterior, codes, block.folds, row.table)
-        elif row.kind == "pair":
-            parent = block.columns[:, row.parents[0]]
-            kernel.add_pair(posterior, codes, parent, block.folds, row.table)
-        else:
-            kernel.add_linear(
-                posterior,
-                codes,
-                row.values,
-                numbers[:, row.parents],
-                block.folds,
-                row.table,
-                row.slopes,
-                row.shifts,
-                row.scales,
-                context.shared["logistic"],
-            )
-    return posterior
-
-
-def _gain_layout(context: Context, n_features: int) -> Layout:
-    return {"gain": ((n_features, len(KINDS)), np.float64)}
-
-
-def _gain_chunk(context: Context, block: Block, partial: Partial) -> None:
-    shared, own = context.shared, context.per_feature
-    gains = partial["gain"]
-    for part in _sliced(block, kernel.BLOCK):
-        numbers = np.empty(part.columns.shape)
-        for j, values in enumerate(shared["numbers"]):
-            numbers[:, j] = values[part.columns[:, j]]
-        posterior = _posterior(context, part, numbers)
-        before = np.empty(len(part.labels))
-        kernel.log_truth(posterior, part.labels, before)
-        state = (part.labels, part.folds, posterior, before)
-        kernel.score_tables(part.codes, *state, own["table"], gains[:, 0])
-        for kind in ("shared", "class"):
-            if f"{kind}_table" in own:
-                kernel.score_linear(
-                    part.codes,
-                    own["values"],
-                    numbers,
-                    own["parents"],
-                    *state,
-                    own[f"{kind}_table"],
-                    own[f"{kind}_slopes"],
-                    own[f"{kind}_shifts"],
-                    own[f"{kind}_scales"],
-                    shared["logistic"],
-                    gains[:, KINDS.index(kind)],
-                )
-        if "pair_table" in own:
-            kernel.score_pairs(
-                part.codes,
-                part.columns,
-                own["pair_parent"],
-                *state,
-                own["pair_table"],
-                gains[:, KINDS.index("pair")],
-            )
-
-
-#: The mean gain in log posterior of the true class that each kind of row of each candidate brings:
-#: ``gain[i, kind]`` in the order of `KINDS`, zero where a candidate has no row of a kind. Context:
-#: prior (class,), rows, numbers (column, code), logistic, n_samples; per feature: values, parents,
-#: table and the arrays of the other kinds.
-POSTERIOR_GAINS = Statistic("posterior-gains", _gain_layout, _gain_chunk, _means)
+ROW_TERMS = Statistic("row-terms", _row_layout, _row_chunk, means)
 
 
 def warm_up() -> None:
     """Compile every kernel for the types that map tasks call them with."""
     n_features, n_classes, n_codes = 2, 2, 2
-    table = np.zeros((n_features, N_FOLDS, n_classes, n_codes))
-    pair_table = np.zeros((n_features, N_FOLDS, n_classes, n_codes, n_codes))
-    slopes, shifts = np.zeros((n_features, N_FOLDS, n_classes, 1)), table[..., 0].copy()
-    values, first, none = (
-        np.zeros((n_features, n_codes)),
-        np.zeros(1, np.intp),
-        np.zeros(0, np.intp),
-    )
-    linear = {"table": table, "slopes": slopes, "shifts": shifts, "scales": shifts}
-    candidates = {
-        "values": values,
-        "table": table,
-        "parents": np.zeros((n_features, 1), np.intp),
-        "pair_parent": np.zeros(n_features, np.intp),
-        "pair_table": pair_table,
-    }
-    for kind in ("shared", "class"):
-        candidates.update({f"{kind}_{name}": array for name, array in linear.items()})
-    posterior = {
-        "prior": np.zeros(n_classes),
-        "rows": (
-            PosteriorRow("table", 0, none, table[0]),
-            PosteriorRow("class", 0, first, table[0], values[0], slopes[0], shifts[0], shifts[0]),
-            PosteriorRow("pair", 0, first, pair_table[0]),
-        ),
-        "numbers": values[:1],
-        "logistic": True,
-        "n_samples": 4,
-    }
-    rows = {"members": values[:1], "label_columns": np.zeros((n_classes, 1)), "n_samples": 4}
+    numbers, position = np.zeros((n_features, n_codes)), np.arange(n_features)
     sizes = {"n_classes": n_classes, "n_codes": n_codes, "by_fold": True}
+    pairs = {"n_classes": n_classes, "parents": numbers[:1], "after": position[:1]}
+    rows = {"members": numbers[:1], "label_columns": np.zeros((n_classes, 1)), "n_samples": 4}
     requests = (
         (MARGINAL_COUNTS, Context(sizes)),
         (PAIR_COUNTS, Context(sizes)),
-        (ROW_TERMS, Context(rows, {"values": values, "theta": np.ones((n_features, 1, 4))})),
-        (POSTERIOR_GAINS, Context(posterior, candidates)),
+        (PAIR_TERMS, Context(pairs, {"numbers": numbers, "position": position})),
+        (ROW_TERMS, Context(rows, {"values": numbers, "theta": np.ones((n_features, 1, 4))})),
     )
-    cells = np.zeros((4, n_features), np.uint8)
-    block = frozen(Block(cells, cells[:, :1].copy(), cells[:, 0].copy(), cells[:, 1].copy()))
+    cells = np.zeros((n_features, 4), np.uint8)
+    block = frozen(Block(cells, cells[:1].copy(), cells[0].copy(), cells[1].copy()))
     for statistic, context in requests:
-        statistic.chunk(frozen(context), block, statistic.identity(context, n_features))
+        total = statistic.identity(context, n_features)
+        statistic.chunk(frozen(context), block, total)
+        statistic.finalize(frozen(context), total)

@@ -1,6 +1,8 @@
-"""Integer counts of coded variables, added into tables that the caller allocates."""
+"""Integer counts of coded variables, and the informations of pairs made of them."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -8,52 +10,102 @@ from hofs_dask.kernels._jit import jit
 
 
 @jit
-def add_marginal_counts(
-    codes: np.ndarray, labels: np.ndarray, folds: np.ndarray, out: np.ndarray
-) -> None:
-    """Add to ``out[i, fold, label, code]`` the samples of ``codes`` (sample, feature).
+def add_counts(codes: np.ndarray, cells: np.ndarray, first: int, out: np.ndarray) -> None:
+    """Add 1 to ``out[i, cells[s] + codes[i, s]]`` for every sample of the features from ``first``.
+
+    One loop for every table: whatever a sample has beside the candidate's code (fold, class, the
+    code of a chosen feature) is in its first cell.
+
+    Parameters
+    ----------
+    codes
+        uint8 (feature, sample).
+    cells
+        int64 (sample,): where the counts of a sample begin.
+    first
+        Features before this one are left alone.
+    out
+        int64 (feature, cell).
 
     Examples
     --------
-    >>> out = np.zeros((1, 1, 2, 3), dtype=np.int64)
-    >>> y = np.array([0, 1], dtype=np.uint8)
-    >>> add_marginal_counts(np.array([[2], [0]], dtype=np.uint8), y, np.zeros_like(y), out)
-    >>> out[0, 0]
+    >>> out = np.zeros((1, 6), dtype=np.int64)
+    >>> label = np.array([0, 1], dtype=np.int64)
+    >>> add_counts(np.array([[2, 0]], dtype=np.uint8), 3 * label, 0, out)
+    >>> out.reshape(2, 3)
     array([[0, 0, 1],
            [1, 0, 0]])
     """
-    n_samples, n_features = codes.shape
-    for s in range(n_samples):
-        fold = folds[s]
-        label = labels[s]
-        for i in range(n_features):
-            out[i, fold, label, codes[s, i]] += 1
+    n_features, n_samples = codes.shape
+    for i in range(first, n_features):
+        for s in range(n_samples):
+            out[i, cells[s] + codes[i, s]] += 1
 
 
 @jit
-def add_pair_counts(
-    codes: np.ndarray,
-    parent: np.ndarray,
-    labels: np.ndarray,
-    folds: np.ndarray,
-    out: np.ndarray,
+def _log_sum(counts: np.ndarray) -> float:
+    """The sum of n log n."""
+    total = 0.0
+    for cell in range(counts.shape[0]):
+        count = counts[cell]
+        if count > 1:
+            total += count * math.log(count)
+    return total
+
+
+@jit
+def pair_terms(
+    counts: np.ndarray, parent: np.ndarray, numbers: np.ndarray, out: np.ndarray
 ) -> None:
-    """Add to ``out[i, fold, parent code, label, code]`` the samples of ``codes``.
+    """Set ``out[i]`` to what the pair counts of a parent with each feature say.
+
+    Parameters
+    ----------
+    counts
+        int64 (feature, parent code, class, code).
+    parent, numbers
+        The numbers of the codes, (parent code,) and (feature, code), zero where missing.
+    out
+        float64 (feature, 3 + class): I(x_i : x_f), I(x_i : y | x_f), H(x_i, x_f, y) in nats, and
+        the sum of products of the numbers in each class.
 
     Examples
     --------
-    >>> out = np.zeros((1, 1, 2, 1, 2), dtype=np.int64)
-    >>> column = np.array([0, 1, 1], dtype=np.uint8)
-    >>> zero = np.zeros_like(column)
-    >>> add_pair_counts(column[:, None], column, zero, zero, out)
-    >>> out[0, 0, :, 0]
-    array([[1, 0],
-           [0, 2]])
+    >>> counts = np.array([[5, 0], [0, 5]]).reshape(1, 2, 1, 2)
+    >>> numbers, out = np.array([[-1.0, 1.0]]), np.zeros((1, 4))
+    >>> pair_terms(counts, numbers[0], numbers, out)
+    >>> out.round(4)
+    array([[ 0.6931,  0.    ,  0.6931, 10.    ]])
     """
-    n_samples, n_features = codes.shape
-    for s in range(n_samples):
-        fold = folds[s]
-        label = labels[s]
-        value = parent[s]
-        for i in range(n_features):
-            out[i, fold, value, label, codes[s, i]] += 1
+    n_features, n_parent, n_classes, n_codes = counts.shape
+    for i in range(n_features):
+        joint = counts[i]
+        without_class = np.zeros((n_parent, n_codes), np.int64)
+        without_code = np.zeros((n_parent, n_classes), np.int64)
+        own, other = np.zeros(n_codes, np.int64), np.zeros(n_parent, np.int64)
+        n_samples = 0
+        for c in range(n_classes):
+            gram = 0.0
+            for a in range(n_parent):
+                row = 0.0
+                for b in range(n_codes):
+                    count = joint[a, c, b]
+                    without_class[a, b] += count
+                    without_code[a, c] += count
+                    own[b] += count
+                    other[a] += count
+                    n_samples += count
+                    row += count * numbers[i, b]
+                gram += row * parent[a]
+            out[i, 3 + c] = gram
+        if n_samples == 0:
+            continue
+        top = math.log(n_samples)
+        h_joint = top - _log_sum(joint.ravel()) / n_samples
+        h_pair = top - _log_sum(without_class.ravel()) / n_samples
+        h_label = top - _log_sum(without_code.ravel()) / n_samples
+        h_own = top - _log_sum(own) / n_samples
+        h_other = top - _log_sum(other) / n_samples
+        out[i, 0] = max(h_own + h_other - h_pair, 0.0)
+        out[i, 1] = max(h_pair + h_label - h_other - h_joint, 0.0)
+        out[i, 2] = h_joint

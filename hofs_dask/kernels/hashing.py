@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["row_hash"]
+__all__ = ["multiplicity", "row_hash"]
+
+#: A bootstrap resample draws this many blocks of neighbouring rows, or single rows if there are
+#: fewer: neighbours in time or space are alike, and drawing them one by one would hide that.
+N_BLOCKS = 1024
+#: The chances of 0, 1, ... draws and fewer: those of a Poisson variable of mean 1.
+DRAW_CHANCES = np.exp(-1.0) * np.cumsum(1.0 / np.cumprod([1.0, *range(1, 18)]))
 
 
 def row_hash(rows: np.ndarray) -> np.ndarray:
@@ -34,3 +40,33 @@ def row_hash(rows: np.ndarray) -> np.ndarray:
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
+
+
+def multiplicity(rows: np.ndarray, n_samples: int, resample: int) -> np.ndarray:
+    """Return how often each row is in a bootstrap resample.
+
+    Parameters
+    ----------
+    rows : ndarray of uint64
+        Global row numbers.
+    n_samples : int
+        Rows in all.
+    resample : int
+        The number of the resample, from 0.
+
+    Notes
+    -----
+    Every block of neighbouring rows is drawn as often as a Poisson variable of mean 1 says, which
+    is made from a hash of the block and the resample: no chunking and no order matters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> multiplicity(np.arange(8, dtype=np.uint64), 8, resample=0)
+    array([2, 2, 0, 1, 1, 0, 0, 0])
+    """
+    length = -(-n_samples // N_BLOCKS)
+    blocks = row_hash(rows // np.uint64(length))
+    mixed = row_hash(blocks ^ row_hash(np.array([resample + 1], dtype=np.uint64)))
+    uniform = (mixed >> np.uint64(11)) * 2.0**-53
+    return np.searchsorted(DRAW_CHANCES, uniform, side="right")

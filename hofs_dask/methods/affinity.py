@@ -36,12 +36,14 @@ def gram_row(pair_counts: np.ndarray, parent: np.ndarray, values: np.ndarray) ->
 
 def correlation(problem: Problem, pair_counts: np.ndarray, parent: int) -> np.ndarray:
     """The signed Pearson correlation of the parent with every feature."""
-    numbers = np.nan_to_num(problem.numbers)
-    gram = gram_row(pair_counts, numbers[parent], numbers).sum(axis=(1, 2)) / problem.n_samples
-    # a missing cell sits at the mean, so the variances of the filled columns are below one
-    counts = problem.counts.sum(axis=(1, 2))
-    spread = np.sqrt((counts * numbers**2).sum(axis=1) / problem.n_samples)
-    scale = spread * spread[parent]
+    numbers = problem.filled
+    gram = gram_row(pair_counts, numbers[parent], numbers).sum(axis=(1, 2))
+    return correlation_of(problem, gram, parent)
+
+
+def correlation_of(problem: Problem, gram: np.ndarray, parent: int) -> np.ndarray:
+    """The signed Pearson correlations that sums of products (feature,) with the parent mean."""
+    scale = problem.spread * problem.spread[parent] * problem.n_samples
     result: np.ndarray = np.where(scale > 0, gram / np.where(scale > 0, scale, 1.0), 0.0)
     return result
 

@@ -83,6 +83,27 @@ def parent_gain(pair_counts: np.ndarray, pairs: np.ndarray, tables: np.ndarray) 
     return result
 
 
+def to_factors(logs: np.ndarray) -> np.ndarray:
+    """What rows of logs (..., class, code) multiply the classes by, 1 for the largest of a code.
+
+    Only the ratios between classes matter. None is below 1e-300, so that all have logarithms.
+
+    Examples
+    --------
+    >>> to_factors(np.array([[1000.0], [1000.0 + np.log(2)]])).round(12)
+    array([[0.5],
+           [1. ]])
+    """
+    result: np.ndarray = np.exp(np.maximum(logs - logs.max(axis=-2, keepdims=True), -690.0))
+    return result
+
+
+def mean_log(problem: Problem, factors: np.ndarray) -> np.ndarray:
+    """The mean log of the factor (feature, fold, class, code) of the true class, (feature,)."""
+    result: np.ndarray = np.einsum("ifcb,ifcb->i", problem.counts, np.log(factors))
+    return result / problem.n_samples
+
+
 @dataclass(frozen=True)
 class Moments:
     """Means and covariances within classes, without each fold."""
@@ -96,7 +117,7 @@ class Moments:
     @classmethod
     def of(cls, problem: Problem, gram: np.ndarray, chosen: tuple[int, ...]) -> Moments:
         """From the counts of the problem and the Gram rows of the chosen features."""
-        numbers = np.nan_to_num(problem.numbers)
+        numbers = problem.filled
         size = without_each_fold(problem.class_counts, 0)
         safe = np.maximum(size, 1)
         first = without_each_fold(np.einsum("ifcb,ib->ifc", problem.counts, numbers), 1)
@@ -108,9 +129,20 @@ class Moments:
         return cls(size, mean, variance, covariance, chosen)
 
 
+@dataclass(frozen=True)
+class LinearRows:
+    """Linear rows of every candidate, see `kernels.posterior.add_linear`."""
+
+    # (feature, fold, class, code), what of log q(x|parents,c) - log q(x|c) the code alone decides
+    table: np.ndarray
+    slopes: np.ndarray  # (feature, fold, class, parent)
+    shifts: np.ndarray  # (feature, fold, class)
+    scales: np.ndarray  # (feature, fold, class)
+
+
 def fit_linear(
     problem: Problem, moments: Moments, parents: np.ndarray, per_class: bool, logistic: bool
-) -> dict[str, np.ndarray]:
+) -> LinearRows:
     """The linear rows of every candidate on its parents, by least squares within classes.
 
     Parameters
@@ -123,12 +155,6 @@ def fit_linear(
         Whether each class has slopes and a scale of its own, drawn to the shared ones.
     logistic
         Whether the density is logistic, else gaussian.
-
-    Returns
-    -------
-    dict
-        ``slopes``, ``shifts`` and ``scales`` of the signal, and a ``table`` with the part of
-        ``log q(x|parents,c) - log q(x|c)`` that depends on the code alone.
     """
     slopes = np.zeros((*moments.mean.shape, parents.shape[1]))
     alone, freedom = _drawn(moments.variance, moments.size, per_class)
@@ -164,12 +190,7 @@ def fit_linear(
     signal = np.abs(numbers - moments.mean[..., None]) * own_scales[..., None]
     density = -signal - 2 * np.log1p(np.exp(-signal)) if logistic else -0.5 * signal**2
     table = np.log(scales / own_scales)[..., None] - density
-    return {
-        "table": np.where(np.isnan(numbers), 0.0, table),
-        "slopes": slopes,
-        "shifts": shifts,
-        "scales": scales,
-    }
+    return LinearRows(np.where(np.isnan(numbers), 0.0, table), slopes, shifts, scales)
 
 
 @dataclass(frozen=True)

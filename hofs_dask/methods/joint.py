@@ -11,18 +11,24 @@ from typing import Any
 import numpy as np
 
 from hofs_dask.config import HOFS
+from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
 from hofs_dask.engine.statistic import Context, Partial, Pass
-from hofs_dask.engine.statistics import (
-    KINDS,
-    N_FOLDS,
-    PAIR_COUNTS,
-    POSTERIOR_GAINS,
-    PosteriorRow,
-)
+from hofs_dask.engine.statistics import N_FOLDS, PAIR_COUNTS
+from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation, gram_row, join, within_classes
-from hofs_dask.methods.fits import Moments, fit_linear, fit_pairs, fit_tables, parent_gain
+from hofs_dask.methods.fits import (
+    Moments,
+    fit_linear,
+    fit_pairs,
+    fit_tables,
+    mean_log,
+    parent_gain,
+    to_factors,
+)
 from hofs_dask.methods.problem import Problem, Scores, Sizes, empty
 
+#: What a class without samples, which a resample may have, counts as.
+LEAST_SHARE = 1e-300
 #: How many times the logarithm of the number of candidates a pick pays.
 PRICE = 2.0
 
@@ -34,6 +40,7 @@ class JointState:
     chosen: tuple[int, ...]
     subsets: tuple[int, ...]
     affinity: np.ndarray  # (rank, feature), as many ranks as have been learned
+    redundancy: np.ndarray  # (rank, feature) I(x_i : pick)
     gram: np.ndarray  # (rank, feature, fold, class)
     rows: tuple[PosteriorRow, ...]  # of the picks of this epoch
     pair_counts: np.ndarray  # (feature, fold, parent code, class, code) with the best parent
@@ -66,28 +73,25 @@ class Joint:
             chosen=(),
             subsets=(),
             affinity=np.zeros((0, n_features)),
+            redundancy=np.zeros((0, n_features)),
             gram=np.zeros((0, n_features, *problem.class_counts.shape)),
             **self._fresh(),
             epoch=0,
         )
 
     @staticmethod
-    def largest_passes(sizes: Sizes) -> tuple[Pass, ...]:
+    def largest_passes(sizes: Sizes, _options: HOFS) -> tuple[Pass, ...]:
         """The passes that take most memory, with arrays of the right sizes and no content."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
-        table, row = empty(m, N_FOLDS, c, b), empty(m, N_FOLDS, c)
         candidates = {
-            "values": empty(m, b),
-            "table": table,
-            "parents": empty(m, k),
-            "pair_parent": empty(m),
-            "pair_table": empty(m, N_FOLDS, c, b, b),
+            "table": empty(m, N_FOLDS, c, b),
+            "linear_table": empty(m, 2, N_FOLDS, c, b),
+            "slopes": empty(m, 2, N_FOLDS, c, k),
+            "shifts": empty(m, 2, N_FOLDS, c),
+            "scales": empty(m, 2, N_FOLDS, c),
+            "pair_table": empty(m, 1, N_FOLDS, c, b * b),
         }
-        for kind in ("shared", "class"):
-            candidates[f"{kind}_table"] = table
-            candidates[f"{kind}_slopes"] = empty(m, N_FOLDS, c, k)
-            candidates[f"{kind}_shifts"] = candidates[f"{kind}_scales"] = row
-        rows = empty(k, N_FOLDS, c, b, b)
+        rows = empty(k, N_FOLDS, c, b * b)
         shared = {"n_classes": c, "n_codes": b, "by_fold": True}
         return (
             Pass(PAIR_COUNTS, Context(shared), (0,)),
@@ -102,17 +106,18 @@ class Joint:
         shares = self.problem.class_counts.sum(axis=0) / self.problem.n_samples
         columns = state.chosen[state.first :]
         shared = {
-            "prior": np.log(shares),
+            "prior": np.log(np.maximum(shares, LEAST_SHARE)),
             "rows": state.rows,
-            "numbers": np.nan_to_num(self.problem.numbers[list(columns)]),
+            "numbers": self.problem.filled[list(columns)],
             "logistic": self.options.source == "logistic",
+            "linear": self._linear_kinds(candidates["parents"]),
             "n_samples": self.problem.n_samples,
         }
         means = yield Pass(POSTERIOR_GAINS, Context(shared, candidates), columns)
-        gain, kind = self._choose_kind(means["gain"], candidates)
+        gain, kind = self._choose_kind(state, means["gain"], candidates)
         bound = state.bound + gain
-        information = np.maximum(bound - state.paid - self._price(state), 0.0)
-        return state, Scores(bound, information, (candidates, kind))
+        known = np.maximum(bound - state.paid - self._price(state), 0.0)
+        return state, Scores(bound, known, (candidates, kind))
 
     def add(self, state: JointState, scores: Scores, pick: int, subset: int) -> JointState:
         """The state after a feature has been chosen."""
@@ -167,8 +172,8 @@ class Joint:
         counts = (yield Pass(PAIR_COUNTS, Context(shared), (pick,)))["counts"]
         measure = correlation if self.options.affinity == "correlation" else within_classes
         affinity = np.concatenate([state.affinity, measure(problem, counts, pick)[None]])
-        numbers = np.nan_to_num(problem.numbers)
-        gram = gram_row(counts, numbers[pick], numbers)
+        redundancy = information(counts.sum(axis=(1, 3)))
+        gram = gram_row(counts, problem.filled[pick], problem.filled)
         pairs = fit_pairs(counts, self._tables, problem.n_codes)
         gain = parent_gain(counts, pairs, self._tables)
         better = gain > state.pair_gain
@@ -176,6 +181,7 @@ class Joint:
         return replace(
             state,
             affinity=affinity,
+            redundancy=np.concatenate([state.redundancy, redundancy[None]]),
             gram=np.concatenate([state.gram, gram[None]]),
             pair_counts=np.where(pick_by, counts, state.pair_counts),
             pair_parent=np.where(better, len(state.rows) - 1, state.pair_parent),
@@ -185,31 +191,50 @@ class Joint:
     def _fit(self, state: JointState) -> dict[str, np.ndarray]:
         """The rows of every candidate, fitted without each fold in turn."""
         problem = self.problem
-        candidates = {
-            "values": problem.numbers,
-            "table": np.log(self._tables),
-            "parents": self._parents(state),
-        }
-        if candidates["parents"].shape[1]:
+        m, n_folds, c, b = problem.counts.shape
+        parents = self._parents(state)
+        truth = np.zeros((m, len(KINDS)))
+        truth[:, 0] = mean_log(problem, self._tables)
+        kinds = self._linear_kinds(parents)
+        fits = []
+        if kinds:
             moments = Moments.of(problem, state.gram[state.first :], state.chosen[state.first :])
-            for kind in ("shared", "class"):
-                if self.options.slopes in ("auto", kind):
-                    logistic = self.options.source == "logistic"
-                    fitted = fit_linear(
-                        problem, moments, candidates["parents"], kind == "class", logistic
-                    )
-                    for name, array in fitted.items():
-                        candidates[f"{kind}_{name}"] = array
-                    candidates[f"{kind}_table"] += candidates["table"]
+            logistic = self.options.source == "logistic"
+            fits = [fit_linear(problem, moments, parents, k == "class", logistic) for k in kinds]
+        tables = np.empty((m, len(kinds), n_folds, c, b))
+        for place, (kind, fit) in enumerate(zip(kinds, fits, strict=True)):
+            tables[:, place] = to_factors(np.log(self._tables) + fit.table)
+            truth[:, KINDS.index(kind)] = mean_log(problem, tables[:, place]) * (parents[:, 0] >= 0)
+        shape = (m, len(kinds), n_folds, c)
+        candidates = {
+            "table": self._tables,
+            "values": problem.numbers,
+            "parents": parents,
+            "linear_table": tables,
+            "slopes": _stacked([fit.slopes for fit in fits], (*shape, parents.shape[1])),
+            "shifts": _stacked([fit.shifts for fit in fits], shape),
+            "scales": _stacked([fit.scales for fit in fits], shape),
+            "pair_parents": np.zeros((m, 0), np.intp),
+            "pair_table": np.zeros((m, 0, n_folds, c, b * b)),
+            "truth": truth,
+        }
         if (state.pair_parent >= 0).any():
             pairs = fit_pairs(state.pair_counts, self._tables, problem.n_codes)
-            candidates["pair_parent"] = state.pair_parent
-            candidates["pair_table"] = np.log(pairs)
+            places = np.where(state.pair_parent >= 0, state.pair_parent + 1, -1)
+            candidates["pair_parents"] = places[:, None]
+            candidates["pair_table"] = pairs.reshape(m, 1, n_folds, c, b * b)
+            truth[:, KINDS.index("pair")] = (truth[:, 0] + state.pair_gain) * (places > 0)
         return candidates
 
     @cached_property
     def _tables(self) -> np.ndarray:
         return fit_tables(self.problem)
+
+    def _linear_kinds(self, parents: np.ndarray) -> tuple[str, ...]:
+        """The kinds of linear rows that there are, given the parents of each candidate."""
+        if not parents.shape[1]:
+            return ()
+        return tuple(kind for kind in ("shared", "class") if self.options.slopes in ("auto", kind))
 
     def _parents(self, state: JointState) -> np.ndarray:
         """The places of the parents of each candidate's linear row, padded with -1."""
@@ -230,36 +255,39 @@ class Joint:
         """The row of one kind of one candidate, as the posterior keeps it."""
         column = len(state.rows)
         if kind == "table":
-            return PosteriorRow(kind, column, np.zeros(0, np.intp), candidates["table"][pick])
+            table = np.log(candidates["table"][[pick]])
+            return PosteriorRow(kind, column, np.zeros(0, np.intp), table)
         if kind == "pair":
-            parents = state.pair_parent[[pick]]
-            return PosteriorRow(kind, column, parents, candidates["pair_table"][pick])
+            table = np.log(candidates["pair_table"][pick])
+            return PosteriorRow(kind, column, state.pair_parent[[pick]], table)
         parents = candidates["parents"][pick]
         parents = parents[parents >= 0]
+        place = self._linear_kinds(candidates["parents"]).index(kind)
         return PosteriorRow(
             kind,
             column,
             parents,
-            candidates[f"{kind}_table"][pick],
-            candidates["values"][pick],
-            candidates[f"{kind}_slopes"][pick][..., : len(parents)],
-            candidates[f"{kind}_shifts"][pick],
-            candidates[f"{kind}_scales"][pick],
+            np.log(candidates["linear_table"][pick, [place]]),
+            candidates["values"][pick].copy(),
+            candidates["slopes"][pick, place, ..., : len(parents)].copy(),
+            candidates["shifts"][pick, place].copy(),
+            candidates["scales"][pick, place].copy(),
         )
 
     def _choose_kind(
-        self, gain: np.ndarray, candidates: dict[str, np.ndarray]
+        self, state: JointState, gain: np.ndarray, candidates: dict[str, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
         """The gain of every candidate's best kind of row, and the number of that kind."""
         possible = np.zeros(gain.shape, dtype=bool)
         possible[:, 0] = True
-        if candidates["parents"].shape[1]:
-            has_parents = candidates["parents"][:, 0] >= 0
-            for kind in ("shared", "class"):
-                if f"{kind}_table" in candidates:
-                    possible[:, KINDS.index(kind)] = has_parents
-        if "pair_table" in candidates:
-            possible[:, KINDS.index("pair")] = candidates["pair_parent"] >= 0
+        for kind in self._linear_kinds(candidates["parents"]):
+            possible[:, KINDS.index(kind)] = candidates["parents"][:, 0] >= 0
+        possible[:, KINDS.index("pair")] = state.pair_parent >= 0
         gain = np.where(possible, gain, -np.inf)
         kind = gain.argmax(axis=1)
         return gain[np.arange(len(gain)), kind], kind
+
+
+def _stacked(arrays: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """The arrays along a second axis, of this shape where there are none."""
+    return np.stack(arrays, axis=1) if arrays else np.zeros(shape)

@@ -22,6 +22,7 @@ class Problem:
     counts: np.ndarray  # int64 (feature, fold, class, code)
     label_kind: str  # class, ordinal or continuous
     label_values: np.ndarray  # (class,) the number of each class
+    excluded: tuple[int, ...] = ()  # features that are never chosen
 
     @property
     def n_features(self) -> int:
@@ -69,6 +70,13 @@ class Problem:
         return result
 
     @cached_property
+    def candidates(self) -> np.ndarray:
+        """The features that may be chosen."""
+        result = self.usable.copy()
+        result[list(self.excluded)] = False
+        return result
+
+    @cached_property
     def numeric(self) -> np.ndarray:
         """The features whose codes have numbers: all but the nominal ones of three and more."""
         n_categories = self.n_codes - (self.missing_code >= 0)
@@ -85,6 +93,19 @@ class Problem:
         for i in np.flatnonzero(~self.numeric):
             values[i] = category_scores(self.counts[i].sum(axis=0), int(self.missing_code[i]))
         return standardise(values, self.counts.sum(axis=(1, 2)), self.missing_code)
+
+    @cached_property
+    def filled(self) -> np.ndarray:
+        """The numbers with a missing cell at the mean, 0."""
+        result: np.ndarray = np.nan_to_num(self.numbers)
+        return result
+
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """The standard deviation of every filled feature: below one where cells are missing."""
+        counts = self.counts.sum(axis=(1, 2))
+        result: np.ndarray = np.sqrt((counts * self.filled**2).sum(axis=1) / self.n_samples)
+        return result
 
 
 @dataclass(frozen=True)

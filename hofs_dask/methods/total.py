@@ -11,6 +11,7 @@ import numpy as np
 from hofs_dask.config import HOFS
 from hofs_dask.engine.statistic import Context, Partial, Pass
 from hofs_dask.engine.statistics import PAIR_COUNTS, ROW_TERMS
+from hofs_dask.kernels.entropy import information
 from hofs_dask.kernels.rows import (
     Newton,
     add_row_terms,
@@ -32,6 +33,7 @@ class TotalState:
     chosen: tuple[int, ...]
     subsets: tuple[int, ...]
     affinity: np.ndarray  # (rank, feature), as many ranks as have been learned
+    redundancy: np.ndarray  # (rank, feature) I(x_i : x_j)
     gram: np.ndarray  # (rank, feature, class)
     alone: np.ndarray  # (feature,) h(y | x_i)
     terms: np.ndarray  # (subset, feature) I(X_j : y | x_i)
@@ -55,6 +57,7 @@ class Total:
             chosen=(),
             subsets=(),
             affinity=np.zeros((0, n_features)),
+            redundancy=np.zeros((0, n_features)),
             gram=np.zeros((0, n_features, n_classes)),
             alone=np.zeros(0),
             terms=np.zeros((0, n_features)),
@@ -63,7 +66,7 @@ class Total:
         )
 
     @staticmethod
-    def largest_passes(sizes: Sizes) -> tuple[Pass, ...]:
+    def largest_passes(sizes: Sizes, _options: HOFS) -> tuple[Pass, ...]:
         """The passes that take most memory, with arrays of the right sizes and no content."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         shared = {"n_classes": c, "n_codes": b, "by_fold": False}
@@ -90,11 +93,11 @@ class Total:
             known = _set(state.known, changed, alone)
             state = replace(state, terms=terms, known=known, information=float(known.sum()))
         sums = state.terms.sum(axis=0)
-        information = problem.relevance + sums
-        score = information
+        known = problem.relevance + sums
+        score = known
         if self.options.criterion == "mean" and state.chosen:
             score = problem.relevance + sums / len(state.chosen)
-        return state, Scores(score, information)
+        return state, Scores(score, known)
 
     def add(self, state: TotalState, _scores: Scores, pick: int, subset: int) -> TotalState:
         """The state after a feature has been chosen."""
@@ -117,12 +120,13 @@ class Total:
         }
         counts = (yield Pass(PAIR_COUNTS, Context(shared), (pick,)))["counts"]
         measure = within_classes if self.options.affinity == "within" else correlation
-        numbers = np.nan_to_num(problem.numbers)
+        numbers = problem.filled
         gram = gram_row(counts, numbers[pick], numbers)[:, 0]
         affinity = measure(problem, counts, pick)
         return replace(
             state,
-            affinity=np.concatenate([state.affinity, affinity[None]]),
+            affinity=np.vstack([state.affinity, affinity]),
+            redundancy=np.vstack([state.redundancy, information(counts.sum(axis=(1, 3)))]),
             gram=np.concatenate([state.gram, gram[None]]),
         )
 
@@ -137,7 +141,7 @@ class Total:
             return total
         rows = [Newton.start(logistic_start(matrix)) for matrix in moments]
         width = rows[-1].trial.shape[1]
-        numbers = np.nan_to_num(self.problem.numbers)
+        numbers = self.problem.filled
         chosen = tuple(state.chosen[rank] for rank in members)
         shared = {
             "members": numbers[list(chosen)],
@@ -221,7 +225,7 @@ class Total:
         columns of a row are linear in p with coefficients that depend on the class alone.
         """
         problem = self.problem
-        numbers = np.nan_to_num(problem.numbers)
+        numbers = problem.filled
         marginal = problem.counts.sum(axis=1)
         first = np.einsum("icb,ib->ic", marginal, numbers)
         second = np.einsum("icb,ib->ic", marginal, numbers**2)

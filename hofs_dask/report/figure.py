@@ -40,15 +40,44 @@ def plot(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
     ['b']
     """
     if ax is None:
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError("plot() needs matplotlib: pip install 'hofs-dask[plot]'") from error
-        width = min(16.0, max(6.4, 2.5 + 0.28 * dataset.sizes["rank"]))
-        _, ax = plt.subplots(figsize=(width, 4.4), layout="constrained")
-    _make_room(ax)
+        ax = new_axes(min(16.0, max(6.4, 2.5 + 0.28 * dataset.sizes["rank"])), 4.4)
+    make_room(ax)
     _draw(ax, dataset)
     return ax
+
+
+def new_axes(width: float, height: float) -> Axes:
+    """Return the axes of a new figure of this size in inches, which cuts nothing off.
+
+    Examples
+    --------
+    >>> new_axes(5, 4).figure.get_size_inches().tolist()
+    [5.0, 4.0]
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("plot() needs matplotlib: pip install 'hofs-dask[plot]'") from error
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def make_room(ax: Axes) -> None:
+    """Let the figure of the axes move them, where it can and does not do so already.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> figure, ax = plt.subplots()
+    >>> make_room(ax)
+    >>> type(figure.get_layout_engine()).__name__
+    'ConstrainedLayoutEngine'
+    """
+    from matplotlib.figure import Figure
+
+    figure = ax.figure
+    is_subplot = ax.get_subplotspec() is not None
+    if is_subplot and isinstance(figure, Figure) and figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
 
 
 def colour_of(subset: int) -> str:
@@ -71,16 +100,6 @@ def _groups(dataset: xr.Dataset, width: int) -> Iterator[tuple[NDArray[np.bool_]
         yield numbers == number, colour_of(number), label
     if len(subsets) > len(COLOURS):
         yield numbers >= len(COLOURS), LATER, f"{len(COLOURS) + 1} and later"
-
-
-def _make_room(ax: Axes) -> None:
-    """Let the figure of the axes move them, where it can and does not do so already."""
-    from matplotlib.figure import Figure
-
-    figure = ax.figure
-    is_subplot = ax.get_subplotspec() is not None
-    if is_subplot and isinstance(figure, Figure) and figure.get_layout_engine() is None:
-        figure.set_layout_engine("constrained")
 
 
 def _draw(ax: Axes, dataset: xr.Dataset) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 # What the note of a fresh start means.
-FRESH_START = "fresh start: nothing left paid its price, so the rest is ranked anew"
+FRESH_START = "fresh start: nothing left gained enough, so the rest is ranked anew"
 
 # What fits on one screen.
 WIDTH = 88
@@ -40,7 +40,7 @@ def as_text(dataset: xr.Dataset) -> str:
         lines.append(f"... and {len(subsets) - SHOWN_SUBSETS} more: .subsets")
     lines.append("")
     rows = list(table(dataset, SHOWN_RANKS))
-    lines.extend(_aligned(rows))
+    lines.extend(aligned(rows, [side(column) for column in rows[0]]))
     if dataset.sizes["rank"] > SHOWN_RANKS:
         lines.append(f"... and {dataset.sizes['rank'] - SHOWN_RANKS} more: .to_dataframe()")
     if has_fresh_start(rows):
@@ -61,25 +61,36 @@ def summary(dataset: xr.Dataset) -> list[str]:
     """
     attrs = dataset.attrs
     headline = (
-        f"{dataset.sizes['rank']} of {_counted(dataset.sizes['feature'], 'feature')} "
-        f"in {_counted(len(subsets_of(dataset)), 'subset')}, by {attrs.get('method', 'hand')}"
+        f"{dataset.sizes['rank']} of {counted(dataset.sizes['feature'], 'feature')} "
+        f"in {counted(len(subsets_of(dataset)), 'subset')}, by {attrs.get('method', 'hand')}"
     )
-    facts = []
-    if "n_samples" in attrs:
-        dropped = attrs.get("n_dropped", 0)
-        note = f" ({dropped} without a target dropped)" if dropped else ""
-        facts.append(_counted(attrs["n_samples"], "sample") + note)
-    if "n_classes" in attrs:
-        classes = _counted(attrs["n_classes"], "class", "classes")
-        target = attrs.get("target")
-        if target is not None and attrs.get("target_kind") == "continuous":
-            facts.append(f"continuous {target} in {classes}")
-        else:
-            facts.append(classes if target is None else f"{classes} of {target}")
-    details = "; ".join(filter(None, [", ".join(facts), "information in nats"]))
+    details = "; ".join(filter(None, [", ".join(facts(attrs)), "information in nats"]))
     options = json.loads(attrs.get("options", "{}"))
     given = [f"{name}={value}" for name, value in options.items() if value is not None]
     return [headline, details, *filter(None, [", ".join(given)])]
+
+
+def facts(attrs: Mapping[str, Any]) -> list[str]:
+    """Return how many samples and classes there were, as far as the attributes say so.
+
+    Examples
+    --------
+    >>> facts({"n_samples": 1, "n_classes": 2, "target": "crop"})
+    ['1 sample', '2 classes of crop']
+    """
+    found = []
+    if "n_samples" in attrs:
+        dropped = attrs.get("n_dropped", 0)
+        note = f" ({dropped} without a target dropped)" if dropped else ""
+        found.append(counted(attrs["n_samples"], "sample") + note)
+    if "n_classes" in attrs:
+        classes = counted(attrs["n_classes"], "class", "classes")
+        target = attrs.get("target")
+        if target is not None and attrs.get("target_kind") == "continuous":
+            found.append(f"continuous {target} in {classes}")
+        else:
+            found.append(classes if target is None else f"{classes} of {target}")
+    return found
 
 
 def subsets_of(dataset: xr.Dataset) -> list[list[Any]]:
@@ -193,22 +204,67 @@ def side(column: str) -> str:
     return "left" if column in ("feature", "note") else "right"
 
 
-def _counted(number: int, singular: str, plural: str | None = None) -> str:
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """Return a number and the word for what it counts.
+
+    Examples
+    --------
+    >>> counted(1, "class", "classes"), counted(2, "walk")
+    ('1 class', '2 walks')
+    """
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def aligned(rows: list[list[str]], sides: list[str]) -> Iterator[str]:
+    """Yield the rows as lines of columns, each aligned to its side.
+
+    Examples
+    --------
+    >>> list(aligned([["rank", "feature"], ["1", "b"]], ["right", "left"]))
+    ['rank  feature', '   1  b']
+    """
+    widths = [max(len(row[column]) for row in rows) for column in range(len(sides))]
+    for row in rows:
+        cells = (
+            value.ljust(width) if where == "left" else value.rjust(width)
+            for value, width, where in zip(row, widths, sides, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def shortened(names: Iterable[str], width: int) -> dict[str, str]:
+    """Return the short form of every name: longer ones are cut where most stay distinct.
+
+    All are cut at the same place, as near to the middle as may be.
+
+    Examples
+    --------
+    >>> shortened(["area", "mean smoothness", "mean compactness"], 8)
+    {'area': 'area', 'mean smoothness': 'm..hness', 'mean compactness': 'm..tness'}
+    """
+    given, room = list(names), width - 2
+
+    def cut(name: str, n_last: int) -> str:
+        if len(name) <= width:
+            return name
+        return f"{name[: room - n_last]}..{name[len(name) - n_last :]}"
+
+    middle_first = sorted(range(room + 1), key=lambda n_last: abs(2 * n_last - room))
+    best = max(middle_first, key=lambda n_last: len({cut(name, n_last) for name in given}))
+    return {name: cut(name, best) for name in given}
+
+
+def share(value: float) -> str:
+    """Return a share with two decimals, a dash where there is none: one resample has no pair.
+
+    Examples
+    --------
+    >>> share(0.456), share(float("nan"))
+    ('0.46', '-')
+    """
+    return "-" if np.isnan(value) else f"{value:.2f}"
 
 
 def _nats(value: float) -> str:
     """Return the figure as text, a dash where there is none, such as a margin over nobody."""
     return "-" if np.isnan(value) else f"{value:.4f}"
-
-
-def _aligned(rows: list[list[str]]) -> Iterator[str]:
-    """Yield the rows as lines of aligned columns, text to the left and numbers to the right."""
-    header = rows[0]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    for row in rows:
-        cells = (
-            value.ljust(width) if side(column) == "left" else value.rjust(width)
-            for column, value, width in zip(header, row, widths, strict=True)
-        )
-        yield "  ".join(cells).rstrip()

@@ -48,7 +48,7 @@ def code(column, bins, n_bins=None, nominal=False, splits=()):
     features, problems = make_tables(merge_summaries(summaries), 0, bins, n_bins)
     if problems:
         return problems[0], None
-    return features[0], encode_block(column[:, None], features)[:, 0]
+    return features[0], encode_block(column[:, None], features)[0]
 
 
 # Options
@@ -377,4 +377,4 @@ def test_summarise__takes_no_rows_and_read_only_input():
     whole = summarise(block, 0, 4, np.array([False, True]), 6)
     features, _ = make_tables(merge_summaries([empty, whole]), 0, 5, 5)
     assert [feature.n_codes for feature in features] == [3, 2]
-    assert encode_block(block, features).tolist() == [[0, 0], [1, 0], [0, 1], [2, 0]]
+    assert encode_block(block, features).tolist() == [[0, 1, 0, 2], [0, 0, 1, 0]]

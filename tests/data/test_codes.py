@@ -84,11 +84,11 @@ def test_encode__codes_and_tables(tmp_path):
     codes = read_codes(store.path, ALL, ALL)
     assert codes.dtype == np.uint8
     assert codes.flags.c_contiguous
-    assert np.array_equal(codes[:, 2], X[:, 2])
-    assert np.array_equal(codes[:, 4] == 6, np.isnan(X[:, 4]))
+    assert np.array_equal(codes[2], X[:, 2])
+    assert np.array_equal(codes[4] == 6, np.isnan(X[:, 4]))
     for j in (0, 1, 4, 6):
         for b in range(store.n_codes[j] - (store.missing_code[j] >= 0)):
-            assert store.values[j, b] == pytest.approx(X[codes[:, j] == b, j].mean(), rel=1e-12)
+            assert store.values[j, b] == pytest.approx(X[codes[j] == b, j].mean(), rel=1e-12)
     assert store.n_features == 7
     assert store.n_rows_used == store.n_samples == 1200
 
@@ -97,10 +97,11 @@ def test_encode__layout(tmp_path):
     store = encode(tmp_path / "s", chunks=(500, 4))
     group = zarr.open_group(tmp_path / "s", mode="r")
     assert group.attrs["format"] == "hofs_dask codes"
-    assert group.attrs["version"] == 1
+    assert group.attrs["version"] == 2
     assert group.attrs["complete"] is True
     assert group.attrs["options"] == {"bins": "auto", "n_bins": 6}
-    assert group["codes"].chunks == store.chunks == (500, 4)
+    assert group["codes"].chunks == (4, 500)
+    assert store.chunks == (500, 4)
     assert group["codes"].fill_value == 255
     assert group[f"labels/{store.labels.key}"].chunks == (500,)
     # One byte a cell and a checksum of four, uncompressed.
@@ -182,9 +183,9 @@ def test_encode__mixed_frame(tmp_path):
     assert store.categories(4) == [9, 10]
     assert len(store.categories(0)) == 6
     codes = read_codes(store.path, ALL, ALL)
-    assert np.array_equal(codes[:, 1], X[:, 0] > 0)
-    assert codes[:4, 3].tolist() == [1, 0, 2, 1]
-    assert codes[:2, 4].tolist() == [1, 0]
+    assert np.array_equal(codes[1], X[:, 0] > 0)
+    assert codes[3, :4].tolist() == [1, 0, 2, 1]
+    assert codes[4, :2].tolist() == [1, 0]
     with pytest.raises(IndexError, match="from 0 to 4"):
         store.categories(5)
 
@@ -202,13 +203,13 @@ def test_encode__huge_and_tiny_values_are_coded_like_others(tmp_path, scale, bin
 def test_encode__nominal_numbers(tmp_path):
     store = encode(tmp_path / "s", np.array([[10], [9], [100], [9]] * 9), Y[:36], nominal=True)
     assert store.categories(0) == [9, 10, 100]
-    assert read_codes(store.path, slice(4), ALL).ravel().tolist() == [1, 0, 2, 0]
+    assert read_codes(store.path, ALL, slice(4)).ravel().tolist() == [1, 0, 2, 0]
 
 
 def test_encode__bins_none(tmp_path):
     data = np.arange(1200).reshape(-1, 1) % 254
     store = encode(tmp_path / "s", data, bins=None)
-    assert np.array_equal(read_codes(store.path, ALL, ALL), data)
+    assert np.array_equal(read_codes(store.path, ALL, ALL), data.T)
     with pytest.raises(ValueError, match="feature 'x1' is int64 from 0 to 254"):
         encode(tmp_path / "t", np.array([[0, 0], [1, 254]] * 4), Y[:8], bins=None)
 
@@ -501,9 +502,9 @@ def test_reuse__changed_data_or_options_are_written_anew(tmp_path, change):
 
 def test_reuse__a_replaced_store_of_other_size_is_read_anew(tmp_path):
     one = encode(tmp_path / "s")
-    assert len(read_codes(one.path, ALL, ALL)) == 1200
+    assert read_codes(one.path, ALL, ALL).shape == (7, 1200)
     encode(tmp_path / "s", X[:50], Y[:50])
-    assert len(read_codes(one.path, ALL, ALL)) == 50
+    assert read_codes(one.path, ALL, ALL).shape == (7, 50)
 
 
 def test_reuse__an_unfinished_store_is_written_anew(tmp_path, monkeypatch):
@@ -571,38 +572,38 @@ def test_open__url(tmp_path):
 def test_read__regions(tmp_path):
     store = encode(tmp_path / "s", chunks=(100, 3))
     whole = read_codes(store.path, ALL, ALL)
-    part = read_codes(store.path, slice(150, 420), slice(2, 6))
-    assert np.array_equal(part, whole[150:420, 2:6])
+    part = read_codes(store.path, slice(2, 6), slice(150, 420))
+    assert np.array_equal(part, whole[2:6, 150:420])
     assert part.flags.c_contiguous
-    assert read_codes(store.path, slice(5, 5), ALL).shape == (0, 7)
+    assert read_codes(store.path, ALL, slice(5, 5)).shape == (7, 0)
 
 
 def test_read__a_corrupt_chunk_is_named(tmp_path):
     store = encode(tmp_path / "s", chunks=(100, 3))
-    file = tmp_path / "s" / "codes" / "c" / "4" / "1"
+    file = tmp_path / "s" / "codes" / "c" / "1" / "4"
     damaged = bytearray(file.read_bytes())
     damaged[17] ^= 1
     file.write_bytes(damaged)
-    read_codes(store.path, slice(0, 400), ALL)
+    read_codes(store.path, ALL, slice(0, 400))
     for rows in (slice(0, 1200), slice(450, 460)):
-        with pytest.raises(CodeStoreError, match=r"chunk \(4, 1\) of array 'codes' in .*/s"):
-            read_codes(store.path, rows, ALL)
+        with pytest.raises(CodeStoreError, match=r"chunk \(1, 4\) of array 'codes' in .*/s"):
+            read_codes(store.path, ALL, rows)
 
 
 @pytest.mark.parametrize("size", [0, 2, 100])
 def test_read__a_cut_chunk_is_named(tmp_path, size):
     store = encode(tmp_path / "s", chunks=(100, 3))
-    file = tmp_path / "s" / "codes" / "c" / "0" / "2"
+    file = tmp_path / "s" / "codes" / "c" / "2" / "0"
     file.write_bytes(file.read_bytes()[:size])
-    with pytest.raises(CodeStoreError, match=r"chunk \(0, 2\)"):
+    with pytest.raises(CodeStoreError, match=r"chunk \(2, 0\)"):
         read_codes(store.path, ALL, ALL)
 
 
 def test_read__a_missing_chunk_is_named(tmp_path):
     store = encode(tmp_path / "s", chunks=(100, 3))
-    (tmp_path / "s" / "codes" / "c" / "7" / "0").unlink()
-    with pytest.raises(CodeStoreError, match=r"chunk \(7, 0\) of array 'codes' .* is missing"):
-        read_codes(store.path, slice(650, 900), ALL)
+    (tmp_path / "s" / "codes" / "c" / "0" / "7").unlink()
+    with pytest.raises(CodeStoreError, match=r"chunk \(0, 7\) of array 'codes' .* is missing"):
+        read_codes(store.path, ALL, slice(650, 900))
     key = store.labels.key
     (tmp_path / "s" / "labels" / key / "c" / "2").unlink()
     with pytest.raises(CodeStoreError, match=rf"chunk \(2,\) of array 'labels/{key}' .* missing"):

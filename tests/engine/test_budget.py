@@ -30,7 +30,7 @@ def worker(limit, threads=1, resident=100 * MIB):
 
 
 def test_estimate__counts_partials_chunks_and_what_is_resident(codes, request_):
-    found = budget.estimate(codes, request_, (worker(1000 * MIB),), fan_in=4)
+    found = budget.estimate(codes, [request_], (worker(1000 * MIB),), fan_in=4)
     partial = 40 * 4 * 32 * 2 * 32 * 8
     assert found.partials == 7 * partial
     assert found.tasks >= partial + 1000 * 40
@@ -39,22 +39,22 @@ def test_estimate__counts_partials_chunks_and_what_is_resident(codes, request_):
 
 
 def test_estimate__the_cache_takes_what_is_left_and_no_more_than_the_data(codes, request_):
-    roomy = budget.estimate(codes, request_, (worker(10_000 * MIB),), fan_in=4)
+    roomy = budget.estimate(codes, [request_], (worker(10_000 * MIB),), fan_in=4)
     assert roomy.cache == 6000 * (40 + 1 + 1)  # a chunk more than there is: codes, label, column
-    tight = budget.estimate(codes, request_, (worker(roomy.needed + MIB),), fan_in=4)
+    tight = budget.estimate(codes, [request_], (worker(roomy.needed + MIB),), fan_in=4)
     assert tight.cache == 0
     with dask.config.set({"hofs_dask.cache": "50 kB"}):
-        given = budget.estimate(codes, request_, (worker(10_000 * MIB),), fan_in=4)
+        given = budget.estimate(codes, [request_], (worker(10_000 * MIB),), fan_in=4)
     assert given.cache == 50_000
 
 
 def test_estimate__looks_at_the_worker_with_the_least_room(codes, request_):
     workers = (worker(4000 * MIB), worker(800 * MIB), worker(2000 * MIB))
-    assert budget.estimate(codes, request_, workers, fan_in=4).limit == 800 * MIB
+    assert budget.estimate(codes, [request_], workers, fan_in=4).limit == 800 * MIB
 
 
 def test_estimate__reads_as_a_line(codes, request_):
-    text = str(budget.estimate(codes, request_, (worker(1000 * MIB),), fan_in=4))
+    text = str(budget.estimate(codes, [request_], (worker(1000 * MIB),), fan_in=4))
     assert "a worker" in text
     assert "partials" in text
 
@@ -64,14 +64,14 @@ def test_pass_that_does_not_fit__is_refused_with_both_numbers_and_chunks(
 ):
     monkeypatch.setattr(passes, "current_workers", lambda: (worker(150 * MIB),))
     with pytest.raises(MemoryError, match=r"(?s)MiB.*112.50 MiB.*150.00 MiB.*chunks=\(1000, \d+\)"):
-        passes.run(codes, request_)
+        passes.run(codes, [request_])
 
 
 def test_pass_that_no_chunks_make_fit__says_how_much_memory_does(codes, request_, monkeypatch):
     tight = worker(160 * MIB, resident=130 * MIB)
     monkeypatch.setattr(passes, "current_workers", lambda: (tight,))
     with pytest.raises(MemoryError, match=r"give the workers \d+\.\d\d MiB or more$") as refused:
-        passes.run(codes, request_)
+        passes.run(codes, [request_])
     assert "chunks=(" not in str(refused.value)
 
 
@@ -85,20 +85,30 @@ def test_advice__fits(codes, request_, tmp_path, monkeypatch):
     small = worker(150 * MIB)
     monkeypatch.setattr(passes, "current_workers", lambda: (small,))
     with pytest.raises(MemoryError) as refused:
-        passes.run(codes, request_)
+        passes.run(codes, [request_])
     text = str(refused.value)
     chunks = text[text.index("chunks=(") + 8 :].split(")")[0]
     rows, features = (int(part) for part in chunks.split(","))
     x = np.random.default_rng(0).normal(size=(5000, 40))
     again = hd.encode(x, x[:, 0] > 0, tmp_path / "again.zarr", bins=32, chunks=(rows, features))
-    total = passes.run(again, request_)["counts"]
+    total = passes.run(again, [request_])[0]["counts"]
     monkeypatch.undo()
-    np.testing.assert_array_equal(total, passes.run(codes, request_)["counts"])
+    np.testing.assert_array_equal(total, passes.run(codes, [request_])[0]["counts"])
 
 
-@pytest.mark.parametrize("criterion", ["joint", "sum"])
-def test_estimate_of_a_selection__covers_every_pass_of_it(codes, monkeypatch, criterion):
-    method = hd.HOFS(criterion=criterion)
+@pytest.mark.parametrize(
+    "method",
+    [
+        hd.HOFS(),
+        hd.HOFS(criterion="sum"),
+        hd.JMI(),
+        hd.SpecCMI(form="spectral"),
+        hd.VMI(),
+        hd.VMI(form="pairwise"),
+    ],
+    ids=lambda method: method.label,
+)
+def test_estimate_of_a_selection__covers_every_pass_of_it(codes, monkeypatch, method):
     found = []
     estimate = passes.estimate
 

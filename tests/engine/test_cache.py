@@ -74,9 +74,9 @@ def reads(monkeypatch):
     seen = []
     read = passes.read_codes
 
-    def counting(path, rows, features):
+    def counting(path, features, rows):
         seen.append((rows.start, rows.stop))
-        return read(path, rows, features)
+        return read(path, features, rows)
 
     monkeypatch.setattr(passes, "read_codes", counting)
     CACHE.clear()

@@ -102,7 +102,7 @@ def test_pass__is_one_compute(tmp_path, monkeypatch):
 
     monkeypatch.setattr(dask.base, "compute", counting)
     context = Context({"n_classes": 3, "n_codes": int(codes.n_codes.max())})
-    passes.run(codes, Pass(MARGINAL_COUNTS, context))
+    passes.run(codes, [Pass(MARGINAL_COUNTS, context)])
     assert calls == [3]  # one call, one total a tile
 
 
@@ -120,7 +120,7 @@ def test_pass__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
 
     monkeypatch.setattr(dask.base, "compute", measuring)
     context = Context({"n_classes": 2, "n_codes": int(codes.n_codes.max())})
-    passes.run(codes, Pass(MARGINAL_COUNTS, context))
+    passes.run(codes, [Pass(MARGINAL_COUNTS, context)])
     (n_bytes, n_tasks) = sizes[0]
     assert n_tasks > 1000
     assert n_bytes < 1_000_000

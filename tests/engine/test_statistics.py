@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
 from hofs_dask.engine.statistic import Block, Context
 from hofs_dask.engine.statistics import (
-    KINDS,
     MARGINAL_COUNTS,
     N_FOLDS,
     PAIR_COUNTS,
-    POSTERIOR_GAINS,
+    PAIR_TERMS,
     ROW_TERMS,
-    PosteriorRow,
 )
 
 N, M, C, B = 60, 4, 3, 5
@@ -25,34 +24,40 @@ N, M, C, B = 60, 4, 3, 5
 def contexts():
     """A context for each statistic, with every branch of its chunk function in it."""
     rng = np.random.default_rng(7)
-    tables = rng.normal(size=(M, N_FOLDS, C, B))
-    pair = rng.normal(size=(M, N_FOLDS, C, B, B))
-    slopes, shifts = rng.normal(size=(M, N_FOLDS, C, 2)), rng.normal(size=(M, N_FOLDS, C))
+    tables = rng.uniform(0.1, 1.0, size=(M, 2, N_FOLDS, C, B))
+    pair = rng.uniform(0.1, 1.0, size=(M, 1, N_FOLDS, C, B * B))
+    slopes, shifts = rng.normal(size=(M, 2, N_FOLDS, C, 2)), rng.normal(size=(M, 2, N_FOLDS, C))
     values = rng.normal(size=(M, B))
     values[1, 0] = np.nan
     none, first = np.zeros(0, int), np.array([0])
-    linear = (values[1], slopes[1][..., :1], shifts[1], shifts[2] ** 2)
+    linear = (values[1], slopes[1, 1, ..., :1].copy(), shifts[1, 1], shifts[2, 1] ** 2)
     rows = (
-        PosteriorRow("table", 0, none, tables[0]),
-        PosteriorRow("class", 1, first, tables[1], *linear),
-        PosteriorRow("pair", 1, first, pair[2]),
+        PosteriorRow("table", 0, none, np.log(tables[0, :1])),
+        PosteriorRow("class", 1, first, np.log(tables[1, :1]), *linear),
+        PosteriorRow("pair", 1, first, np.log(pair[2])),
     )
+    truth = rng.normal(size=(M, len(KINDS)))
+    truth[2, 1:] = 0.0
     candidates = {
+        "table": tables[:, 0].copy(),
         "values": values,
-        "table": tables,
         "parents": np.array([[0, 1], [1, -1], [-1, -1], [0, -1]]),
-        "pair_parent": np.array([0, 1, -1, 0]),
+        "linear_table": tables,
+        "slopes": slopes,
+        "shifts": shifts,
+        "scales": shifts**2,
+        "pair_parents": np.array([[1], [2], [-1], [1]]),
         "pair_table": pair,
+        "truth": truth,
     }
-    for kind in ("shared", "class"):
-        candidates[f"{kind}_table"] = tables
-        candidates[f"{kind}_slopes"] = slopes
-        candidates[f"{kind}_shifts"] = shifts
-        candidates[f"{kind}_scales"] = shifts**2
     sizes = {"n_classes": C, "n_codes": B}
     return {
         MARGINAL_COUNTS: Context(sizes),
         PAIR_COUNTS: Context({**sizes, "by_fold": True}),
+        PAIR_TERMS: Context(
+            {"n_classes": C, "parents": rng.normal(size=(2, B)), "after": np.array([0, 2])},
+            {"numbers": rng.normal(size=(M, B)), "position": np.arange(M)},
+        ),
         ROW_TERMS: Context(
             {
                 "members": rng.normal(size=(2, B)),
@@ -67,6 +72,7 @@ def contexts():
                 "rows": rows,
                 "numbers": np.nan_to_num(values[:2]),
                 "logistic": True,
+                "linear": ("shared", "class"),
                 "n_samples": N,
             },
             candidates,
@@ -83,11 +89,16 @@ def samples(seed):
     def draw(high, *shape):
         return rng.integers(0, high, shape).astype(np.uint8)
 
-    return Block(draw(B, N, M), draw(B, N, 2), draw(C, N), draw(N_FOLDS, N))
+    return Block(draw(B, M, N), draw(B, 2, N), draw(C, N), draw(N_FOLDS, N))
 
 
 def rows_of(block, rows):
-    return Block(block.codes[rows], block.columns[rows], block.labels[rows], block.folds[rows])
+    return Block(
+        block.codes[:, rows].copy(),
+        block.columns[:, rows].copy(),
+        block.labels[rows],
+        block.folds[rows],
+    )
 
 
 def finished(statistic, block, splits):
@@ -121,11 +132,11 @@ def test_statistic__is_the_same_for_any_tiles(statistic, seed, edge):
     for features in (slice(0, edge), slice(edge, M)):
         part = context.tile(features)
         partial = statistic.identity(part, features.stop - features.start)
-        cut = Block(block.codes[:, features], block.columns, block.labels, block.folds)
+        cut = Block(block.codes[features], block.columns, block.labels, block.folds)
         statistic.chunk(part, cut, partial)
-        tiles.append(partial)
-    whole = {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}
-    result, expected = statistic.finalize(context, whole), finished(statistic, block, [])
+        tiles.append(statistic.finalize(part, partial))
+    result = {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}
+    expected = finished(statistic, block, [])
     for name, array in expected.items():
         np.testing.assert_allclose(result[name], array, rtol=1e-12, atol=1e-12)
 
@@ -156,7 +167,7 @@ def test_warm_up__leaves_nothing_to_compile_for_a_selection(tmp_path):
     script = """
 import numpy as np
 import hofs_dask as hd
-from hofs_dask.engine.statistics import warm_up
+from hofs_dask.engine import posteriors, statistics
 from hofs_dask.kernels import counts, posterior, rows
 
 def compiled():
@@ -167,7 +178,8 @@ def compiled():
         if hasattr(function, "signatures")
     }
 
-warm_up()
+statistics.warm_up()
+posteriors.warm_up()
 before = compiled()
 rng = np.random.default_rng(0)
 x1, x2 = rng.integers(0, 2, (2, 500))
@@ -175,6 +187,8 @@ x = np.column_stack([x1, x2, rng.normal(size=(500, 4)) + (x1 == x2)[:, None]])
 x[:, 5] = x[:, 4] + rng.normal(size=500)
 for criterion in ("joint", "sum", "mean"):
     hd.select(x, x1 == x2, 6, method=hd.HOFS(criterion=criterion))
+for method in ("jmi", "vmi", hd.VMI(form="pairwise"), hd.SpecCMI(form="spectral")):
+    hd.select(x, x1 == x2, 4, method=method)
 after = compiled()
 assert after == before, set(after.items()) - set(before.items())
 print("nothing left to compile")

@@ -1,47 +1,55 @@
-"""Counts against loops, on read-only and empty input."""
+"""Counts against loops, on read-only and empty input; terms of pairs against entropies."""
 
 import numpy as np
 import pytest
 
-from hofs_dask.kernels.counts import add_marginal_counts, add_pair_counts
+from hofs_dask.kernels.counts import add_counts, pair_terms
 from hofs_dask.kernels.entropy import entropy, information
 
 
 def random_block(n=200, m=3, seed=0):
     rng = np.random.default_rng(seed)
-    codes = rng.integers(0, 4, (n, m)).astype(np.uint8)
-    labels = rng.integers(0, 3, n).astype(np.uint8)
-    folds = rng.integers(0, 4, n).astype(np.uint8)
-    for array in (codes, labels, folds):
+    codes = rng.integers(0, 4, (m, n)).astype(np.uint8)
+    cells = 4 * rng.integers(0, 6, n)
+    for array in (codes, cells):
         array.setflags(write=False)
-    return codes, labels, folds
+    return codes, cells
 
 
-@pytest.mark.parametrize("function", [add_marginal_counts, add_marginal_counts.py_func])
-def test_marginal_counts__equal_a_loop_over_cells(function):
-    codes, labels, folds = random_block()
-    out = np.zeros((3, 4, 3, 4), dtype=np.int64)
-    function(codes, labels, folds, out)
-    for i, f, c, b in np.ndindex(out.shape):
-        assert out[i, f, c, b] == np.sum((folds == f) & (labels == c) & (codes[:, i] == b))
-
-
-@pytest.mark.parametrize("function", [add_pair_counts, add_pair_counts.py_func])
-def test_pair_counts__equal_a_loop_over_cells(function):
-    codes, labels, folds = random_block()
-    parent = np.ascontiguousarray(codes[:, 1])
-    out = np.zeros((3, 4, 4, 3, 4), dtype=np.int64)
-    function(codes, parent, labels, folds, out)
-    for i, f, a, c, b in np.ndindex(out.shape):
-        here = (folds == f) & (parent == a) & (labels == c) & (codes[:, i] == b)
-        assert out[i, f, a, c, b] == here.sum()
+@pytest.mark.parametrize("function", [add_counts, add_counts.py_func])
+@pytest.mark.parametrize("first", [0, 2])
+def test_counts__equal_a_loop_over_cells(function, first):
+    codes, cells = random_block()
+    out = np.zeros((3, 24), dtype=np.int64)
+    function(codes, cells, first, out)
+    for i, cell in np.ndindex(out.shape):
+        here = (cells + codes[i] == cell) & (i >= first)
+        assert out[i, cell] == here.sum()
 
 
 def test_counts__take_zero_rows():
-    codes, labels, folds = random_block(n=0)
-    out = np.zeros((3, 4, 3, 4), dtype=np.int64)
-    add_marginal_counts(codes, labels, folds, out)
+    codes, cells = random_block(n=0)
+    out = np.zeros((3, 24), dtype=np.int64)
+    add_counts(codes, cells, 0, out)
     assert out.sum() == 0
+
+
+@pytest.mark.parametrize("function", [pair_terms, pair_terms.py_func])
+def test_pair_terms__are_entropies_and_products(function):
+    rng = np.random.default_rng(3)
+    counts = rng.integers(0, 5, (4, 3, 2, 3))  # feature, parent code, class, code
+    counts[1] = 0
+    parent, numbers = rng.normal(size=3), rng.normal(size=(4, 3))
+    out = np.full((4, 5), 7.0)
+    out[1] = 0
+    function(counts, parent, numbers, out)
+    pair, label, other = counts.sum(axis=2), counts.sum(axis=3), counts.sum(axis=(2, 3))
+    np.testing.assert_allclose(out[:, 0], information(pair), atol=1e-14)
+    given = entropy(pair, 2) + entropy(label, 2) - entropy(other, 1) - entropy(counts, 3)
+    np.testing.assert_allclose(out[:, 1], given, atol=1e-14)
+    np.testing.assert_allclose(out[:, 2], entropy(counts, 3), atol=1e-14)
+    gram = np.einsum("iacb,a,ib->ic", counts, parent, numbers)
+    np.testing.assert_allclose(out[:, 3:], gram, atol=1e-12)
 
 
 def test_entropy__of_known_tables():

@@ -6,102 +6,229 @@ from scipy.special import logsumexp
 
 from hofs_dask.kernels import posterior as kernel
 
-N, M, F, C, B = 40, 3, 4, 3, 5
+M, F, B, K = 4, 2, 5, 3
+COMPILED = pytest.mark.parametrize("compiled", [True, False])
 
 
-@pytest.fixture
-def block():
-    rng = np.random.default_rng(0)
+def alias(function, compiled):
+    return function if compiled else function.py_func
+
+
+def problem(n_samples, n_classes, seed=0):
+    """Some samples of fold 1, sorted by class, and a posterior of them."""
+    rng = np.random.default_rng(seed)
+    labels = np.sort(rng.integers(0, n_classes, n_samples))
+    columns = rng.integers(0, B, (K, n_samples))
+    bases = np.vstack([np.zeros(n_samples), B * columns]).astype(np.uint16)
     return {
-        "codes": rng.integers(0, B, (N, M)).astype(np.uint8),
-        "labels": rng.integers(0, C, N).astype(np.uint8),
-        "folds": rng.integers(0, F, N).astype(np.uint8),
-        "posterior": rng.normal(size=(N, C)),
         "rng": rng,
+        "labels": labels,
+        "starts": np.searchsorted(labels, np.arange(n_classes + 1)),
+        "codes": rng.integers(0, B, (M, n_samples)).astype(np.uint8),
+        "bases": bases,
+        "numbers": rng.normal(size=(K, n_samples)),
+        "probability": rng.dirichlet(np.ones(n_classes), n_samples).T.copy(),
     }
 
 
-def truth(posterior, labels):
-    return posterior[np.arange(len(labels)), labels] - logsumexp(posterior, axis=1)
+def rows_of(rng, n_classes, n_kinds=2, n_parents=2):
+    """Linear rows, in the order of the arguments; the first kind has one slope for all classes."""
+    tables = rng.uniform(0.1, 1.0, size=(M, n_kinds, F, n_classes, B))
+    slopes = rng.normal(size=(M, n_kinds, F, n_classes, n_parents))
+    shifts = rng.normal(size=(M, n_kinds, F, n_classes))
+    scales = rng.uniform(0.5, 2.0, size=(M, n_kinds, F, n_classes))
+    slopes[:, 0], scales[:, 0] = slopes[:, 0, :, :1], scales[:, 0, :, :1]
+    return tables, slopes, shifts, scales
 
 
-def test_log_truth__is_the_log_of_the_softmax(block):
-    for function in (kernel.log_truth, kernel.log_truth.py_func):
-        out = np.empty(N)
-        function(block["posterior"], block["labels"], out)
-        np.testing.assert_allclose(out, truth(block["posterior"], block["labels"]), rtol=1e-12)
+def log_density(signal, logistic):
+    if logistic:
+        return -np.abs(signal) - 2 * np.log1p(np.exp(-np.abs(signal)))
+    return -(signal**2) / 2
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_score_tables__are_the_gains_of_added_tables(block, plain):
-    tables = block["rng"].normal(size=(M, F, C, B))
-    before = truth(block["posterior"], block["labels"])
-    out = np.zeros(M)
-    function = kernel.score_tables.py_func if plain else kernel.score_tables
-    function(
-        block["codes"], block["labels"], block["folds"], block["posterior"], before, tables, out
-    )
+def signals(value, numbers, parents, slopes, shifts, scales):
+    """(class, sample)"""
+    used = parents[parents >= 0]
+    mean = slopes[:, : len(used)] @ numbers[used]
+    return scales[:, None] * (value - shifts[:, None] - mean)
+
+
+def of_truth(array, labels):
+    return array[labels, np.arange(len(labels))]
+
+
+@COMPILED
+def test_power_of_two__is_accurate_to_a_few_units_of_the_last_place(compiled):
+    function = alias(kernel.power_of_two, compiled)
+    x = np.concatenate([np.linspace(-1000, 1000, 3001), np.linspace(-1, 1, 1001)])
+    found = np.array([function(one) for one in x])
+    assert np.abs(found / np.exp2(x.astype(np.longdouble)) - 1).max() < 1e-15
+
+
+@COMPILED
+def test_log_1p__is_accurate_to_a_few_units_of_the_last_place(compiled):
+    function = alias(kernel.log_1p, compiled)
+    t = np.concatenate([[0.0, 1.0], np.geomspace(1e-300, 1, 2001)])
+    found = np.array([function(one) for one in t])
+    np.testing.assert_allclose(found, np.log1p(t), rtol=1e-15)
+
+
+@COMPILED
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 17, 64, 1000])
+def test_sum_logs__is_the_sum_of_logs_of_any_number_of_factors(compiled, n):
+    factors = 10 ** np.random.default_rng(n).uniform(-75, 75, n)
+    work = np.concatenate([factors, np.full(3, np.nan)])
+    found = alias(kernel.sum_logs, compiled)(work, n)
+    assert found == pytest.approx(np.log(factors).sum(), rel=1e-13, abs=1e-12)
+
+
+@COMPILED
+@pytest.mark.parametrize("factor", [0.0, 1e-76, np.nan, 1e-310])
+def test_sum_logs__is_not_a_number_where_a_factor_is_too_small(compiled, factor):
+    work = np.ones(12)
+    work[5] = factor
+    assert np.isnan(alias(kernel.sum_logs, compiled)(work, 9))
+
+
+@COMPILED
+def test_gather__takes_samples_of_every_feature(compiled):
+    codes = np.arange(12, dtype=np.uint8).reshape(2, 6)
+    rows, out = np.array([5, 0, 0], np.uint32), np.zeros((2, 3), np.uint8)
+    alias(kernel.gather, compiled)(codes, rows, out)
+    np.testing.assert_array_equal(out, codes[:, rows])
+
+
+@COMPILED
+def test_add_tables__adds_the_table_of_every_parent(compiled):
+    given = problem(30, 3)
+    codes, bases = given["codes"][0], given["bases"]
+    tables = given["rng"].normal(size=(2, F, 3, B * B))
+    posterior = np.zeros((3, 30))
+    parents = np.array([2, 1])
+    alias(kernel.add_tables, compiled)(posterior, codes, bases, parents, tables, 1)
+    expected = tables[0, 1][:, bases[2] + codes] + tables[1, 1][:, bases[1] + codes]
+    np.testing.assert_allclose(posterior, expected, rtol=1e-15)
+
+
+@COMPILED
+@pytest.mark.parametrize("logistic", [True, False])
+def test_add_linear__adds_log_densities_that_may_be_tiny(compiled, logistic):
+    given = problem(30, 3)
+    values = given["rng"].normal(size=B)
+    values[:2] = np.nan, 1e4  # missing: adds nothing
+    _, slopes, shifts, scales = (array[0, 1] for array in rows_of(given["rng"], 3))
+    codes, parents = given["codes"][0], np.array([2, -1])
+    posterior = np.zeros((3, 30))
+    row = (parents, slopes, shifts, scales, 1, logistic)
+    alias(kernel.add_linear, compiled)(posterior, codes, values, given["numbers"], *row)
+    fit = (slopes[1], shifts[1], scales[1])
+    signal = signals(values[codes], given["numbers"], parents, *fit)
+    expected = np.where(codes == 0, 0.0, log_density(signal, logistic))
+    np.testing.assert_allclose(posterior, expected, rtol=1e-13)
+
+
+@COMPILED
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 4])
+def test_score_tables__is_minus_the_log_of_the_mixture_of_classes(compiled, n_classes):
+    given = problem(40, n_classes)
+    codes, bases, q = given["codes"], given["bases"], given["probability"]
+    tables = given["rng"].uniform(0.01, 1.0, size=(M, 2, F, n_classes, B * B))
+    parents = np.array([[1, 3], [2, 2], [-1, -1], [3, 1]])
+    out = np.full(M, 7.0)
+    alias(kernel.score_tables, compiled)(codes, bases, parents, tables, 1, q, out)
     for i in range(M):
-        after = block["posterior"] + tables[i][block["folds"], :, block["codes"][:, i]]
-        gain = truth(after, block["labels"]) - before
-        assert out[i] == pytest.approx(gain.sum(), rel=1e-10)
+        first, second = (tables[i, j, 1][:, bases[parents[i, j]] + codes[i]] for j in (0, 1))
+        expected = 0.0 if i == 2 else -np.log((q * first * second).sum(axis=0)).sum()
+        assert out[i] == pytest.approx(expected, rel=1e-13)
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_score_pairs__are_the_gains_of_pair_tables(block, plain):
-    tables = block["rng"].normal(size=(M, F, C, B, B))
-    columns = block["codes"][:, ::-1].copy()
-    chosen = np.array([2, -1, 0])
-    before = truth(block["posterior"], block["labels"])
-    out = np.zeros(M)
-    function = kernel.score_pairs.py_func if plain else kernel.score_pairs
-    state = (block["labels"], block["folds"], block["posterior"], before)
-    function(block["codes"], columns, chosen, *state, tables, out)
-    assert out[1] == 0
-    for i in (0, 2):
-        parent = columns[:, chosen[i]]
-        after = block["posterior"] + tables[i][block["folds"], :, parent, block["codes"][:, i]]
-        gain = truth(after, block["labels"]) - before
-        assert out[i] == pytest.approx(gain.sum(), rel=1e-10)
+def test_score_tables__allows_zeros_and_says_where_all_classes_are_too_small():
+    given = problem(40, 2)
+    codes, q = given["codes"], given["probability"]
+    tables = given["rng"].uniform(0.1, 1.0, size=(M, 1, F, 2, B))
+    tables[0, 0, 1, 0, 2] = 0.0  # nothing in one class is all right
+    tables[1, 0, 1, :, 2] = 0.0
+    tables[2, 0, 1, :, 2] = 1e-200
+    out, no_parent = np.zeros(M), np.zeros((M, 1), int)
+    kernel.score_tables(codes, given["bases"], no_parent, tables, 1, q, out)
+    np.testing.assert_array_equal(np.isnan(out), [False, True, True, False])
+    total = (q * tables[0, 0, 1][:, codes[0]]).sum(axis=0)
+    assert out[0] == pytest.approx(-np.log(total).sum(), rel=1e-13)
 
 
-@pytest.mark.parametrize("logistic", [False, True])
-@pytest.mark.parametrize("plain", [False, True])
-def test_score_linear__are_the_gains_of_linear_rows(block, plain, logistic):
-    rng = block["rng"]
-    tables, values = rng.normal(size=(M, F, C, B)), rng.normal(size=(M, B))
+@pytest.mark.parametrize("logistic", [True, False])
+@pytest.mark.parametrize(
+    ("n_samples", "n_classes", "compiled"),
+    [(40, 3, False), (40, 1, True), (40, 3, True), (2 * kernel.STRIP + 77, 4, True)],
+)
+def test_score_linear__is_the_gain_of_tables_times_densities(
+    n_samples, n_classes, compiled, logistic
+):
+    given = problem(n_samples, n_classes)
+    codes, numbers, q = given["codes"], given["numbers"], given["probability"]
+    values = given["rng"].normal(size=(M, B))
     values[0, 4] = np.nan  # missing: the table alone
-    numbers = rng.normal(size=(N, 4))
-    parents = np.array([[1, 3], [2, -1], [-1, -1]])
-    slopes = rng.normal(size=(M, F, C, 2))
-    shifts, scales = rng.normal(size=(M, F, C)), rng.uniform(0.5, 2, size=(M, F, C))
-    before = truth(block["posterior"], block["labels"])
-    state = (block["labels"], block["folds"], block["posterior"], before)
-    out = np.zeros(M)
-    function = kernel.score_linear.py_func if plain else kernel.score_linear
-    row = (tables, slopes, shifts, scales, logistic)
-    function(block["codes"], values, numbers, parents, *state, *row, out)
-    assert out[2] == 0
-    folds = block["folds"]
-    for i in (0, 1):
-        used = parents[i][parents[i] >= 0]
-        codes = block["codes"][:, i]
-        mean = np.einsum("scp,sp->sc", slopes[i][folds][:, :, : len(used)], numbers[:, used])
-        s = scales[i][folds] * (values[i][codes][:, None] - shifts[i][folds] - mean)
-        density = -np.abs(s) - 2 * np.log1p(np.exp(-np.abs(s))) if logistic else -(s**2) / 2
-        density[np.isnan(values[i][codes])] = 0
-        after = block["posterior"] + tables[i][folds, :, codes] + density
-        gain = truth(after, block["labels"]) - before
-        assert out[i] == pytest.approx(gain.sum(), rel=1e-10)
+    tables, slopes, shifts, scales = rows_of(given["rng"], n_classes)
+    parents = np.array([[1, 2], [2, -1], [-1, -1], [0, 1]])
+    out = np.full((M, 2), 7.0)
+    rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], q, out)
+    alias(kernel.score_linear, compiled)(codes, values, numbers, parents, *rows)
+    for i in range(M):
+        for kind in range(2):
+            fit = (slopes[i, kind, 1], shifts[i, kind, 1], scales[i, kind, 1])
+            density = log_density(signals(values[i][codes[i]], numbers, parents[i], *fit), logistic)
+            density[:, np.isnan(values[i][codes[i]])] = 0.0
+            logs = np.log(q) + np.log(tables[i, kind, 1][:, codes[i]]) + density
+            gain = of_truth(density, given["labels"]) - logsumexp(logs, axis=0)
+            expected = 0.0 if i == 2 else gain.sum()
+            assert out[i, kind] == pytest.approx(expected, rel=1e-12)
 
 
-def test_kernels__take_zero_rows_and_read_only_input(block):
-    none = slice(0, 0)
-    posterior = block["posterior"][none].copy()
-    before = np.zeros(0)
-    out = np.zeros(M)
-    tables = np.zeros((M, F, C, B))
-    tables.setflags(write=False)
-    state = (block["labels"][none], block["folds"][none], posterior, before)
-    kernel.score_tables(block["codes"][none], *state, tables, out)
+@pytest.mark.parametrize("logistic", [True, False])
+@pytest.mark.parametrize("apart", [0.0, 1000.0])
+def test_score_linear__says_where_densities_are_too_small(logistic, apart):
+    given = problem(40, 2)
+    codes, numbers, q = given["codes"], given["numbers"], given["probability"]
+    tables, slopes, shifts, scales = rows_of(given["rng"], 2)
+    values = given["rng"].normal(size=(M, B))
+    values[1, 2] = 1e4
+    shifts[2, :, :, 1] += apart  # the classes far apart: those of class 1 are far off
+    parents, out = np.zeros((M, 2), int), np.zeros((M, 2))
+    rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], q, out)
+    kernel.score_linear(codes, values, numbers, parents, *rows)
+    expected = [[False] * 2, [True] * 2, [apart > 0] * 2, [False] * 2]
+    np.testing.assert_array_equal(np.isnan(out), expected)
+
+
+@pytest.mark.parametrize("logistic", [True, False])
+def test_add_linear__is_the_same_to_the_last_bit_wherever_a_sample_stands(logistic):
+    given = problem(61, 2)
+    values = given["rng"].normal(size=B)
+    _, slopes, shifts, scales = (array[0, 1] for array in rows_of(given["rng"], 2))
+
+    def added(samples):
+        codes = given["codes"][0, samples].copy()
+        numbers, posterior = given["numbers"][:, samples].copy(), np.zeros((2, len(codes)))
+        row = (np.array([0, 2]), slopes, shifts, scales, 1, logistic)
+        kernel.add_linear(posterior, codes, values, numbers, *row)
+        return posterior
+
+    whole = added(slice(None))
+    for s in range(61):
+        np.testing.assert_array_equal(added(slice(s, s + 1))[:, 0], whole[:, s])
+
+
+def test_kernels__take_zero_samples_and_read_only_input():
+    given = problem(0, 2)
+    codes, q = given["codes"], given["probability"]
+    tables, slopes, shifts, scales = rows_of(given["rng"], 2)
+    parents, values = np.zeros((M, 2), int), np.zeros((M, B))
+    for array in (codes, q, tables, slopes, shifts, scales, parents, values):
+        array.setflags(write=False)
+    one, out = np.ones(M), np.ones((M, 2))
+    kernel.score_tables(codes, given["bases"], parents, tables, 1, q, one)
+    rows = (tables, slopes, shifts, scales, True, 1, given["starts"], q, out)
+    kernel.score_linear(codes, values, given["numbers"], parents, *rows)
+    assert not one.any()
     assert not out.any()

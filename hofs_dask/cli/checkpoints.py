@@ -1,0 +1,95 @@
+"""What checkpoints hold, of one search or of all those of a comparison, and how to go on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from hofs_dask.config import METHOD_NAMES
+
+#: The directory of one search of a comparison: the label of its method, and the resample if any.
+PART = re.compile(r"(?P<label>.+?)(?: (?P<resample>\d+))?")
+
+
+def parts_of(checkpoint: str) -> dict[str, dict[int | None, Path]]:
+    """The directories of a comparison's checkpoint by label and resample; empty for any other.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("jmi", "jmi 0", "other"):
+    ...         (Path(folder) / name).mkdir()
+    ...     for name in ("jmi", "jmi 0"):
+    ...         (Path(folder) / name / "checkpoint.npz").touch()
+    ...     {label: list(found) for label, found in parts_of(folder).items()}
+    {'jmi': [None, 0]}
+    """
+    from hofs_dask.checkpoint import FILE, LOCK
+
+    folder = Path(checkpoint)
+    parts: dict[str, dict[int | None, Path]] = {}
+    if not folder.is_dir() or (folder / FILE).exists():
+        return parts
+    for path in folder.iterdir():
+        found = PART.fullmatch(path.name)
+        # a search that was cut short in its first round has a lock alone
+        if found and ((path / FILE).exists() or (path / LOCK).exists()):
+            number = None if found["resample"] is None else int(found["resample"])
+            parts.setdefault(found["label"], {})[number] = path
+    if not any((path / FILE).exists() for found in parts.values() for path in found.values()):
+        return {}
+
+    return {
+        label: dict(sorted(parts[label].items(), key=lambda part: (part[0] is not None, part[0])))
+        for label in sorted(parts, key=_place)
+    }
+
+
+def _place(label: str) -> tuple[int, str]:
+    """Return what sorts labels as the methods are listed everywhere."""
+    name = label.partition("(")[0]
+    return METHOD_NAMES.index(name) if name in METHOD_NAMES else len(METHOD_NAMES), label
+
+
+def rounds_in(checkpoint: str | Path) -> int:
+    """How many rounds the checkpoint of one search holds.
+
+    Examples
+    --------
+    >>> rounds_in("no/such/checkpoint")
+    0
+    """
+    from hofs_dask.checkpoint import FILE, read_checkpoint
+
+    if not (Path(checkpoint) / FILE).exists():
+        return 0
+    return len(read_checkpoint(checkpoint)[1].picks)
+
+
+def rounds_in_parts(checkpoint: str, labels: Collection[str], n_features: int, n_runs: int) -> int:
+    """How many rounds a comparison of these methods, run so often each, finds in its checkpoint."""
+    return sum(
+        min(rounds_in(path), n_features)
+        for label, found in parts_of(checkpoint).items()
+        for number, path in found.items()
+        if label in labels and (number is None or number < n_runs - 1)
+    )
+
+
+def how_to_go_on(done: int, n_rounds: int, checkpoint: str | None) -> str:
+    """What to tell a user whose run was cut short after so many rounds, kept or not.
+
+    Examples
+    --------
+    >>> how_to_go_on(2, 5, "run")
+    '2 of 5 rounds are kept in run; run the same command again to go on from there.'
+    """
+    if checkpoint is not None:
+        return (
+            f"{done} of {n_rounds} rounds are kept in {checkpoint}; "
+            "run the same command again to go on from there."
+        )
+    lost = f"{done} of {n_rounds} rounds were done and are lost; " if done else ""
+    return f"{lost}with --checkpoint DIR the same command goes on where it was cut short."

@@ -1,0 +1,38 @@
+"""The command ``hofs-dask``, which holds the others."""
+
+from __future__ import annotations
+
+import click
+
+from hofs_dask.cli.compare import compare
+from hofs_dask.cli.demo import demo
+from hofs_dask.cli.encode import encode
+from hofs_dask.cli.info import info
+from hofs_dask.cli.matrix import matrix
+from hofs_dask.cli.options import examples
+from hofs_dask.cli.running import Commands
+from hofs_dask.cli.select import select
+
+
+@click.group(
+    cls=Commands,
+    epilog=examples(
+        "encode data.zarr codes.zarr --target y",
+        "select codes.zarr --n-features 30 --checkpoint run --output result.zarr",
+        "compare codes.zarr --n-features 30 --method hofs,jmi,mrmr --plot compare.png",
+        "info result.zarr",
+    ),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="hofs-dask", prog_name="hofs-dask")
+def main() -> None:
+    """Find the features that say most about a label, and which of them work together.
+
+    Results go to the standard output, progress and errors to the standard error. The exit code is
+    0 when all is done, 1 for an error of the data, 2 for one of the command line, 130 after
+    Ctrl-C and 143 when terminated.
+    """
+
+
+for command in (encode, select, compare, matrix, info, demo):
+    main.add_command(command)

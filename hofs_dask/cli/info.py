@@ -1,0 +1,159 @@
+"""``hofs-dask info``: what is at a path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hofs_dask.cli.checkpoints import parts_of, rounds_in
+from hofs_dask.cli.matrix import matrix_text
+from hofs_dask.cli.options import debug_option, examples, exists
+from hofs_dask.cli.output import MATRIX_FORMAT
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: Characters that the columns of a method have at least, however long its label is.
+MIN_ROOM = 30
+
+
+@click.command(epilog=examples("info codes.zarr"))
+@click.argument("path")
+@debug_option
+def info(path: str) -> None:
+    """Say what a path holds.
+
+    PATH is a code store, a saved selection, comparison or matrix, or a checkpoint.
+    """
+    click.echo(describe(path))
+
+
+def describe(path: str) -> str:
+    """What is at a path, on one screen.
+
+    Examples
+    --------
+    >>> describe("no/such/path")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: no such path: 'no/such/path'
+    """
+    from hofs_dask.checkpoint import FILE
+    from hofs_dask.comparison import FORMAT as COMPARISON_FORMAT
+    from hofs_dask.comparison import Comparison
+    from hofs_dask.data.codes import is_codes
+    from hofs_dask.datasets import read
+    from hofs_dask.selection import FORMAT as SELECTION_FORMAT
+    from hofs_dask.selection import Selection
+
+    if not exists(path):
+        raise FileNotFoundError(f"no such path: {path!r}")
+    if (Path(path) / FILE).exists():
+        return _describe_checkpoint(path)
+    if parts := parts_of(path):
+        return _describe_parts(path, parts)
+    if is_codes(path):
+        return _describe_codes(path)
+    try:
+        return read(
+            path,
+            {
+                SELECTION_FORMAT: lambda dataset: repr(Selection(dataset)),
+                COMPARISON_FORMAT: lambda dataset: repr(Comparison(dataset)),
+                MATRIX_FORMAT: _describe_matrix,
+            },
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"{path!r} is neither a code store nor a saved selection, comparison or matrix nor a "
+            "checkpoint; a Zarr store with data becomes a code store with: hofs-dask encode SOURCE "
+            "STORE --target NAME"
+        ) from error
+
+
+def _describe_matrix(dataset: xr.Dataset) -> str:
+    (matrix,) = dataset.data_vars.values()
+    return matrix_text(matrix)
+
+
+def _describe_codes(path: str) -> str:
+    """Return what a code store says of itself, with every target that it has."""
+    from hofs_dask.data.codes import label_keys, open_codes, store_attributes
+    from hofs_dask.data.paths import as_path
+
+    finished = (store_attributes(as_path(path)) or {}).get("complete")
+    keys: list[str | None] = [*label_keys(as_path(path))] if finished else [None]
+    latest, *others = [repr(open_codes(path, key)) for key in reversed(keys)]
+    return "\n".join([latest, *(text.splitlines()[-1] for text in others)])
+
+
+def _describe_checkpoint(path: str) -> str:
+    from hofs_dask.checkpoint import read_checkpoint
+
+    run, snapshot = read_checkpoint(path)
+    picks = snapshot.picks
+    lines = [f"Checkpoint {path}", *_facts({"rounds": len(picks), **run})]
+    lines += ["", "rank  column  subset    gain  information"]
+    lines += [
+        f"{rank:>4}  {pick.index:>6}  {pick.subset + 1:>6}  {pick.gain:.4f}"
+        f"  {pick.information:>11.4f}"
+        for rank, pick in enumerate(picks, start=1)
+    ]
+    return "\n".join(lines)
+
+
+def _describe_parts(path: str, parts: Mapping[str, Mapping[int | None, Path]]) -> str:
+    """Return how far each method of a comparison is, and what it chose."""
+    from hofs_dask.checkpoint import FILE, read_checkpoint
+    from hofs_dask.report.text import WIDTH, aligned, fitted
+
+    runs: list[dict[str, object]] = []
+    rows, chosen = [["method", "rounds", "resamples"]], [["columns in order of choice"]]
+    for label, found in parts.items():
+        columns: list[str] = []
+        if None in found and (found[None] / FILE).exists():
+            run, snapshot = read_checkpoint(found[None])
+            runs.append(run)
+            columns = [str(pick.index) for pick in snapshot.picks]
+        resamples = [rounds_in(part) for number, part in found.items() if number is not None]
+        rows.append([label, str(len(columns)), _rounds_of(resamples)])
+        chosen.append(columns)
+    if not any(row[-1] for row in rows[1:]):
+        rows = [row[:-1] for row in rows]
+    room = WIDTH - sum(2 + max(map(len, column)) for column in zip(*rows, strict=True))
+    table = [
+        [*row, fitted(columns, max(room, MIN_ROOM))]
+        for row, columns in zip(rows, chosen, strict=True)
+    ]
+    sides = ["left", "right", *["left"] * (len(table[0]) - 2)]
+    return "\n".join(
+        [f"Checkpoint of a comparison {path}", *_facts(_shared(runs)), "", *aligned(table, sides)]
+    )
+
+
+def _shared(runs: list[dict[str, object]]) -> dict[str, object]:
+    """Return what all runs depend on alike."""
+    first, *others = runs or [{}]
+    return {
+        name: value
+        for name, value in first.items()
+        if all(name in run and run[name] == value for run in others)
+    }
+
+
+def _facts(facts: Mapping[str, object]) -> list[str]:
+    """Return lines of names and values, without what was not asked for."""
+    return [f"  {name:<19} {value}" for name, value in facts.items() if value not in (None, [])]
+
+
+def _rounds_of(resamples: list[int]) -> str:
+    """Return how many resamples there are, and how many rounds they have."""
+    if not resamples:
+        return ""
+    from hofs_dask.report.text import counted
+
+    least, most = min(resamples), max(resamples)
+    return f"{len(resamples)} with {f'{least} to ' * (least < most)}{counted(most, 'round')}"

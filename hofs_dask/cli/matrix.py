@@ -1,0 +1,107 @@
+"""``hofs-dask matrix``: what all pairs of features say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from hofs_dask.cli.clusters import cluster
+from hofs_dask.cli.options import (
+    check_target,
+    cluster_options,
+    debug_option,
+    examples,
+    progress_option,
+    target_option,
+)
+from hofs_dask.cli.output import MATRIX_KINDS, output_check, write_matrix
+from hofs_dask.cli.running import advise
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: Pairs that are printed.
+SHOWN_PAIRS = 10
+
+
+@click.command(epilog=examples("matrix codes.zarr --kind redundancy --output redundancy.csv"))
+@click.argument("store")
+@click.option(
+    "--output",
+    required=True,
+    callback=output_check("matrix"),
+    metavar="PATH",
+    help="Where to keep the matrix: .zarr, .nc or .csv.",
+)
+@click.option(
+    "--kind",
+    type=click.Choice(MATRIX_KINDS),
+    default="spectral",
+    show_default=True,
+    help="The mean of I(x_i:y|x_j) and I(x_j:y|x_i); I(x_i:y|x_j); I(x_i,x_j:y); I(x_i:x_j).",
+)
+@target_option
+@progress_option("walk over the data")
+@cluster_options
+@debug_option
+def matrix(
+    store: str,
+    output: str,
+    kind: str,
+    target: str | None,
+    progress: bool | None,
+    scheduler: str | None,
+    workers: int | None,
+) -> None:
+    """Write the information of all pairs of features, and print the largest, in nats.
+
+    STORE is a code store, or any Zarr store, which then is encoded first, for this run alone.
+    """
+    advise(lambda: "nothing was written; the same command starts anew.")
+    from hofs_dask.api import information_matrix
+
+    check_target(store, target)
+    with cluster(scheduler, workers):
+        found = information_matrix(store, target, kind=kind, progress=progress)
+    click.echo(matrix_text(found))
+    write_matrix(found, output)
+
+
+def matrix_text(matrix: xr.DataArray) -> str:
+    """What an information matrix is, and its largest entries off the diagonal, as lines.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> names = {"feature": ["red", "green"], "other": ["red", "green"]}
+    >>> about = {"long_name": "I(x_i : x_j)", "target": "crop", "n_samples": 9}
+    >>> print(matrix_text(xr.DataArray([[0.7, 0.2], [0.2, 0.6]], names, attrs=about)))
+    I(x_i : x_j), in nats, of 2 features
+    9 samples, target crop
+    <BLANKLINE>
+    x_i  x_j    information
+    red  green       0.2000
+    """
+    import numpy as np
+
+    from hofs_dask.report.text import aligned, counted
+
+    names, values = [str(name) for name in matrix["feature"].values.tolist()], matrix.values
+    symmetric = np.array_equal(values, values.T)
+    pairs = (
+        np.triu_indices(len(names), 1) if symmetric else np.nonzero(~np.eye(len(names), dtype=bool))
+    )
+    order = np.argsort(-values[pairs], kind="stable")[:SHOWN_PAIRS]
+    rows = [
+        [names[i], names[j], f"{values[i, j]:.4f}"]
+        for i, j in zip(*(side[order].tolist() for side in pairs), strict=True)
+    ]
+    lines = [
+        f"{matrix.attrs['long_name']}, in nats, of {counted(len(names), 'feature')}",
+        f"{counted(matrix.attrs['n_samples'], 'sample')}, target {matrix.attrs['target']}",
+    ]
+    if rows:
+        lines += ["", *aligned([["x_i", "x_j", "information"], *rows], ["left", "left", "right"])]
+    left = len(pairs[0]) - len(rows)
+    return "\n".join([*lines, *[f"... and {left} more pairs"] * (left > 0)])

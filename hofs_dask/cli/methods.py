@@ -1,0 +1,122 @@
+"""Methods and their options, as they are typed and as ``--help`` lists them."""
+
+from __future__ import annotations
+
+import textwrap
+import types
+import typing
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import Any
+
+import click
+
+from hofs_dask.config import METHOD_NAMES, METHODS, Method, as_method
+from hofs_dask.errors import unknown
+
+#: Characters of a line of options in a help text: with the names, a terminal of 80 has room.
+WIDTH = 64
+
+
+def parse_method(text: str, options: Sequence[str] = ()) -> Method:
+    """The method object of ``NAME[:KEY=VALUE...]`` and of further options, as they are typed.
+
+    Examples
+    --------
+    >>> parse_method("mifs:beta=0.5")
+    MIFS(beta=0.5)
+    >>> parse_method("hofs", ["criterion=sum", "threshold=0.3"]).threshold
+    0.3
+    >>> parse_method("mifs:bta=0.5")
+    Traceback (most recent call last):
+    ...
+    ValueError: unknown option of mifs 'bta'; valid: 'beta'
+    """
+    name, *own = text.split(":")
+    kind = type(as_method(name))
+    hints = typing.get_type_hints(kind)
+    valid = [field.name for field in fields(kind)]
+    given: dict[str, Any] = {}
+    for option in (*own, *options):
+        key, equals, value = option.partition("=")
+        if not valid:
+            raise ValueError(f"{name} has no options; leave out {option!r}")
+        if not equals:
+            raise ValueError(f"{option!r} has no '='; give KEY=VALUE, such as {valid[0]}=...")
+        if key not in valid:
+            raise unknown(f"option of {name}", key, valid)
+        if key in given:
+            raise ValueError(f"{key} is given twice; give it once")
+        given[key] = _typed(key, value, hints[key])
+    return kind(**given)
+
+
+def parse_methods(
+    _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, Method]:
+    """The methods that were typed, with commas or one by one, by their labels."""
+    chosen: dict[str, Method] = {}
+    for text in ",".join(texts or METHODS).split(","):
+        try:
+            method = parse_method(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+        if method.label in chosen:
+            raise click.BadParameter(f"{method.label} is given twice; name it once")
+        chosen[method.label] = method
+    return chosen
+
+
+def method_list() -> str:
+    """All methods with their options, a line each, as the end of a help text.
+
+    Examples
+    --------
+    >>> print(method_list().splitlines()[-10])
+      mifs      beta=1.0
+    """
+    # The first character keeps the lines as they are.
+    lines = ["\b", "Methods and their options; the first value is the default:"]
+    for name in METHOD_NAMES:
+        options = textwrap.wrap(" ".join(_choices(type(as_method(name)))), WIDTH) or [""]
+        heads = [name, *[""] * (len(options) - 1)]
+        lines += [
+            f"  {head:<8}  {text}".rstrip() for head, text in zip(heads, options, strict=True)
+        ]
+    return "\n".join(lines)
+
+
+def _choices(kind: type[Method]) -> Iterator[str]:
+    """Yield every option of a method as KEY=VALUE|VALUE..., the default first."""
+    hints = typing.get_type_hints(kind)
+    for field in fields(kind):
+        words = [_word(field.default)]
+        words += [_word(value) for value in _literals(hints[field.name]) if value != field.default]
+        yield f"{field.name}={'|'.join(words)}"
+
+
+def _literals(hint: Any) -> Iterator[object]:
+    """Yield the values that a type lists one by one."""
+    if typing.get_origin(hint) is typing.Literal:
+        yield from typing.get_args(hint)
+    else:
+        for part in typing.get_args(hint):
+            yield from _literals(part)
+
+
+def _word(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _typed(key: str, text: str, hint: Any) -> object:
+    """Return the value that a text stands for where a value of this type is wanted."""
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    kinds = typing.get_args(hint) if union else (hint,)
+    if type(None) in kinds and text.lower() == "none":
+        return None
+    if float in kinds:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(f"{key} is {text!r}; give a number") from None
+    return text

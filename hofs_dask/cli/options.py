@@ -1,0 +1,158 @@
+"""What several commands share: options, their checks, and features as they are typed."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hofs_dask.cli.running import DEBUG
+
+Command = typing.TypeVar("Command", bound=Callable[..., Any])
+
+
+def examples(*commands: str) -> str:
+    """The end of a help text: commands to copy.
+
+    Examples
+    --------
+    >>> examples("info codes.zarr").splitlines()[1:]
+    ['Example:', '  hofs-dask info codes.zarr']
+    """
+    # The first character keeps the lines as they are.
+    return "\n".join(["\b", "Example:", *(f"  hofs-dask {command}" for command in commands)])
+
+
+def _debug(ctx: click.Context, _: click.Parameter, given: bool) -> None:
+    if given:
+        ctx.meta[DEBUG] = True
+
+
+debug_option = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    callback=_debug,
+    help="Show the traceback of an error.",
+)
+
+n_features_option = click.option(
+    "--n-features",
+    type=click.IntRange(min=1),
+    required=True,
+    metavar="T",
+    help="How many features to choose.",
+)
+
+target_option = click.option(
+    "--target",
+    metavar="NAME",
+    help="The label; may be left out for a code store that has one alone.",
+)
+
+
+def progress_option(what: str) -> Callable[[Command], Command]:
+    """The option that asks for a line a step."""
+    return click.option(
+        "--progress/--no-progress",
+        default=None,
+        help=f"A line a {what} on the standard error. By default where that is a terminal.",
+    )
+
+
+def search_options(command: Command) -> Command:
+    """The command with options that say what may be chosen, and where the search is kept."""
+    for option in (
+        click.option(
+            "--checkpoint",
+            metavar="DIR",
+            help="Keep every round here: the same command goes on where a run was cut short.",
+        ),
+        click.option(
+            "--min-gain",
+            type=float,
+            metavar="G",
+            help="Stop when the best feature gains less, in nats.",
+        ),
+        click.option(
+            "--exclude",
+            multiple=True,
+            metavar="NAME",
+            help="A feature never chosen. Again for more.",
+        ),
+        click.option(
+            "--include",
+            multiple=True,
+            metavar="NAME",
+            help="A feature that comes first. Again for more.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def cluster_options(command: Command) -> Command:
+    """The command with options that say where the work is done."""
+    scheduler = click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Work on the cluster of this Dask scheduler, such as tcp://host:8786.",
+    )
+    workers = click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Work on N processes of this machine. By default one process with threads.",
+    )
+    return scheduler(workers(command))
+
+
+def exists(path: str) -> bool:
+    """Whether there is something at a path; of an address that is not known before it is read.
+
+    Examples
+    --------
+    >>> exists("no/such/path"), exists("s3://bucket/data.zarr")
+    (False, True)
+    """
+    return "://" in path or Path(path).exists()
+
+
+def check_target(store: str, target: str | None) -> None:
+    """Raise where a label has to be named, and is not."""
+    from hofs_dask.data.codes import is_codes
+
+    if target is None and exists(store) and not is_codes(store):
+        raise click.UsageError(
+            f"{store} is not a code store, so that its label has to be named: add --target NAME"
+        )
+
+
+def features_of(texts: Iterable[str], store: str, target: str | None) -> list[Hashable]:
+    """The features of a store that were typed."""
+    from hofs_dask.data.codes import is_codes, open_codes
+    from hofs_dask.data.source import open_source
+
+    typed = list(texts)
+    if not typed:
+        return []
+    opened = open_codes(store, target) if is_codes(store) else open_source(store, target)
+    return parse_features(typed, opened.names)
+
+
+def parse_features(texts: Iterable[str], names: Iterable[Hashable]) -> list[Hashable]:
+    """The features that were typed: by name, which may be a number, or by position.
+
+    Examples
+    --------
+    >>> parse_features(["412.5", "0"], [400.0, 412.5])
+    [412.5, 0]
+    """
+    by_text = {str(name): name for name in names}
+    return [
+        by_text[text] if text in by_text else int(text) if text.isdecimal() else text
+        for text in texts
+    ]

@@ -1,0 +1,246 @@
+"""Where results go: checks before a long run, then files of results, tables and pictures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from hofs_dask.comparison import Comparison
+    from hofs_dask.selection import Selection
+
+Kind = Literal["selection", "comparison", "matrix"]
+
+#: Kinds of information matrices, as `information_matrix` takes them; its module loads slowly.
+MATRIX_KINDS = ("spectral", "conditional", "joint", "redundancy")
+
+TABLES = (".json", ".csv")
+PICTURES = (".png", ".svg", ".pdf")
+#: What a file may be called, by the kind of the result.
+OUTPUTS: dict[Kind, tuple[str, ...]] = {
+    "selection": (".zarr", ".nc", *TABLES),
+    "comparison": (".zarr", ".nc", *TABLES),
+    "matrix": (".zarr", ".nc", ".csv"),
+}
+#: Columns of a table of the ranks of one method.
+COLUMNS = (
+    "rank",
+    "feature",
+    "index",
+    "subset",
+    "score",
+    "gain",
+    "information",
+    "redundancy",
+    "margin",
+    "runner_up",
+    "epoch",
+    "forced",
+    "relevance",
+)
+#: What a table has beside them for each method of a comparison with resamples.
+RESAMPLED = ("stability", "frequency")
+#: How the first line of a table begins, by the kind of the result.
+HEADS: dict[Kind, tuple[str, ...]] = {
+    "selection": (",".join(COLUMNS[:4]),),
+    "comparison": (",".join(["method", *COLUMNS[:4]]),),
+    "matrix": tuple(f"{kind}_information," for kind in MATRIX_KINDS),
+}
+#: What the attribute `format` of a written matrix says.
+MATRIX_FORMAT = "hofs_dask matrix"
+
+Check = Callable[[click.Context, click.Parameter, str | None], str | None]
+
+
+def output_check(kind: Kind) -> Check:
+    """A check that a result of this kind can be written to a path after a long run."""
+
+    def check(_ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
+        if path is None:
+            return None
+        _check_ending(path, OUTPUTS[kind])
+        if path.endswith(".nc") and not (find_spec("h5netcdf") and find_spec("h5py")):
+            raise click.BadParameter(
+                "a .nc file needs h5netcdf and h5py: pip install 'hofs-dask[netcdf]', or give a "
+                "path that ends with .zarr"
+            )
+        if "://" in path:
+            if path.endswith(TABLES):
+                raise click.BadParameter(
+                    f"{path!r} is an address; a table is written to a path of this machine, or "
+                    "give an address that ends with .zarr"
+                )
+            return path
+        _check_folder(path)
+        if _is_occupied(path, kind):
+            raise click.BadParameter(f"{path!r} holds something that is not a {kind}")
+        return path
+
+    return check
+
+
+def check_picture(_ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
+    """Return the path, once it is known that a picture can be drawn and written there."""
+    if path is None:
+        return None
+    _check_ending(path, PICTURES)
+    if find_spec("matplotlib") is None:
+        raise click.BadParameter("a picture needs matplotlib: pip install 'hofs-dask[plot]'")
+    _check_folder(path)
+    if Path(path).is_dir():
+        raise click.BadParameter(f"{path!r} is a folder; give the path of a file")
+    return path
+
+
+def write_selection(result: Selection, output: str) -> None:
+    """Write a selection: all of it, or a table of its ranks, as the ending says."""
+    if not output.endswith(TABLES):
+        result.save(output)
+        return
+    rows = list(_ranks(result))
+    head = _head(result.to_dataset().attrs)
+    _write_table(output, COLUMNS, rows, {**head, "subsets": result.subsets, "ranks": rows})
+
+
+def write_comparison(result: Comparison, output: str) -> None:
+    """Write a comparison: all of it, or a table of all ranks, as the ending says."""
+    if not output.endswith(TABLES):
+        result.save(output)
+        return
+    data = result.to_dataset()
+    resampled = "stability" in data
+    labels, by_method, rows = list(result), {}, []
+    for row, label in enumerate(labels):
+        chosen = result[label]
+        ranks = list(_ranks(chosen))
+        if resampled:
+            stability, frequency = (data[name].values[row] for name in RESAMPLED)
+            for rank in ranks:
+                rank["stability"] = stability[rank["rank"] - 1].item()
+                rank["frequency"] = frequency[rank["index"]].item()
+        rows += [{"method": label, **rank} for rank in ranks]
+        by_method[label] = {"subsets": chosen.subsets, "ranks": ranks}
+    head = _head(data.attrs)
+    options = head.pop("options")
+    for label, found in options.items():
+        by_method[label]["options"] = found
+    last = data["overlap"].values[-1:].tolist()
+    overlap = [dict(zip(labels, line, strict=True)) for line in (last[0] if last else [])]
+    tree = {**head, "methods": by_method, "overlap": dict(zip(labels, overlap, strict=False))}
+    _write_table(output, ("method", *COLUMNS, *RESAMPLED * resampled), rows, tree)
+
+
+def write_matrix(matrix: xr.DataArray, output: str) -> None:
+    """Write an information matrix: a Zarr store, a netCDF file, or a table of all features."""
+    if output.endswith(".csv"):
+        names = matrix["feature"].values.tolist()
+        lines = zip(names, matrix.values.tolist(), strict=True)
+        _write_csv(output, [matrix.name, *names], ([name, *line] for name, line in lines))
+        return
+    from hofs_dask.datasets import write
+
+    write(matrix.to_dataset().assign_attrs({**matrix.attrs, "format": MATRIX_FORMAT}), output)
+
+
+def draw(result: Selection | Comparison, path: str | Path) -> None:
+    """Write the picture of a result."""
+    import matplotlib as mpl
+
+    mpl.use("agg")  # no window, whatever the user's settings say
+    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
+
+    figure = result.plot().figure
+    assert isinstance(figure, Figure)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _check_ending(path: str, endings: tuple[str, ...]) -> None:
+    if not path.endswith(endings):
+        raise click.BadParameter(f"{path!r} should end with one of {' '.join(endings)}")
+
+
+def _check_folder(path: str) -> None:
+    if not Path(path).absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {str(Path(path).parent)!r}: make it first")
+
+
+def _is_occupied(output: str, kind: Kind) -> bool:
+    """Return whether there is something at a path that is not an earlier result of this kind."""
+    from hofs_dask.datasets import read
+
+    path = Path(output)
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return False
+    if output.endswith(TABLES) and path.is_file():
+        with path.open(errors="replace") as file:
+            start = file.read(200)
+        is_json = f'"format": "{_format_of(kind)}"' in start
+        return not (is_json if output.endswith(".json") else start.startswith(HEADS[kind]))
+    try:
+        read(output, {_format_of(kind): bool})
+    except ValueError:
+        return True
+    return False
+
+
+def _format_of(kind: Kind) -> str:
+    from hofs_dask import comparison, selection
+
+    return {
+        "selection": selection.FORMAT,
+        "comparison": comparison.FORMAT,
+        "matrix": MATRIX_FORMAT,
+    }[kind]
+
+
+def _head(attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the attributes as JSON holds them, the format first: `_is_occupied` looks for it."""
+    head = {"format": attrs["format"], **attrs}
+    head.pop("selections", None)
+    head["options"] = json.loads(head["options"])
+    return head
+
+
+def _ranks(result: Selection) -> Iterator[dict[str, Any]]:
+    """Yield the figures of each rank; subsets are numbered from 1, as they are printed."""
+    data = result.to_dataset()
+    columns = {name: data["selected" if name == "feature" else name].values for name in COLUMNS}
+    columns["relevance"] = columns["relevance"][result.indices]
+    columns["subset"] = columns["subset"] + 1
+    for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+        yield {name: _number(value) for name, value in zip(COLUMNS, values, strict=True)}
+
+
+def _number(value: object) -> object:
+    """Return the value, None for what JSON has no word for, such as a margin over nobody."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _write_table(
+    output: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]], tree: Mapping[str, Any]
+) -> None:
+    """Write the rows, or the tree that holds them and more, as the ending says."""
+    if output.endswith(".csv"):
+        _write_csv(output, columns, ([row[name] for name in columns] for row in rows))
+    else:
+        Path(output).write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_csv(output: str, header: Sequence[object], rows: Iterable[Sequence[object]]) -> None:
+    stream = io.StringIO()
+    table = csv.writer(stream, lineterminator="\n")
+    table.writerow(header)
+    table.writerows(rows)
+    Path(output).write_text(stream.getvalue(), encoding="utf-8")

@@ -1,0 +1,215 @@
+"""The statistic of class posteriors: what each kind of row of each candidate gains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hofs_dask.engine.statistic import Block, Context, Layout, Partial, Statistic, frozen
+from hofs_dask.engine.statistics import N_FOLDS
+from hofs_dask.kernels import posterior as kernel
+
+KINDS = ("table", "shared", "class", "pair")
+
+#: Samples of one fold that are worked on at a time, about: enough that it pays to read the pair
+#: tables of a feature, few enough that posteriors stay in the second-level cache.
+BLOCK = 4096
+#: Codes that are copied at a time at most; less than `BLOCK` samples where features are many.
+BLOCK_CODES = 4 * 2**20
+
+
+@dataclass(frozen=True)
+class PosteriorRow:
+    """One row of a class posterior, fitted without each fold in turn."""
+
+    kind: str  # of KINDS
+    column: int  # its place among the columns of the pass
+    parents: np.ndarray  # (parent,) the places of its parents
+    table: np.ndarray  # logs, (table, fold, class, cell); a pair has a table a parent, others one
+    values: np.ndarray | None = None  # (code,), NaN where missing; this and the rest if linear
+    slopes: np.ndarray | None = None  # (fold, class, parent)
+    shifts: np.ndarray | None = None  # (fold, class)
+    scales: np.ndarray | None = None  # (fold, class)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Some samples of one fold, sorted by class."""
+
+    fold: int
+    starts: np.ndarray  # (class + 1,) where each class begins
+    codes: np.ndarray  # uint8 (feature, sample)
+    columns: np.ndarray  # uint8 (column, sample)
+    bases: np.ndarray  # uint16 (1 + column, sample) where a parent's row begins in a table of pairs
+    numbers: np.ndarray  # (column, sample)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The class of each sample."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+
+def _pieces(context: Context, block: Block) -> Iterator[_Piece]:
+    """The block in pieces of one fold each; one fold of tables is for all samples."""
+    n_features, n_folds, n_classes = context.per_feature["table"].shape[:3]
+    length = n_folds * max(min(BLOCK, BLOCK_CODES // n_features), 64)
+    for start in range(0, len(block.labels), length):
+        span = slice(start, start + length)
+        groups = block.labels[span].astype(np.intp)
+        if n_folds > 1:
+            groups += n_classes * block.folds[span].astype(np.intp)
+        order = (np.argsort(groups.astype(np.uint16), kind="stable") + start).astype(np.uint32)
+        edges = np.searchsorted(groups[order - start], np.arange(n_folds * n_classes + 1))
+        for fold in range(n_folds):
+            starts = edges[fold * n_classes : (fold + 1) * n_classes + 1]
+            if starts[-1] > starts[0]:
+                rows = order[starts[0] : starts[-1]]
+                yield _piece(context, block, fold, rows, starts - starts[0])
+
+
+def _piece(
+    context: Context, block: Block, fold: int, rows: np.ndarray, starts: np.ndarray
+) -> _Piece:
+    """The samples at these rows of a block."""
+    codes = np.empty((len(block.codes), len(rows)), np.uint8)
+    columns = np.empty((len(block.columns), len(rows)), np.uint8)
+    kernel.gather(block.codes, rows, codes)
+    kernel.gather(block.columns, rows, columns)
+    bases = np.zeros((1 + len(columns), len(rows)), np.uint16)  # the first is that of no parent
+    numbers = np.empty(columns.shape)
+    for j, values in enumerate(context.shared["numbers"]):
+        np.multiply(columns[j], len(values), out=bases[1 + j], dtype=np.uint16)
+        np.take(values, columns[j], out=numbers[j], mode="clip")
+    return _Piece(fold, starts, codes, columns, bases, numbers)
+
+
+def _posterior(context: Context, piece: _Piece) -> tuple[np.ndarray, np.ndarray]:
+    """The logs of the class probabilities that the chosen rows give, and these, (class, sample)."""
+    shared = context.shared
+    posterior = np.repeat(shared["prior"][:, None], piece.codes.shape[1], axis=1)
+    for row in shared["rows"]:
+        codes = piece.columns[row.column]
+        bases = row.parents + 1 if row.kind == "pair" else np.zeros(1, np.intp)
+        kernel.add_tables(posterior, codes, piece.bases, bases, row.table, piece.fold)
+        if row.slopes is not None:
+            fit = (row.parents, row.slopes, row.shifts, row.scales)
+            numbers = (row.values, piece.numbers)
+            kernel.add_linear(posterior, codes, *numbers, *fit, piece.fold, shared["logistic"])
+    posterior -= posterior.max(axis=0)
+    probability = np.exp(posterior)
+    total = probability.sum(axis=0)
+    posterior -= np.log(total)
+    probability /= total
+    return posterior, probability
+
+
+def _gain_layout(_context: Context, n_features: int) -> Layout:
+    return {"gain": ((n_features, len(KINDS)), np.float64)}
+
+
+def _gain_chunk(context: Context, block: Block, partial: Partial) -> None:
+    shared, own = context.shared, context.per_feature
+    m = len(block.codes)
+    no_parent = frozen(np.zeros((m, 1), np.intp))
+    tables = {"table": (no_parent, own["table"][:, None])}
+    if own["pair_parents"].shape[1]:
+        tables["pair"] = (own["pair_parents"], own["pair_table"])
+    linear = (own["parents"], own["linear_table"], own["slopes"], own["shifts"], own["scales"])
+    for piece in _pieces(context, block):
+        posterior, probability = _posterior(context, piece)
+        for kind, (parents, table) in tables.items():
+            found = np.empty(m)
+            kernel.score_tables(
+                piece.codes, piece.bases, parents, table, piece.fold, probability, found
+            )
+            for i in np.flatnonzero(np.isnan(found)).tolist():
+                found[i] = _exact_tables(piece, posterior, i, parents[i], table[i])
+            partial["gain"][:, KINDS.index(kind)] += found
+        if shared["linear"]:
+            several = np.empty((m, len(shared["linear"])))
+            kernel.score_linear(
+                piece.codes,
+                own["values"],
+                piece.numbers,
+                *linear,
+                shared["logistic"],
+                piece.fold,
+                piece.starts,
+                probability,
+                several,
+            )
+            for i, place in np.argwhere(np.isnan(several)).tolist():
+                several[i, place] = _exact_linear(context, piece, posterior, i, place)
+            kinds = [KINDS.index(kind) for kind in shared["linear"]]
+            partial["gain"][:, kinds] += several
+
+
+def _exact_tables(
+    piece: _Piece, posterior: np.ndarray, i: int, parents: np.ndarray, tables: np.ndarray
+) -> float:
+    """What `kernel.score_tables` sets for one feature, where products are too small."""
+    after = posterior.copy()
+    with np.errstate(divide="ignore"):  # a table may rule out a class that is not the true one
+        logs = frozen(np.log(tables))
+    kernel.add_tables(after, piece.codes[i], piece.bases, parents.copy(), logs, piece.fold)
+    return -float(np.logaddexp.reduce(after, axis=0).sum())
+
+
+def _exact_linear(
+    context: Context, piece: _Piece, posterior: np.ndarray, i: int, place: int
+) -> float:
+    """What `kernel.score_linear` sets for one row of a feature, where products are too small."""
+    own, logistic = context.per_feature, context.shared["logistic"]
+    after = posterior.copy()
+    fit = (own["slopes"][i, place], own["shifts"][i, place], own["scales"][i, place])
+    numbers = (own["values"][i], piece.numbers, own["parents"][i])
+    kernel.add_linear(after, piece.codes[i], *numbers, *fit, piece.fold, logistic)
+    truth = piece.labels, np.arange(len(piece.labels))
+    gain = float((after[truth] - posterior[truth]).sum())
+    table = own["linear_table"][i, place][None]
+    return gain + _exact_tables(piece, after, i, np.zeros(1, np.intp), table)
+
+
+def _gains(context: Context, total: Partial) -> Partial:
+    return {"gain": context.per_feature["truth"] + total["gain"] / context.shared["n_samples"]}
+
+
+#: The mean gain in log posterior of the true class that each kind of row of each candidate brings:
+#: ``gain[i, kind]`` in the order of `KINDS`, zero where a candidate has no row of a kind. Tables
+#: are of 4 folds, or of 1 that all samples are in. Context: prior (class,), its log; rows; numbers
+#: (column, code); logistic; linear, the kinds of linear rows; n_samples. Per feature: table (fold,
+#: class, code); values, parents, linear_table, slopes, shifts, scales of `kernel.score_linear`;
+#: pair_parents, pair_table of `kernel.score_tables`, with the places of parents from 1; truth
+#: (kind,), the mean log of what the tables of each kind have for the true class.
+POSTERIOR_GAINS = Statistic("posterior-gains", _gain_layout, _gain_chunk, _gains)
+
+
+def warm_up() -> None:
+    """Compile every kernel for the types that map tasks call them with."""
+    n_features, n_classes, n_codes = 2, 2, 2
+    table = np.ones((n_features, 1, N_FOLDS, n_classes, n_codes))
+    row, values = np.ones((n_features, 1, N_FOLDS, n_classes)), np.zeros((n_features, n_codes))
+    candidates = {
+        "table": table[:, 0],
+        "values": values,
+        "parents": np.zeros((n_features, 1), np.intp),
+        "linear_table": table,
+        "slopes": row[..., None],
+        "shifts": row,
+        "scales": row,
+        "pair_parents": np.zeros((n_features, 0), np.intp),
+    }
+    fit = (values[0], row[0, 0, ..., None], row[0, 0], row[0, 0])
+    shared = {
+        "prior": np.zeros(n_classes),
+        "rows": (PosteriorRow("class", 0, np.zeros(1, np.intp), table[0], *fit),),
+        "numbers": values[:1],
+        "logistic": True,
+        "linear": ("class",),
+    }
+    context = frozen(Context(shared, candidates))
+    samples = np.zeros((n_features, 4), np.uint8)
+    block = frozen(Block(samples, samples[:1].copy(), samples[0].copy(), samples[1].copy()))
+    POSTERIOR_GAINS.chunk(context, block, POSTERIOR_GAINS.identity(context, n_features))

@@ -1,0 +1,50 @@
+"""Methods as they are typed and listed."""
+
+import pytest
+
+import hofs_dask as hd
+from hofs_dask.cli.methods import method_list, parse_method
+from hofs_dask.config import HOFS, METHOD_NAMES, as_method
+
+
+def test_parse_method__none_and_numbers_by_the_type_of_the_option() -> None:
+    assert parse_method("hofs", ["affinity=none", "threshold=1"]) == hd.HOFS(threshold=1.0)
+    within = parse_method("hofs", ["affinity=within"])
+    assert isinstance(within, HOFS)
+    assert within.affinity == "within"
+
+
+def test_parse_method__options_after_colons() -> None:
+    assert parse_method("mifs:beta=0.5") == hd.MIFS(beta=0.5)
+    assert parse_method("hofs:criterion=sum:source=gaussian", ["threshold=0.3"]) == hd.HOFS(
+        criterion="sum", source="gaussian", threshold=0.3
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "unknown method ''"),
+        ("jim", "unknown method 'jim'; valid: 'jmim', 'mim'"),
+        ("mifs:", "'' has no '='; give KEY=VALUE, such as beta="),
+        ("mifs:beta", "'beta' has no '='"),
+        ("mifs:beta=much", "beta is 'much'; give a number"),
+        ("mifs:beta=1:beta=2", "beta is given twice; give it once"),
+        ("mim:beta=1", "mim has no options; leave out 'beta=1'"),
+        ("mrmr:form=ratio", "unknown form of MRMR 'ratio'; valid: 'quotient', 'difference'"),
+    ],
+)
+def test_parse_method__says_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_method(text)
+
+
+def test_method_list__has_every_method_and_option_and_fits_a_terminal() -> None:
+    text = method_list()
+    for name in METHOD_NAMES:
+        assert f"\n  {name}" in text
+        for option in as_method(name).options:
+            assert f" {option}=" in text
+    assert "form=greedy|spectral" in text
+    assert "affinity=none|within|correlation" in text
+    assert max(map(len, text.splitlines())) <= 78

@@ -1,0 +1,96 @@
+"""The gains of posterior rows against plain formulas in logarithms, tame and extreme."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from hofs_dask.engine import posteriors
+from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
+from hofs_dask.engine.statistic import Block, Context
+
+N, M, C, B, K = 300, 4, 3, 5, 2
+
+
+def log_density(row, fold, values, codes, numbers, logistic):
+    """(sample, class), zero where the code is missing."""
+    parents, slopes, shifts, scales = row
+    used = parents[parents >= 0]
+    mean = np.einsum("scp,ps->sc", slopes[fold][:, :, : len(used)], numbers[used])
+    signal = scales[fold] * (values[codes][:, None] - shifts[fold] - mean)
+    size = np.abs(signal)
+    logs = -size - 2 * np.log1p(np.exp(-size)) if logistic else -(signal**2) / 2
+    return np.where(np.isnan(values[codes])[:, None], 0.0, logs)
+
+
+@pytest.mark.parametrize("logistic", [True, False])
+@pytest.mark.parametrize("n_folds", [1, 4])
+@pytest.mark.parametrize("extreme", [1.0, 100.0])
+def test_posterior_gains__are_those_of_plain_formulas(monkeypatch, logistic, n_folds, extreme):
+    monkeypatch.setattr(posteriors, "BLOCK", 64)  # several pieces
+    rng = np.random.default_rng(0)
+
+    def draw(high, *shape):
+        return rng.integers(0, high, shape).astype(np.uint8)
+
+    block = Block(draw(B, M, N), draw(B, K, N), draw(C, N), draw(4, N))
+    fold = block.folds if n_folds == 4 else np.zeros(N, int)
+    labels, (first, second) = block.labels, block.columns
+    tables = rng.uniform(0.1, 1.0, (M, 2, n_folds, C, B))
+    pairs = rng.uniform(0.1, 1.0, (M, 1, n_folds, C, B, B)) ** extreme
+    values = rng.normal(size=(M, B)) * extreme
+    values[:, 0] = np.nan
+    slopes, shifts = rng.normal(size=(2, M, 2, n_folds, C, 2)), rng.normal(size=(M, 2, n_folds, C))
+    slopes, scales = slopes[0], slopes[1, ..., 0] ** 2
+    parents, numbers = np.array([[0, 1], [1, -1], [-1, -1], [0, -1]]), rng.normal(size=(K, B))
+    fit = (np.array([0]), slopes[1, 1, ..., :1].copy(), shifts[1, 1], scales[1, 1])
+    rows = (
+        PosteriorRow("table", 0, np.zeros(0, int), np.log(tables[0, :1])),
+        PosteriorRow("class", 1, fit[0], np.log(tables[1, :1]), values[1], *fit[1:]),
+    )
+    number = np.stack([numbers[0][first], numbers[1][second]])
+    prior = np.log(np.full(C, 1 / C))
+    before = prior + np.log(tables[0, 0])[fold, :, first] + np.log(tables[1, 0])[fold, :, second]
+    before += log_density(fit, fold, values[1], second, number, logistic)
+
+    def truth(logs):
+        return (logs[np.arange(N), labels] - logsumexp(logs, axis=1)).mean()
+
+    expected, of_tables = np.zeros((M, len(KINDS))), np.zeros((M, len(KINDS)))
+    for i, codes in enumerate(block.codes):
+        added = {"table": np.log(tables[i, 0])[fold, :, codes]}
+        of_tables[i, 0] = added["table"][np.arange(N), labels].mean()
+        if parents[i, 0] >= 0:
+            for place, kind in enumerate(("shared", "class")):
+                row = (parents[i], slopes[i, place], shifts[i, place], scales[i, place])
+                table = np.log(tables[i, place])[fold, :, codes]
+                of_tables[i, 1 + place] = table[np.arange(N), labels].mean()
+                added[kind] = table + log_density(row, fold, values[i], codes, number, logistic)
+            added["pair"] = np.log(pairs[i, 0])[fold, :, second, codes]
+            of_tables[i, 3] = added["pair"][np.arange(N), labels].mean()
+        for kind, logs in added.items():
+            expected[i, KINDS.index(kind)] = truth(before + logs) - truth(before)
+    own = {
+        "table": tables[:, 0].copy(),
+        "values": values,
+        "parents": parents,
+        "linear_table": tables,
+        "slopes": slopes,
+        "shifts": shifts,
+        "scales": scales,
+        "pair_parents": np.array([[2], [2], [-1], [2]]),
+        "pair_table": pairs.reshape(M, 1, n_folds, C, B * B),
+        "truth": of_tables,
+    }
+    shared = {
+        "prior": prior,
+        "rows": rows,
+        "numbers": numbers,
+        "logistic": logistic,
+        "linear": ("shared", "class"),
+        "n_samples": N,
+    }
+    context = Context(shared, own)
+    total = POSTERIOR_GAINS.identity(context, M)
+    POSTERIOR_GAINS.chunk(context, block, total)
+    found = POSTERIOR_GAINS.finalize(context, total)["gain"]
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)

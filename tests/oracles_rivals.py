@@ -1,0 +1,457 @@
+"""The rivals of HOFS on plain arrays in memory, slow and obvious: what the package must agree with.
+
+It shares no code with the package. Every information is the mean over the samples of the logarithm
+of a ratio of its own counts, never a difference or a sum of other informations, so that identities
+which the package uses are tested and not assumed.
+
+The criteria are those of Brown et al., Conditional likelihood maximisation (2012), with CMIM in
+the form of Fleuret (2004), SPEC_CMI of Nguyen et al. (2014), JMIM of Bennasar et al. (2015) and
+VMI of Gao et al. (2016).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer]
+
+#: Scores closer than this to the best, relative or absolute, are a tie.
+TIE, TIE_FLOOR = 1e-9, 1e-12
+
+
+class Ranking(NamedTuple):
+    """The chosen columns in their order, and the score of each in the round that chose it."""
+
+    indices: list[int]
+    scores: list[float]
+
+
+class Epochs(NamedTuple):
+    """A ranking of VMI: its scores are bounds, each of the posterior of its epoch."""
+
+    indices: list[int]
+    scores: list[float]
+    epochs: list[int]
+
+
+# Information from counts
+
+
+def alike(*columns: Integers) -> Integers:
+    """For each sample the number of samples that have the same values in all columns.
+
+    Examples
+    --------
+    >>> alike(np.array([0, 0, 0, 1]), np.array([5, 5, 7, 7])).tolist()
+    [2, 2, 1, 1]
+    """
+    key = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        key = key * (int(column.max()) + 1) + column
+    return np.bincount(key)[key]
+
+
+def entropy(*columns: Integers) -> float:
+    """H of the columns taken together, in nats.
+
+    Examples
+    --------
+    >>> a = np.array([0, 0, 1, 1])
+    >>> entropy(a) / math.log(2), entropy(a, np.array([0, 1, 0, 1])) / math.log(2)
+    (1.0, 2.0)
+    """
+    return float(-np.log(alike(*columns) / len(columns[0])).mean())
+
+
+def information(a: Sequence[Integers], b: Sequence[Integers]) -> float:
+    """I(a : b) of two groups of columns, in nats.
+
+    Examples
+    --------
+    >>> a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    >>> information([a], [a ^ b]), information([a, b], [a ^ b]) / math.log(2)
+    (0.0, 1.0)
+    """
+    n = len(a[0])
+    return float(np.log(n * alike(*a, *b) / (alike(*a) * alike(*b))).mean())
+
+
+def conditional(a: Integers, b: Integers, given: Integers) -> float:
+    """I(a : b | given), in nats.
+
+    Examples
+    --------
+    >>> a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    >>> conditional(a, b, a ^ b) / math.log(2)
+    1.0
+    """
+    shared = alike(a, given) * alike(b, given)
+    return float(np.log(alike(a, b, given) * alike(given) / shared).mean())
+
+
+class Table:
+    """The informations of columns of codes and a label, each counted once.
+
+    Examples
+    --------
+    >>> x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> table = Table(x, x[:, 0] ^ x[:, 1])
+    >>> table.relevance(0), table.joint(0, 1) / math.log(2), table.candidates
+    (0.0, 1.0, [0, 1])
+    """
+
+    def __init__(self, x: Integers, y: Integers) -> None:
+        self.columns, self.y = [x[:, i] for i in range(x.shape[1])], y
+        self.candidates = [i for i, c in enumerate(self.columns) if len(np.unique(c)) > 1]
+        self.relevance = cache(self._relevance)
+        self.between = cache(self._between)
+        self.between_in_class = cache(self._between_in_class)
+        self.joint = cache(self._joint)
+        self.joint_entropy = cache(self._joint_entropy)
+        self.given = cache(self._given)
+
+    def _relevance(self, i: int) -> float:
+        """I(x_i : y)."""
+        return information([self.columns[i]], [self.y])
+
+    def _between(self, i: int, j: int) -> float:
+        """I(x_i : x_j)."""
+        return information([self.columns[i]], [self.columns[j]])
+
+    def _between_in_class(self, i: int, j: int) -> float:
+        """I(x_i : x_j | y)."""
+        return conditional(self.columns[i], self.columns[j], self.y)
+
+    def _joint(self, i: int, j: int) -> float:
+        """I(x_i, x_j : y)."""
+        return information([self.columns[i], self.columns[j]], [self.y])
+
+    def _joint_entropy(self, i: int, j: int) -> float:
+        """H(x_i, x_j, y)."""
+        return entropy(self.columns[i], self.columns[j], self.y)
+
+    def _given(self, i: int, j: int) -> float:
+        """I(x_i : y | x_j)."""
+        return conditional(self.columns[i], self.y, self.columns[j])
+
+
+# Criteria: the score of column i when the columns `chosen`, one at least, are in
+
+
+def _mim(t: Table, i: int, chosen: Sequence[int]) -> float:
+    return t.relevance(i)
+
+
+def _mifs(beta: float) -> Criterion:
+    def score(t: Table, i: int, chosen: Sequence[int]) -> float:
+        return t.relevance(i) - beta * sum(t.between(i, j) for j in chosen)
+
+    return score
+
+
+def _mrmr_difference(t: Table, i: int, chosen: Sequence[int]) -> float:
+    return t.relevance(i) - sum(t.between(i, j) for j in chosen) / len(chosen)
+
+
+def _mrmr_quotient(t: Table, i: int, chosen: Sequence[int]) -> float:
+    return t.relevance(i) / (sum(t.between(i, j) for j in chosen) / len(chosen))
+
+
+def _jmi(t: Table, i: int, chosen: Sequence[int]) -> float:
+    return sum(t.joint(i, j) for j in chosen)
+
+
+def _cmim(t: Table, i: int, chosen: Sequence[int]) -> float:
+    return min(t.relevance(i), *(t.given(i, j) for j in chosen))
+
+
+def _spec_cmi(t: Table, i: int, chosen: Sequence[int]) -> float:
+    return t.relevance(i) + sum(t.given(i, j) for j in chosen)
+
+
+def _cife(t: Table, i: int, chosen: Sequence[int]) -> float:
+    shared = sum(t.between(i, j) for j in chosen)
+    return t.relevance(i) - shared + sum(t.between_in_class(i, j) for j in chosen)
+
+
+def _icap(t: Table, i: int, chosen: Sequence[int]) -> float:
+    surplus = [t.between(i, j) - t.between_in_class(i, j) for j in chosen]
+    return t.relevance(i) - sum(max(0.0, s) for s in surplus)
+
+
+def _disr(t: Table, i: int, chosen: Sequence[int]) -> float:
+    return sum(t.joint(i, j) / t.joint_entropy(i, j) for j in chosen)
+
+
+def _jmim(t: Table, i: int, chosen: Sequence[int]) -> float:
+    return min(t.joint(i, j) for j in chosen)
+
+
+Criterion = Callable[[Table, int, Sequence[int]], float]
+
+GREEDY: dict[str, Criterion] = {
+    "mim": _mim,
+    "mrmr difference": _mrmr_difference,
+    "mrmr quotient": _mrmr_quotient,
+    "jmi": _jmi,
+    "cmim": _cmim,
+    "spec_cmi greedy": _spec_cmi,
+    "cife": _cife,
+    "icap": _icap,
+    "disr": _disr,
+    "jmim": _jmim,
+}
+
+
+def select(
+    x: Integers,
+    y: Integers,
+    n_features: int,
+    method: str,
+    *,
+    beta: float = 1.0,
+    restart: float = 0.01,
+    include: Sequence[int] = (),
+    exclude: Sequence[int] = (),
+) -> Ranking:
+    """The picks of a method and their scores.
+
+    Parameters
+    ----------
+    x, y : (n, m), (n,)
+        Codes of the cells and of the labels.
+    n_features
+        How many columns to choose.
+    method
+        A key of `GREEDY`, or ``"mifs"``, ``"spec_cmi spectral"``, ``"vmi naive"``,
+        ``"vmi pairwise"``.
+    beta, restart
+        The options of MIFS and of VMI.
+    include, exclude
+        Columns that come first, in this order, and columns that are as if they were not there.
+
+    Examples
+    --------
+    >>> x = np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 1]])
+    >>> select(x, x[:, 2], 3, "mim").indices
+    [2, 0, 1]
+    """
+    if method.startswith("vmi "):
+        form = method.removeprefix("vmi ")
+        found = select_vmi(x, y, n_features, form, restart, include=include, exclude=exclude)
+        return Ranking(found.indices, found.scores)
+    table = Table(x, y)
+    candidates = [i for i in table.candidates if i not in exclude]
+    if method == "spec_cmi spectral":
+        entries = spectral_entries(table, candidates)
+
+        def score(t: Table, i: int, chosen: Sequence[int]) -> float:
+            return entries[i]
+    else:
+        criterion = _mifs(beta) if method == "mifs" else GREEDY[method]
+
+        def score(t: Table, i: int, chosen: Sequence[int]) -> float:
+            return criterion(t, i, chosen) if chosen else t.relevance(i)
+
+    chosen: list[int] = []
+    made: list[float] = []
+    for _ in range(n_features):
+        scores = {i: score(table, i, chosen) for i in candidates if i not in chosen}
+        pick = include[len(chosen)] if len(chosen) < len(include) else best(scores)
+        chosen.append(pick)
+        made.append(scores[pick])
+    return Ranking(chosen, made)
+
+
+def best(scores: dict[int, float]) -> int:
+    """The column of the best score; of those that tie with it, the lowest.
+
+    Examples
+    --------
+    >>> best({3: 0.5, 1: 0.5 - 1e-12, 0: 0.4}), best({1: 0.0, 0: -1e-13}), best({1: 0.0, 0: -1e-9})
+    (1, 0, 1)
+    """
+    top = max(scores.values())
+    return min(i for i, s in scores.items() if s >= top - max(TIE * abs(top), TIE_FLOOR))
+
+
+def spectral_entries(table: Table, candidates: Sequence[int]) -> dict[int, float]:
+    """The entry of each candidate in the dominant eigenvector of SPEC_CMI's matrix.
+
+    Examples
+    --------
+    >>> x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> entries = spectral_entries(Table(x, x[:, 0] ^ x[:, 1]), [0, 1])
+    >>> [round(entries[i] * 2**0.5, 9) for i in (0, 1)]
+    [1.0, 1.0]
+    """
+    matrix = np.empty((len(candidates), len(candidates)))
+    for a, i in enumerate(candidates):
+        for b, j in enumerate(candidates):
+            matrix[a, b] = (table.given(i, j) + table.given(j, i)) / 2
+        matrix[a, a] = table.relevance(i)
+    values, vectors = np.linalg.eigh(matrix)
+    dominant = vectors[:, values.argmax()]
+    dominant = dominant * np.sign(dominant.sum())
+    return {i: float(dominant[a]) for a, i in enumerate(candidates)}
+
+
+# VMI
+
+
+def select_vmi(
+    x: Integers,
+    y: Integers,
+    n_features: int,
+    form: str = "naive",
+    restart: float = 0.01,
+    *,
+    include: Sequence[int] = (),
+    exclude: Sequence[int] = (),
+) -> Epochs:
+    """The picks of VMI, their bounds, and the number of fresh starts before each.
+
+    Every sample has a weight log p(c) + sum_t log q(x_t | x_<t, c) for every class; x_<t are the
+    columns chosen since the last fresh start. The bound is H(y) and the mean of log q(y | x).
+
+    Parameters
+    ----------
+    x, y, n_features, include, exclude
+        As for `select`.
+    form
+        ``"naive"``: q = p(x_t | c). ``"pairwise"``: the geometric mean of p(x_t | x_i, c) over the
+        columns x_i before, p(x_t | c) for the first.
+    restart
+        A gain below this, by more than rounding, starts a fresh posterior, unless it is that of
+        its first column.
+
+    Examples
+    --------
+    >>> x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> select_vmi(x, x[:, 0] ^ x[:, 1], 2, "naive").epochs
+    [0, 1]
+    >>> select_vmi(x, x[:, 0] ^ x[:, 1], 2, "pairwise").epochs
+    [0, 0]
+    """
+    n_classes = int(y.max()) + 1
+    prior = np.column_stack([np.full(len(y), math.log((y == c).mean())) for c in range(n_classes)])
+    candidates = [i for i in Table(x, y).candidates if i not in exclude]
+    chosen: list[int] = []
+    bounds: list[float] = []
+    epochs: list[int] = []
+    since: list[int] = []  # the columns of this epoch
+    weights, bound, epoch = prior, 0.0, 0
+    while len(chosen) < n_features:
+        left = [i for i in candidates if i not in chosen]
+        new = {i: weights + _log_row(x, y, n_classes, i, since, form) for i in left}
+        scores = {i: _bound(new[i], y) for i in left}
+        forced = len(chosen) < len(include)
+        pick = include[len(chosen)] if forced else best(scores)
+        if since and not forced and scores[pick] - bound < restart - TIE_FLOOR:
+            weights, bound, epoch, since = prior, 0.0, epoch + 1, []
+            continue
+        weights, bound = new[pick], scores[pick]
+        since.append(pick)
+        chosen.append(pick)
+        bounds.append(bound)
+        epochs.append(epoch)
+    return Epochs(chosen, bounds, epochs)
+
+
+def _log_row(
+    x: Integers, y: Integers, n_classes: int, i: int, since: Sequence[int], form: str
+) -> Floats:
+    """log q(x_i | the columns since, c) of every sample and class; -inf where nothing was seen."""
+    everyone = np.zeros(len(y), dtype=int)
+    if form == "naive" or not since:
+        return _log_share(x[:, i], everyone, y, n_classes)
+    rows = [_log_share(x[:, i], x[:, j], y, n_classes) for j in since]
+    mean: Floats = np.sum(rows, axis=0) / len(since)
+    return mean
+
+
+def _log_share(column: Integers, given: Integers, y: Integers, n_classes: int) -> Floats:
+    """log p(column | given, c) of every sample and class, from counts that are not smoothed."""
+    result = np.empty((len(y), n_classes))
+    for c in range(n_classes):
+        counts = np.zeros((given.max() + 1, column.max() + 1))
+        np.add.at(counts, (given[y == c], column[y == c]), 1)
+        both = counts[given, column]
+        # where `given` was not seen in the class, the class is ruled out already
+        shares = both / np.maximum(counts.sum(axis=1)[given], 1)
+        result[:, c] = np.log(shares, out=np.full(len(y), -np.inf), where=both > 0)
+    return result
+
+
+def _bound(weights: Floats, y: Integers) -> float:
+    own = weights[np.arange(len(y)), y]
+    return entropy(y) + float((own - logsumexp(weights, axis=1)).mean())
+
+
+# What is reported of any ranking
+
+
+def redundancies(x: Integers, indices: Sequence[int]) -> list[float]:
+    """The mean information of each pick with the earlier ones, 0 for the first.
+
+    Examples
+    --------
+    >>> x = np.array([[0, 0, 0], [0, 1, 0], [1, 0, 1], [1, 1, 1]])
+    >>> [round(r / math.log(2), 9) for r in redundancies(x, [0, 1, 2])]
+    [0.0, 0.0, 0.5]
+    """
+    result = []
+    for rank, i in enumerate(indices):
+        shared = [information([x[:, i]], [x[:, j]]) for j in indices[:rank]]
+        result.append(sum(shared) / len(shared) if shared else 0.0)
+    return result
+
+
+def informations(x: Integers, y: Integers, indices: Sequence[int]) -> list[float]:
+    """What the picks of a method without a model of their own are taken to tell together.
+
+    The first tells I(x:y), each other adds the least I(x:y|x_j) of the earlier picks x_j, and all
+    tell no more than H(y).
+
+    Examples
+    --------
+    >>> x = np.array([[0, 0, 0], [0, 1, 0], [1, 0, 1], [1, 1, 1]])
+    >>> found = informations(x, x[:, 0] & x[:, 1], [0, 1, 2])
+    >>> [round(v / entropy(x[:, 0] & x[:, 1]), 2) for v in found]
+    [0.38, 1.0, 1.0]
+    """
+    table, total = Table(x, y), 0.0
+    result = []
+    for rank, i in enumerate(indices):
+        added = min([table.given(i, j) for j in indices[:rank]] or [table.relevance(i)])
+        total = min(total + added, entropy(y))
+        result.append(total)
+    return result
+
+
+def subsets(x: Integers, indices: Sequence[int], threshold: float = 0.2) -> list[int]:
+    """The subset of each pick: the one of the largest mean correlation, if that is large enough.
+
+    Examples
+    --------
+    >>> x = np.array([[0, 0, 0], [0, 1, 0], [1, 0, 1], [1, 1, 1]])
+    >>> subsets(x, [0, 1, 2])
+    [0, 1, 0]
+    """
+    result: list[int] = []
+    for rank, i in enumerate(indices):
+        means = []
+        for k in range(max(result, default=-1) + 1):
+            members = [j for j, subset in zip(indices[:rank], result, strict=True) if subset == k]
+            means.append(np.mean([np.corrcoef(x[:, i], x[:, j])[0, 1] for j in members]))
+        joins = means and max(means) > threshold
+        result.append(int(np.argmax(means)) if joins else len(means))
+    return result
