@@ -27,9 +27,17 @@ from hofs_dask.data.labels import DROPPED
 from hofs_dask.engine.budget import Estimate, check, estimate
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import Worker, current_workers
-from hofs_dask.engine.statistic import Block, Context, Partial, Pass, Statistic, frozen
+from hofs_dask.engine.statistic import (
+    Block,
+    Context,
+    Partial,
+    Pass,
+    Statistic,
+    combine,
+    frozen,
+)
 from hofs_dask.engine.statistics import N_FOLDS
-from hofs_dask.kernels.hashing import multiplicity, row_hash
+from hofs_dask.kernels.hashing import fold_of, multiplicity
 
 #: Codes that a map task reads, about: enough to make a task worth its message and its partial.
 TASK_BYTES = 256 * 2**20
@@ -60,11 +68,21 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Job:
-    """A pass as a task of its walk sees it; its context comes beside it."""
+    """A pass as a task of its walk sees it, but for its context."""
 
     statistic: Statistic
     columns: tuple[int, ...]  # places among the columns of the walk
     resample: int | None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What the tasks of one tile do, but for their rows."""
+
+    place: _Place
+    features: slice
+    jobs: tuple[_Job, ...]
+    contexts: tuple[Context, ...]
 
 
 def plan(codes: CodeStore, request: Pass) -> Estimate:
@@ -122,23 +140,21 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
     )
     totals = []
     for features in tiles:
-        contexts = [
-            delayed(request.context.tile(features), pure=False, traverse=False) for request in walk
-        ]
+        contexts = tuple(request.context.tile(features) for request in walk)
+        # all that the tasks of a tile have in common is one key of the graph
+        plan = delayed(_Plan(place, features, jobs, contexts), pure=False, traverse=False)
         partials = []
         for number, (rows, copy) in enumerate(zip(spans, copies, strict=True)):
             # neighbours go to one worker, the same each round: there its cache has their chunks,
             # and their partials meet without a transfer
             with _at(workers[number * len(workers) // len(spans)]):
-                partials.append(
-                    _task(f"{name}-map", _map_span, jobs, place, rows, features, copy, *contexts)
-                )
+                partials.append(_task(f"{name}-map", _map_span, plan, rows, copy))
         while len(partials) > FAN_IN:
             partials = [
-                _task(f"{name}-combine", _combine, jobs, *partials[a : a + FAN_IN])
+                _task(f"{name}-combine", _combine, *partials[a : a + FAN_IN])
                 for a in range(0, len(partials), FAN_IN)
             ]
-        totals.append(_task(f"{name}-finish", _finish, jobs, len(contexts), *contexts, *partials))
+        totals.append(_task(f"{name}-finish", _finish, plan, *partials))
     parts = compute(*totals)
     if new:
         finish_columns(codes.path, new)
@@ -174,7 +190,7 @@ def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.n
         for j in places:
             columns[j] = neighbour[place.columns[j] - first]
     numbers = np.arange(rows.start, rows.stop, dtype=np.uint64)
-    block = Block(codes, columns, labels, fold_of(numbers))
+    block = Block(codes, columns, labels, fold_of(rows.start, rows.stop, N_FOLDS))
     kept = np.flatnonzero(labels != DROPPED)
     if len(kept) == len(labels):
         return block, numbers
@@ -189,18 +205,6 @@ def _taken(block: Block, samples: np.ndarray) -> Block:
         block.labels[samples],
         block.folds[samples],
     )
-
-
-def fold_of(rows: np.ndarray) -> np.ndarray:
-    """The folds of global row numbers: a hash, so that no chunking and no order moves them.
-
-    Examples
-    --------
-    >>> fold_of(np.arange(6, dtype=np.uint64)).max() < 4
-    np.True_
-    """
-    folds: np.ndarray = (row_hash(rows) % np.uint64(N_FOLDS)).astype(np.uint8)
-    return folds
 
 
 def _cuts(length: int, step: int) -> list[slice]:
@@ -256,48 +260,40 @@ def _copy_columns(
 
 
 def _map_span(
-    jobs: tuple[_Job, ...],
-    place: _Place,
+    plan: _Plan,
     span: slice,
-    features: slice,
     _after: None,  # the copies of the columns of this span
-    *contexts: Context,
 ) -> tuple[Partial, ...]:
-    contexts = frozen(contexts)
-    n_features = features.stop - features.start
+    contexts = frozen(plan.contexts)
+    n_features = plan.features.stop - plan.features.start
     totals = tuple(
         job.statistic.identity(context, n_features)
-        for job, context in zip(jobs, contexts, strict=True)
+        for job, context in zip(plan.jobs, contexts, strict=True)
     )
-    for rows in _cuts_of(span, place.chunk_samples):
-        block, numbers = read_block(place, rows, features)
-        for resample in dict.fromkeys(job.resample for job in jobs):
+    for rows in _cuts_of(span, plan.place.chunk_samples):
+        block, numbers = read_block(plan.place, rows, plan.features)
+        for resample in dict.fromkeys(job.resample for job in plan.jobs):
             samples = block
             if resample is not None:
-                drawn = multiplicity(numbers, place.n_samples, resample)
+                drawn = multiplicity(numbers, plan.place.n_samples, resample)
                 samples = _taken(block, np.repeat(np.arange(len(drawn)), drawn))
-            for job, context, total in zip(jobs, contexts, totals, strict=True):
+            for job, context, total in zip(plan.jobs, contexts, totals, strict=True):
                 if job.resample == resample:
                     columns = samples.columns[list(job.columns)]
                     job.statistic.chunk(context, frozen(replace(samples, columns=columns)), total)
     return totals
 
 
-def _combine(jobs: tuple[_Job, ...], *partials: tuple[Partial, ...]) -> tuple[Partial, ...]:
-    return tuple(
-        functools.reduce(job.statistic.combine, several)
-        for job, several in zip(jobs, zip(*partials, strict=True), strict=True)
-    )
+def _combine(*partials: tuple[Partial, ...]) -> tuple[Partial, ...]:
+    return tuple(functools.reduce(combine, several) for several in zip(*partials, strict=True))
 
 
-def _finish(
-    jobs: tuple[_Job, ...], n_contexts: int, *contexts_and_partials: Any
-) -> tuple[Partial, ...]:
-    contexts = frozen(contexts_and_partials[:n_contexts])
-    totals = _combine(jobs, *contexts_and_partials[n_contexts:])
+def _finish(plan: _Plan, *partials: tuple[Partial, ...]) -> tuple[Partial, ...]:
     return tuple(
         job.statistic.finalize(context, total)
-        for job, context, total in zip(jobs, contexts, totals, strict=True)
+        for job, context, total in zip(
+            plan.jobs, frozen(plan.contexts), _combine(*partials), strict=True
+        )
     )
 
 

@@ -62,6 +62,17 @@ def frozen(value: Any) -> Any:
     return value
 
 
+def combine(first: Partial, second: Partial) -> Partial:
+    """The partial of the samples of both, of any statistic.
+
+    Examples
+    --------
+    >>> combine({"counts": np.array([1, 2])}, {"counts": np.array([3, 0])})
+    {'counts': array([4, 2])}
+    """
+    return {name: first[name] + second[name] for name in first}
+
+
 @dataclass(frozen=True)
 class Statistic:
     """A sum over samples, as data: how a chunk adds to it and what the total means.
@@ -81,10 +92,6 @@ class Statistic:
         """The partial of no samples."""
         layout = self.layout(context, n_features)
         return {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.items()}
-
-    def combine(self, first: Partial, second: Partial) -> Partial:
-        """The partial of the samples of both."""
-        return {name: first[name] + second[name] for name in first}
 
     def nbytes(self, context: Context, n_features: int) -> int:
         """The size of a partial, before there is one."""

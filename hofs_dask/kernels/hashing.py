@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["multiplicity", "row_hash"]
+from hofs_dask.kernels._jit import jit
+
+__all__ = ["fold_of", "multiplicity", "row_hash"]
 
 #: A bootstrap resample draws this many blocks of neighbouring rows, or single rows if there are
 #: fewer: neighbours in time or space are alike, and drawing them one by one would hide that.
@@ -40,6 +42,30 @@ def row_hash(rows: np.ndarray) -> np.ndarray:
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
+
+
+@jit
+def _add_folds(start: int, n_folds: int, out: np.ndarray) -> None:
+    for s in range(out.shape[0]):
+        mixed = np.uint64(start + s) + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        out[s] = (mixed ^ (mixed >> np.uint64(31))) % np.uint64(n_folds)
+
+
+def fold_of(start: int, stop: int, n_folds: int) -> np.ndarray:
+    """Return the folds of a run of rows: a hash, so that no chunking and no order moves them.
+
+    The same as `row_hash` modulo the folds, in one loop: it is done for every chunk of every walk.
+
+    Examples
+    --------
+    >>> fold_of(0, 6, 4)
+    array([3, 1, 2, 1, 2, 2], dtype=uint8)
+    """
+    folds = np.empty(stop - start, np.uint8)
+    _add_folds(start, n_folds, folds)
+    return folds
 
 
 def multiplicity(rows: np.ndarray, n_samples: int, resample: int) -> np.ndarray:

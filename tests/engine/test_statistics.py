@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
-from hofs_dask.engine.statistic import Block, Context
+from hofs_dask.engine.statistic import Block, Context, combine
 from hofs_dask.engine.statistics import (
     MARGINAL_COUNTS,
     N_FOLDS,
@@ -108,7 +108,7 @@ def finished(statistic, block, splits):
     for start, stop in zip([0, *splits], [*splits, N], strict=True):
         partial = statistic.identity(context, M)
         statistic.chunk(context, rows_of(block, slice(start, stop)), partial)
-        total = statistic.combine(total, partial)
+        total = combine(total, partial)
     return statistic.finalize(context, total)
 
 
@@ -168,10 +168,10 @@ def test_warm_up__leaves_nothing_to_compile_for_a_selection(tmp_path):
 import numpy as np
 import hofs_dask as hd
 from hofs_dask.engine import posteriors, statistics
-from hofs_dask.kernels import counts, posterior, rows
+from hofs_dask.kernels import counts, hashing, posterior, rows
 
 def compiled():
-    modules = (counts, posterior, rows)
+    modules = (counts, hashing, posterior, rows)
     return {
         (module.__name__, name): len(function.signatures)
         for module in modules for name, function in vars(module).items()
