@@ -28,7 +28,12 @@ class ChunkCache:
         return self._size
 
     def get(
-        self, store: Hashable, chunk: Hashable, budget: int, read: Callable[[], np.ndarray]
+        self,
+        store: Hashable,
+        chunk: Hashable,
+        budget: int,
+        n_bytes: int,
+        read: Callable[[bool], np.ndarray],
     ) -> np.ndarray:
         """The chunk, read if it is not here, kept if there is room; it must not be written to.
 
@@ -40,14 +45,16 @@ class ChunkCache:
             Identifies the chunk within the store.
         budget
             Bytes that all chunks may take.
+        n_bytes
+            What this chunk takes.
         read
-            Reads the chunk.
+            Reads the chunk; it is told whether that will be kept.
 
         Examples
         --------
         >>> cache = ChunkCache()
         >>> for _ in range(2):
-        ...     chunk = cache.get("store", 0, 100, lambda: print("reads") or np.zeros(3))
+        ...     chunk = cache.get("store", 0, 100, 24, lambda keep: print("reads") or np.zeros(3))
         reads
         """
         with self._lock:
@@ -55,9 +62,10 @@ class ChunkCache:
                 self._store, self._chunks, self._size = store, {}, 0
             if chunk in self._chunks:
                 return self._chunks[chunk]
-        found = read()
+            fits = self._size + n_bytes <= budget
+        found = read(fits)
         with self._lock:
-            fits = self._size + found.nbytes <= budget
+            fits = fits and self._size + found.nbytes <= budget
             if fits and store == self._store and chunk not in self._chunks:
                 found.setflags(write=False)
                 self._chunks[chunk] = found

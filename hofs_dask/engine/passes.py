@@ -60,6 +60,7 @@ class _Place:
     columns: tuple[int, ...]
     copied: frozenset[int]  # the columns that have a copy of their own
     n_samples: int
+    n_features: int
     chunk_samples: int
     chunk_features: int
     fingerprint: str
@@ -126,6 +127,7 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
         columns,
         have,
         codes.n_samples,
+        codes.n_features,
         *codes.chunks,
         codes.fingerprint,
         found.cache,
@@ -163,30 +165,37 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
 
 def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.ndarray]:
     """The labelled samples of some rows, with the columns of the walk, and the rows' numbers."""
+    n_rows = rows.stop - rows.start
 
-    def cached(name: str, read: Callable[[], np.ndarray]) -> np.ndarray:
+    def cached(name: str, n_columns: int, read: Callable[[bool], np.ndarray]) -> np.ndarray:
         store = (place.path, place.fingerprint, place.label_key)
-        return CACHE.get(store, (name, rows.start, rows.stop), place.cache, read)
+        chunk = (name, rows.start, rows.stop)
+        return CACHE.get(store, chunk, place.cache, n_rows * n_columns, read)
 
-    def tile(part: slice) -> np.ndarray:
-        return cached(f"codes {part}", lambda: read_codes(place.path, part, rows))
+    def tile(part: slice, *, own: bool) -> np.ndarray:
+        return cached(
+            f"codes {part}",
+            part.stop - part.start,
+            lambda keep: read_codes(place.path, part, rows, keep=keep or not own),
+        )
 
-    codes = tile(features)
-    labels = cached("labels", lambda: read_labels(place.path, place.label_key, rows))
+    codes = tile(features, own=True)
+    labels = cached("labels", 1, lambda _: read_labels(place.path, place.label_key, rows))
     columns = np.empty((len(place.columns), len(labels)), dtype=np.uint8)
     elsewhere: dict[int, list[int]] = {}
     for j, column in enumerate(place.columns):
         if features.start <= column < features.stop:
             columns[j] = codes[column - features.start]
         elif column in place.copied:
-            columns[j] = cached(
-                f"column {column}", functools.partial(read_column, place.path, column, rows)
-            )
+            read = functools.partial(_read_copy, place.path, column, rows)
+            columns[j] = cached(f"column {column}", 1, read)
         else:
             elsewhere.setdefault(column // place.chunk_features, []).append(j)
     for number, places in elsewhere.items():
         first = number * place.chunk_features
-        neighbour = tile(slice(first, first + place.chunk_features))
+        neighbour = tile(
+            slice(first, min(first + place.chunk_features, place.n_features)), own=False
+        )
         for j in places:
             columns[j] = neighbour[place.columns[j] - first]
     numbers = np.arange(rows.start, rows.stop, dtype=np.uint64)
@@ -195,6 +204,10 @@ def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.n
     if len(kept) == len(labels):
         return block, numbers
     return _taken(block, kept), numbers[kept]
+
+
+def _read_copy(path: str, column: int, rows: slice, _keep: bool) -> np.ndarray:
+    return read_column(path, column, rows)
 
 
 def _taken(block: Block, samples: np.ndarray) -> Block:

@@ -34,12 +34,16 @@ class PosteriorRow:
     scales: np.ndarray | None = None  # (fold, class)
 
 
+#: Where the classes begin in a piece that is not sorted by them.
+NO_STARTS = np.zeros(0, np.intp)
+
+
 @dataclass(frozen=True)
 class _Piece:
-    """Some samples of one fold, sorted by class."""
+    """Some samples of one fold, sorted by class where there are linear rows."""
 
     fold: int
-    starts: np.ndarray  # (class + 1,) where each class begins
+    starts: np.ndarray  # (class + 1,) where each class begins; empty if they are not sorted
     codes: np.ndarray  # uint8 (feature, sample)
     columns: np.ndarray  # uint8 (column, sample)
     bases: np.ndarray  # uint16 (1 + column, sample) where a parent's row begins in a table of pairs
@@ -52,31 +56,49 @@ class _Piece:
 
 
 def _pieces(context: Context, block: Block) -> Iterator[_Piece]:
-    """The block in pieces of one fold each; one fold of tables is for all samples."""
+    """The block in pieces of one fold each; one fold of tables is for all samples.
+
+    A piece is void when the next one is asked for: they share their memory.
+    """
     n_features, n_folds, n_classes = context.per_feature["table"].shape[:3]
     length = n_folds * max(min(BLOCK, BLOCK_CODES // n_features), 64)
+    work = np.empty(n_features * min(length, len(block.labels)), np.uint8)
     for start in range(0, len(block.labels), length):
-        span = slice(start, start + length)
-        groups = block.labels[span].astype(np.intp)
+        labels = block.labels[start : start + length]
+        if n_folds == 1 and not context.shared["linear"]:
+            # tables do not ask for the class: the order is as good as any
+            yield _piece(context, block, start, 0, np.arange(len(labels), dtype=np.uint16), work)
+            continue
+        groups = labels.astype(np.uint16)
         if n_folds > 1:
-            groups += n_classes * block.folds[span].astype(np.intp)
-        order = (np.argsort(groups.astype(np.uint16), kind="stable") + start).astype(np.uint32)
-        edges = np.searchsorted(groups[order - start], np.arange(n_folds * n_classes + 1))
+            groups += n_classes * block.folds[start : start + length].astype(np.uint16)
+        order = np.argsort(groups, kind="stable").astype(np.uint16)
+        edges = np.searchsorted(groups[order], np.arange(n_folds * n_classes + 1))
         for fold in range(n_folds):
             starts = edges[fold * n_classes : (fold + 1) * n_classes + 1]
             if starts[-1] > starts[0]:
                 rows = order[starts[0] : starts[-1]]
-                yield _piece(context, block, fold, rows, starts - starts[0])
+                yield _piece(context, block, start, fold, rows, work, starts - starts[0])
 
 
 def _piece(
-    context: Context, block: Block, fold: int, rows: np.ndarray, starts: np.ndarray
+    context: Context,
+    block: Block,
+    start: int,
+    fold: int,
+    rows: np.ndarray,
+    work: np.ndarray,
+    starts: np.ndarray = NO_STARTS,
 ) -> _Piece:
-    """The samples at these rows of a block."""
-    codes = np.empty((len(block.codes), len(rows)), np.uint8)
+    """The samples at these rows, counted from a start, of a block."""
+    codes = work[: len(block.codes) * len(rows)].reshape(-1, len(rows))
     columns = np.empty((len(block.columns), len(rows)), np.uint8)
-    kernel.gather(block.codes, rows, codes)
-    kernel.gather(block.columns, rows, columns)
+    if len(starts):
+        kernel.gather(block.codes, start, rows, codes)
+        kernel.gather(block.columns, start, rows, columns)
+    else:
+        codes[:] = block.codes[:, start : start + len(rows)]
+        columns[:] = block.columns[:, start : start + len(rows)]
     bases = np.zeros((1 + len(columns), len(rows)), np.uint16)  # the first is that of no parent
     numbers = np.empty(columns.shape)
     for j, values in enumerate(context.shared["numbers"]):

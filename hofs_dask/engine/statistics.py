@@ -25,7 +25,11 @@ def means(context: Context, total: Partial) -> Partial:
 
 def _add(codes: np.ndarray, cells: np.ndarray, counts: np.ndarray, first: int = 0) -> None:
     """Add to counts (feature, ...) the samples whose tables begin at these cells."""
-    add_counts(codes, frozen(cells), first, counts.reshape(len(counts), -1))
+    flat = counts.reshape(len(counts), -1)
+    # they are read again for every feature: two bytes of each where eight are not needed
+    if flat.shape[1] <= 2**16:
+        cells = cells.astype(np.uint16)
+    add_counts(codes, frozen(cells), first, flat)
 
 
 def _marginal_layout(context: Context, n_features: int) -> Layout:
@@ -158,6 +162,8 @@ def warm_up() -> None:
     cells = np.zeros((n_features, 4), np.uint8)
     block = frozen(Block(cells, cells[:1].copy(), cells[0].copy(), cells[1].copy()))
     fold_of(0, 4, N_FOLDS)
+    wide = np.zeros((n_features, 2**16 + 1), np.int64)
+    add_counts(block.codes, frozen(np.zeros(4, np.int64)), 0, wide)
     for statistic, context in requests:
         total = statistic.identity(context, n_features)
         statistic.chunk(frozen(context), block, total)

@@ -21,7 +21,7 @@ def add_counts(codes: np.ndarray, cells: np.ndarray, first: int, out: np.ndarray
     codes
         uint8 (feature, sample).
     cells
-        int64 (sample,): where the counts of a sample begin.
+        Integers (sample,): where the counts of a sample begin.
     first
         Features before this one are left alone.
     out

@@ -152,19 +152,19 @@ def sum_logs(factors: np.ndarray, n: int) -> float:
 
 
 @jit
-def gather(codes: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
-    """Set ``out[i]`` to ``codes[i, rows]``.
+def gather(codes: np.ndarray, start: int, rows: np.ndarray, out: np.ndarray) -> None:
+    """Set ``out[i]`` to ``codes[i, start + rows]``.
 
     Examples
     --------
     >>> out = np.zeros((1, 2), np.uint8)
-    >>> gather(np.array([[5, 6, 7]], np.uint8), np.array([2, 0], np.uint32), out)
+    >>> gather(np.array([[5, 6, 7]], np.uint8), 1, np.array([1, 0], np.uint16), out)
     >>> out
-    array([[7, 5]], dtype=uint8)
+    array([[7, 6]], dtype=uint8)
     """
     for i in range(codes.shape[0]):
         for s in range(rows.shape[0]):
-            out[i, s] = codes[i, rows[s]]
+            out[i, s] = codes[i, start + rows[s]]
 
 
 @jit

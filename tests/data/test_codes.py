@@ -636,3 +636,17 @@ def test_temporary_store__is_below_dasks_directory_and_removed(tmp_path):
             encode(path)
             assert Path(path).is_relative_to(tmp_path / "scratch")
         assert not any((tmp_path / "scratch").iterdir())
+
+
+def test_read__what_is_not_kept_shares_its_memory(tmp_path):
+    store = encode(tmp_path / "s", chunks=(100, 7))
+    whole = read_codes(store.path, ALL, ALL)
+    first = read_codes(store.path, ALL, slice(0, 100), keep=False)
+    assert first.ctypes.data % 64 == 0
+    assert np.array_equal(first, whole[:, :100])
+    second = read_codes(store.path, ALL, slice(100, 200), keep=False)
+    assert np.shares_memory(first, second)
+    assert np.array_equal(second, whole[:, 100:200])
+    kept = read_codes(store.path, ALL, slice(0, 100))
+    assert not np.shares_memory(kept, second)
+    assert np.array_equal(second, whole[:, 100:200])

@@ -21,9 +21,11 @@ class Reader:
 
     def __init__(self):
         self.reads = 0
+        self.kept = []
 
-    def __call__(self):
+    def __call__(self, keep):
         self.reads += 1
+        self.kept.append(keep)
         return np.zeros(100, dtype=np.uint8)
 
 
@@ -31,7 +33,7 @@ def test_cache__data_that_fits_is_read_once():
     cache, reader = ChunkCache(), Reader()
     for _ in range(5):
         for chunk in range(4):
-            cache.get("store", chunk, 400, reader)
+            cache.get("store", chunk, 400, 100, reader)
     assert reader.reads == 4
     assert cache.nbytes == 400
 
@@ -40,23 +42,24 @@ def test_cache__of_larger_data_a_share_is_kept_and_the_rest_streams():
     cache, reader = ChunkCache(), Reader()
     for _ in range(5):
         for chunk in range(10):
-            cache.get("store", chunk, 450, reader)
+            cache.get("store", chunk, 450, 100, reader)
             assert cache.nbytes <= 450
     # four chunks are read once, six in each of five passes
     assert reader.reads == 4 + 5 * 6
+    assert reader.kept.count(True) == 4
 
 
 def test_cache__another_store_makes_room():
     cache, reader = ChunkCache(), Reader()
-    cache.get("a", 0, 100, reader)
-    cache.get("b", 0, 100, reader)
+    cache.get("a", 0, 100, 100, reader)
+    cache.get("b", 0, 100, 100, reader)
     assert cache.nbytes == 100
-    cache.get("b", 0, 100, reader)
+    cache.get("b", 0, 100, 100, reader)
     assert reader.reads == 2
 
 
 def test_cache__what_it_keeps_cannot_be_written_to():
-    chunk = ChunkCache().get("store", 0, 100, Reader())
+    chunk = ChunkCache().get("store", 0, 100, 100, Reader())
     with pytest.raises(ValueError, match="read-only"):
         chunk[0] = 1
 
@@ -74,9 +77,9 @@ def reads(monkeypatch):
     seen = []
     read = passes.read_codes
 
-    def counting(path, features, rows):
+    def counting(path, features, rows, *, keep):
         seen.append((rows.start, rows.stop))
-        return read(path, features, rows)
+        return read(path, features, rows, keep=keep)
 
     monkeypatch.setattr(passes, "read_codes", counting)
     CACHE.clear()

@@ -95,7 +95,7 @@ def test_sum_logs__is_not_a_number_where_a_factor_is_too_small(compiled, factor)
 def test_gather__takes_samples_of_every_feature(compiled):
     codes = np.arange(12, dtype=np.uint8).reshape(2, 6)
     rows, out = np.array([5, 0, 0], np.uint32), np.zeros((2, 3), np.uint8)
-    alias(kernel.gather, compiled)(codes, rows, out)
+    alias(kernel.gather, compiled)(codes, 0, rows, out)
     np.testing.assert_array_equal(out, codes[:, rows])
 
 
