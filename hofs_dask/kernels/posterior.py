@@ -163,8 +163,9 @@ def gather(codes: np.ndarray, start: int, rows: np.ndarray, out: np.ndarray) -> 
     array([[7, 6]], dtype=uint8)
     """
     for i in range(codes.shape[0]):
+        source, target = codes[i, start:], out[i]
         for s in range(rows.shape[0]):
-            out[i, s] = codes[i, start + rows[s]]
+            target[s] = source[rows[s]]
 
 
 @jit
