@@ -82,7 +82,8 @@ def select(
     n_features
         How many features to choose.
     method
-        A name of `METHODS`, or a method object with options such as ``HOFS(criterion="sum")``.
+        A name of `METHODS`, ``"cife"``, ``"icap"``, ``"disr"`` or ``"jmim"``, or a method object
+        with options such as ``HOFS(criterion="sum")``.
     feature_dim
         The dimension of an xarray object that holds the features; all others are samples.
     nominal
@@ -99,8 +100,8 @@ def select(
         Features that come first, in this order, and features that are never chosen: names, or
         positions where the names are strings.
     min_gain
-        Stop when the best feature gains less than this many nats, instead of starting afresh. The
-        first feature is always chosen.
+        Stop when the feature with the best score gains less than this many nats, instead of
+        starting afresh. The first feature is always chosen.
     store
         Where to keep the code store, so that the next call need not encode again. None for a
         temporary one.

@@ -368,7 +368,7 @@ METHODS: tuple[str, ...] = ("hofs", "mim", "mifs", "mrmr", "jmi", "cmim", "spec_
 METHOD_NAMES: tuple[str, ...] = tuple(_BY_NAME)
 
 
-def as_method(method: str | Method) -> Method:
+def as_method(method: object) -> Method:
     """The method object of a name with its defaults, or the object itself.
 
     Examples
@@ -379,6 +379,9 @@ def as_method(method: str | Method) -> Method:
     if isinstance(method, Method):
         return method
     if not isinstance(method, str):
+        for kind in _BY_NAME.values():
+            if method is kind:
+                raise TypeError(f"method is a class; give an object: hofs_dask.{kind.__name__}()")
         raise TypeError(
             f"method is a {type(method).__name__}; give one of {METHOD_NAMES} or an object such as "
             "hofs_dask.HOFS(criterion='sum')"

@@ -271,7 +271,7 @@ def next_pick(
         state, scores = yield from work.score(state)
         best, runner_up = choose(scores.score, candidates)
         pick = best if forced is None else forced
-        gain = float(scores.information[pick]) - state.information
+        gain = float(scores.gain[pick])
         if forced is not None or fresh or least is None or gain >= least - LEAST_DIFFERENCE:
             break
         if min_gain is not None:

@@ -32,17 +32,18 @@ VARIABLES = {
     "selected": ("rank", "1", "name of the chosen feature"),
     "index": ("rank", "1", "position of the chosen feature in the data, from 0"),
     "subset": ("rank", "1", "subset that the feature joined, by first pick; from 0; shown from 1"),
-    "score": ("rank", "nats", "criterion"),
+    "score": ("rank", "nats", "criterion; a number without unit where it is a share or a quotient"),
     "gain": (
         "rank",
         "nats",
-        "information that the feature added, net of the price of choosing among many",
+        "information that the feature added: by joint net of the price of choosing among many, by "
+        "methods that look at pairs the least that it adds to one earlier pick",
     ),
     "information": (
         "rank",
         "nats",
-        "information about the target of the features chosen since the last fresh start, net of "
-        "the price of choosing among many",
+        "information about the target of the features chosen since the last fresh start: by joint "
+        "net of the price of choosing among many",
     ),
     "redundancy": (
         "rank",
@@ -75,9 +76,9 @@ class Pick:
     score : float
         Criterion of the feature, in nats.
     gain : float
-        Information that it added, net of the price of choosing among many, in nats.
+        Information that it added, in nats; by `joint` net of the price of choosing among many.
     information : float
-        Information of the features chosen since the last fresh start, net of the price, in nats.
+        Information of the features chosen since the last fresh start, in nats.
     margin : float
         Score less that of the runner-up, in nats.
     runner_up : int
@@ -248,7 +249,7 @@ class Selection:
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        """Criterion of each chosen feature in the round that chose it, in nats."""
+        """Criterion of each chosen feature in its round; in nats, if it has a unit."""
         return np.array(self._dataset["score"].values, dtype=np.float64)
 
     def to_dataset(self) -> xr.Dataset:

@@ -295,3 +295,8 @@ def test_wrong_names_and_numbers__are_found_before_the_data_is_read():
         hd.select(lazy, Y, 1, include=["x99"])
     with says(ValueError, "n_features is 5", "only 4"):
         hd.select(lazy, Y, 5)
+
+
+def test_class_of_a_method__says_to_make_an_object():
+    with says(TypeError, "method is a class", r"hofs_dask\.JMI\(\)"):
+        hd.select(X, Y, 1, method=hd.JMI)

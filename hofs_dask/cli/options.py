@@ -75,7 +75,7 @@ def search_options(command: Command) -> Command:
             "--min-gain",
             type=float,
             metavar="G",
-            help="Stop when the best feature gains less, in nats.",
+            help="Stop when the next feature gains less, in nats.",
         ),
         click.option(
             "--exclude",

@@ -117,7 +117,7 @@ class Joint:
         gain, kind = self._choose_kind(state, means["gain"], candidates)
         bound = state.bound + gain
         known = np.maximum(bound - state.paid - self._price(state), 0.0)
-        return state, Scores(bound, known, (candidates, kind))
+        return state, Scores(bound, known, known - state.information, (candidates, kind))
 
     def add(self, state: JointState, scores: Scores, pick: int, subset: int) -> JointState:
         """The state after a feature has been chosen."""

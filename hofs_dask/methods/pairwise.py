@@ -156,7 +156,7 @@ class Pairwise:
             score = criterion(self.options, relevance, state)
         gain = state.conditional.min(axis=0) if state.chosen else relevance
         information = np.minimum(state.information + gain, self.problem.label_entropy)
-        return state, Scores(score, information)
+        return state, Scores(score, information, gain)
 
     def add(self, state: PairwiseState, scores: Scores, pick: int, subset: int) -> PairwiseState:
         """The state after a feature has been chosen."""

@@ -139,12 +139,15 @@ class Scores:
         What the greedy choice maximises.
     information
         The estimate of I(chosen and this : y), in nats.
+    gain
+        What this adds to what is known, in nats.
     detail
         What the method itself needs of the chosen one afterwards.
     """
 
     score: np.ndarray
     information: np.ndarray
+    gain: np.ndarray
     detail: Any = None
 
 

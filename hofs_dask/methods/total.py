@@ -97,7 +97,7 @@ class Total:
         score = known
         if self.options.criterion == "mean" and state.chosen:
             score = problem.relevance + sums / len(state.chosen)
-        return state, Scores(score, known)
+        return state, Scores(score, known, known - state.information)
 
     def add(self, state: TotalState, _scores: Scores, pick: int, subset: int) -> TotalState:
         """The state after a feature has been chosen."""

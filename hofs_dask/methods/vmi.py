@@ -90,7 +90,7 @@ class VariationalInformation:
         gain = (yield Pass(POSTERIOR_GAINS, Context(shared, candidates), picks))["gain"]
         kind = "pair" if len(state.pair_logs) else "table"
         bound = state.information + gain[:, KINDS.index(kind)]
-        return state, Scores(bound, bound)
+        return state, Scores(bound, bound, bound - state.information)
 
     def add(self, state: VMIState, scores: Scores, pick: int, subset: int) -> VMIState:
         """The state after a feature has been chosen."""

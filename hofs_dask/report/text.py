@@ -172,14 +172,17 @@ def fitted(names: list[str], width: int) -> str:
     --------
     >>> fitted(["red", "green", "blue", "infrared"], width=20)
     'red ... +3'
+    >>> fitted(["mean area", "worst area"], width=30)
+    'mean area, worst area'
     """
-    line = " ".join(names)
+    between = ", " if any(" " in name for name in names) else " "
+    line = between.join(names)
     if len(line) <= width:
         return line
     shown = list(names)
-    while len(shown) > 1 and len(" ".join(shown)) > width - 12:
+    while len(shown) > 1 and len(between.join(shown)) > width - 12:
         shown.pop()
-    return f"{' '.join(shown)} ... +{len(names) - len(shown)}"
+    return f"{between.join(shown)} ... +{len(names) - len(shown)}"
 
 
 def has_fresh_start(rows: list[list[str]]) -> bool:

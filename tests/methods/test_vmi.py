@@ -186,7 +186,7 @@ def test_largest_passes__are_as_large_as_those_of_the_last_round(form):
     x, y = random_data(5, 3)
     work, block = work_on(x, y, form)
     state, scores = after(work, block, [0])
-    state = work.add(state, Scores(scores, scores), 1, 0)
+    state = work.add(state, Scores(scores, scores, scores), 1, 0)
     _, asked = driven(work.score(state), block)
     planned = work.largest_passes(Sizes(4, 3, 3, n_picks=2), work.options)
     assert [p.statistic for p in planned] == [request.statistic for request in asked]
