@@ -298,7 +298,7 @@ def information_matrix(
         request = _open(data, target, 1, feature_dim, nominal, (), ())
         codes = request.encoded(stack, store, bins, target_kind)
         listeners = _listeners(stack, callback, WalkProgress, progress)
-        ((_, matrices),) = drive(codes, {kind: all_pairs(codes)}, listeners)[0].values()
+        (matrices,) = drive(codes, {kind: all_pairs(codes)}, listeners)[0].values()
     names = label_array(codes.names)
     meaning = {
         "spectral": "mean of I(x_i : y | x_j) and I(x_j : y | x_i), I(x_i : y) on the diagonal",

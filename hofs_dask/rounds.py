@@ -95,7 +95,7 @@ def search(
     include, exclude
         Columns that come first, in this order, and columns that are never chosen.
     min_gain
-        Stop when the best feature gains less than this, in nats.
+        Stop when the feature with the best score gains less than this, in nats.
     checkpoint
         Where the search is kept after every round, and taken up from.
     """
@@ -152,10 +152,10 @@ def search(
     )
 
 
-def all_pairs(codes: CodeStore) -> Steps[tuple[Problem, PairMatrices]]:
-    """The problem of a code store and what all pairs of its features say."""
+def all_pairs(codes: CodeStore) -> Steps[PairMatrices]:
+    """What all pairs of the features of a code store say."""
     problem = describe(codes, (yield from _count_all(codes)))
-    return problem, (yield from learn_all(problem))
+    return (yield from learn_all(problem))
 
 
 def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:

@@ -47,7 +47,7 @@ MIN_TASKS = 16
 FAN_IN = 4
 #: Columns beyond this share of a tile are not copied: reading their tiles is no dearer.
 COPY_SHARE = 0.125
-#: That few are.
+#: That few are copied, however narrow the tiles.
 COPY_ALWAYS = 32
 
 
@@ -112,7 +112,7 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
     """
     workers = current_workers()
     found = estimate(codes, walk, workers, FAN_IN)
-    if len(walk) == 1:
+    if len(walk) == 1:  # several are put together only where they fit
         check(codes, walk[0], found, max(worker.n_threads for worker in workers))
     tiles, spans = _cuts(codes.n_features, codes.chunks[1]), _spans(codes)
     columns = tuple(dict.fromkeys(column for request in walk for column in request.columns))
@@ -144,19 +144,19 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
     for features in tiles:
         contexts = tuple(request.context.tile(features) for request in walk)
         # all that the tasks of a tile have in common is one key of the graph
-        plan = delayed(_Plan(place, features, jobs, contexts), pure=False, traverse=False)
+        common = delayed(_Plan(place, features, jobs, contexts), pure=False, traverse=False)
         partials = []
         for number, (rows, copy) in enumerate(zip(spans, copies, strict=True)):
             # neighbours go to one worker, the same each round: there its cache has their chunks,
             # and their partials meet without a transfer
             with _at(workers[number * len(workers) // len(spans)]):
-                partials.append(_task(f"{name}-map", _map_span, plan, rows, copy))
+                partials.append(_task(f"{name}-map", _map_span, common, rows, copy))
         while len(partials) > FAN_IN:
             partials = [
                 _task(f"{name}-combine", _combine, *partials[a : a + FAN_IN])
                 for a in range(0, len(partials), FAN_IN)
             ]
-        totals.append(_task(f"{name}-finish", _finish, plan, *partials))
+        totals.append(_task(f"{name}-finish", _finish, common, *partials))
     parts = compute(*totals)
     if new:
         finish_columns(codes.path, new)

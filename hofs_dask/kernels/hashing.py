@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hofs_dask.kernels._jit import jit
@@ -13,6 +15,15 @@ __all__ = ["fold_of", "multiplicity", "row_hash"]
 N_BLOCKS = 1024
 #: The chances of 0, 1, ... draws and fewer: those of a Poisson variable of mean 1.
 DRAW_CHANCES = np.exp(-1.0) * np.cumsum(1.0 / np.cumprod([1.0, *range(1, 18)]))
+
+
+@jit
+def _mix(rows: Any) -> Any:
+    """One step of the splitmix64 generator; in a kernel of one number, outside of many."""
+    mixed = rows + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def row_hash(rows: np.ndarray) -> np.ndarray:
@@ -38,19 +49,15 @@ def row_hash(rows: np.ndarray) -> np.ndarray:
     >>> row_hash(np.arange(3, dtype=np.uint64)) & np.uint64(3)
     array([3, 1, 2], dtype=uint64)
     """
-    mixed = rows.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    plain: Any = _mix
+    mixed: np.ndarray = plain.py_func(rows.astype(np.uint64))
+    return mixed
 
 
 @jit
-def _add_folds(start: int, n_folds: int, out: np.ndarray) -> None:
+def _set_folds(start: int, n_folds: int, out: np.ndarray) -> None:
     for s in range(out.shape[0]):
-        mixed = np.uint64(start + s) + np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        out[s] = (mixed ^ (mixed >> np.uint64(31))) % np.uint64(n_folds)
+        out[s] = _mix(np.uint64(start + s)) % np.uint64(n_folds)
 
 
 def fold_of(start: int, stop: int, n_folds: int) -> np.ndarray:
@@ -64,7 +71,7 @@ def fold_of(start: int, stop: int, n_folds: int) -> np.ndarray:
     array([3, 1, 2, 1, 2, 2], dtype=uint8)
     """
     folds = np.empty(stop - start, np.uint8)
-    _add_folds(start, n_folds, folds)
+    _set_folds(start, n_folds, folds)
     return folds
 
 

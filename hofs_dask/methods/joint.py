@@ -25,7 +25,7 @@ from hofs_dask.methods.fits import (
     parent_gain,
     to_factors,
 )
-from hofs_dask.methods.problem import Problem, Scores, Sizes, empty
+from hofs_dask.methods.problem import Problem, Scores, Sizes, count_pairs, empty
 
 #: What a class without samples, which a resample may have, counts as.
 LEAST_SHARE = 1e-300
@@ -164,12 +164,7 @@ class Joint:
     def _learn(self, state: JointState) -> Generator[Pass, Partial, JointState]:
         """Count the last pick against every feature: affinities, Gram row, closest picks."""
         problem, pick = self.problem, state.chosen[-1]
-        shared = {
-            "n_classes": problem.n_classes,
-            "n_codes": problem.table_width,
-            "by_fold": True,
-        }
-        counts = (yield Pass(PAIR_COUNTS, Context(shared), (pick,)))["counts"]
+        counts = (yield count_pairs(problem, pick, by_fold=True))["counts"]
         measure = correlation if self.options.affinity == "correlation" else within_classes
         affinity = np.concatenate([state.affinity, measure(problem, counts, pick)[None]])
         redundancy = information(counts.sum(axis=(1, 3)))

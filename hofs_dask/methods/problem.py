@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from hofs_dask.engine.statistic import Context, Pass
+from hofs_dask.engine.statistics import PAIR_COUNTS
 from hofs_dask.kernels.entropy import entropy, information
 
 
@@ -106,6 +108,16 @@ class Problem:
         counts = self.counts.sum(axis=(1, 2))
         result: np.ndarray = np.sqrt((counts * self.filled**2).sum(axis=1) / self.n_samples)
         return result
+
+
+def count_pairs(problem: Problem, pick: int, *, by_fold: bool) -> Pass:
+    """The pass that counts a chosen feature against every feature."""
+    shared = {
+        "n_classes": problem.n_classes,
+        "n_codes": problem.table_width,
+        "by_fold": by_fold,
+    }
+    return Pass(PAIR_COUNTS, Context(shared), (pick,))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from hofs_dask.kernels.rows import (
     logistic_start,
 )
 from hofs_dask.methods.affinity import correlation, gram_row, within_classes
-from hofs_dask.methods.problem import Problem, Scores, Sizes, empty, to_unit_scale
+from hofs_dask.methods.problem import Problem, Scores, Sizes, count_pairs, empty, to_unit_scale
 
 #: Newton passes at most; the hardest rows of the tests are at their optimum after seven.
 MAX_PASSES = 12
@@ -113,12 +113,7 @@ class Total:
 
     def _learn(self, state: TotalState, pick: int) -> Generator[Pass, Partial, TotalState]:
         problem = self.problem
-        shared = {
-            "n_classes": problem.n_classes,
-            "n_codes": problem.table_width,
-            "by_fold": False,
-        }
-        counts = (yield Pass(PAIR_COUNTS, Context(shared), (pick,)))["counts"]
+        counts = (yield count_pairs(problem, pick, by_fold=False))["counts"]
         measure = within_classes if self.options.affinity == "within" else correlation
         numbers = problem.filled
         gram = gram_row(counts, numbers[pick], numbers)[:, 0]

@@ -15,7 +15,7 @@ from hofs_dask.engine.statistics import PAIR_COUNTS
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation
 from hofs_dask.methods.pairwise import Pairwise, learn
-from hofs_dask.methods.problem import Problem, Scores, Sizes, empty
+from hofs_dask.methods.problem import Problem, Scores, Sizes, count_pairs, empty
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,7 @@ class VariationalInformation:
                 affinity=np.vstack([state.affinity, terms.correlation]),
                 redundancy=np.vstack([state.redundancy, terms.redundancy]),
             )
-        shared = {
-            "n_classes": problem.n_classes,
-            "n_codes": problem.table_width,
-            "by_fold": False,
-        }
-        counts = (yield Pass(PAIR_COUNTS, Context(shared), (pick,)))["counts"]
+        counts = (yield count_pairs(problem, pick, by_fold=False))["counts"]
         by_class = counts[:, 0].swapaxes(1, 2)
         logs = _log(by_class / np.maximum(by_class.sum(axis=-1, keepdims=True), 1))
         logs = logs.reshape(1, *logs.shape[:2], -1)

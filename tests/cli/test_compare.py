@@ -16,6 +16,13 @@ OBJECTS = [hd.JMI(), hd.MIFS(beta=0.5), hd.VMI()]
 LABELS = ["jmi", "mifs(beta=0.5)", "vmi"]
 
 
+def test_compare__on_processes_equals_threads(codes: Path) -> None:
+    options = ["--n-features", 3, *METHODS, "--resamples", 2]
+    result = run("compare", codes, *options, "--workers", 2)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == run("compare", codes, *options).stdout
+
+
 @pytest.mark.parametrize("ending", ["zarr", "nc"])
 def test_compare__prints_and_saves_what_the_function_returns(
     codes: Path, tmp_path: Path, ending: str

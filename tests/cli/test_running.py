@@ -79,7 +79,7 @@ def test_cluster__is_the_one_that_was_asked_for(
     command: str,
     arguments: list[str],
 ) -> None:
-    # The demonstration and the scripts of deploy/cli start real ones.
+    # The demonstration, `compare` and the scripts of deploy/cli start real ones.
     given = []
 
     @contextmanager
