@@ -28,7 +28,8 @@ from dask.delayed import delayed
 from distributed import Client, LocalCluster
 
 import hofs_dask as hd
-from hofs_dask.data.codes import CodeStore, read_codes, read_labels
+from hofs_dask.data.chunks import read_codes, read_labels
+from hofs_dask.data.codes import CodeStore
 from hofs_dask.engine.passes import run
 from hofs_dask.engine.statistic import Context, Pass, Statistic
 

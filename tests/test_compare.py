@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import hofs_dask as hd
-from hofs_dask.data.codes import read_codes, read_labels
+from hofs_dask.data.chunks import read_codes, read_labels
 from hofs_dask.engine import budget, passes
 from hofs_dask.engine.statistic import Context, Pass
 from hofs_dask.engine.statistics import PAIR_COUNTS

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import hofs_dask as hd
-from hofs_dask.data.codes import CodeStore, read_codes, read_labels
+from hofs_dask.data.chunks import read_codes, read_labels
+from hofs_dask.data.codes import CodeStore
 from tests import oracles
 
 SOURCES = ("logistic", "gaussian")

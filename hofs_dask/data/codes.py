@@ -3,54 +3,41 @@
 Layout::
 
     <store>             attributes: format, version, fingerprint, names, options, complete
-      codes             uint8 (feature, sample): the codes of a feature are one run of a chunk
+      codes             uint8 (feature, sample), stored as bit planes
       labels/<key>      uint8 (sample,), one a target; attributes: what `Labels` holds
       columns/<feature> uint8 (sample,), copies of single features, made as selections need them
       n_codes, missing_code, nominal (feature,);  values, edges (feature, code)
 
-Each chunk carries a checksum and is written by one task. The fill values (255 in codes, 254 in
-labels) are never written, so a chunk that is missing shows.
+Each chunk is one file, carries a checksum and is written by one task. The fill values (255 in
+codes, 254 in labels) are never written, so a chunk that is missing shows.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import math
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import dask.config
-import google_crc32c
 import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
 from hofs_dask.data.bins import Feature
+from hofs_dask.data.chunks import CODE_FILL, damaged, open_array
 from hofs_dask.data.labels import Labels, interval_names
 from hofs_dask.data.paths import as_path, is_url
 from hofs_dask.data.summary import Category
-from hofs_dask.errors import CodeStoreError, some_of, unknown
+from hofs_dask.errors import some_of, unknown
+from hofs_dask.kernels.planes import n_bits
 
 FORMAT = "hofs_dask codes"
-VERSION = 2
-CODE_FILL = 255
-LABEL_FILL = 254
-
-#: Bytes of the checksum at the end of a chunk, and what the checksum of both then is.
-CHECKSUM_BYTES, RESIDUE = 4, 0x48674BC7
-ALIGNMENT = 64
-READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)
-
-#: What a thread read last and does not keep: memory that is touched anew for every chunk costs more
-#: than the reading.
-_THREAD = threading.local()
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -111,6 +98,11 @@ class CodeStore:
     def n_rows_used(self) -> int:
         """The number of samples that have a target."""
         return self.n_samples - self.labels.n_dropped
+
+    @property
+    def bits(self) -> int:
+        """The bits that a stored code takes."""
+        return n_bits(int(self.n_codes.max()))
 
     def categories(self, feature_index: int) -> list[Category | None]:
         """Return what each code of a feature means, None for the missing code.
@@ -248,72 +240,6 @@ def temporary_store() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def read_codes(path: str, features: slice, rows: slice, *, keep: bool = True) -> np.ndarray:
-    """Return codes of a store, uint8 (feature, sample) and C-contiguous.
-
-    Parameters
-    ----------
-    path : str
-        Of the store.
-    features, rows : slice
-        The region.
-    keep : bool
-        False for codes that are done with before this thread reads the next ones that are not to
-        be kept: they may share their memory.
-
-    Raises
-    ------
-    CodeStoreError
-        Names the chunk that is corrupt, unreadable or missing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hofs_dask.data.encode import encode_source
-    >>> from hofs_dask.data.source import open_source
-    >>> with temporary_store() as path:
-    ...     _ = encode_source(open_source(np.eye(4), np.array([0, 1, 0, 1])), path)
-    ...     read_codes(path, slice(0, 4), slice(1, 3))
-    array([[0, 0],
-           [1, 0],
-           [0, 1],
-           [0, 0]], dtype=uint8)
-    """
-    return _read(path, "codes", (features, rows), CODE_FILL, keep)
-
-
-def read_labels(path: str, key: str, rows: slice) -> np.ndarray:
-    """Return labels of a store, uint8 (sample,), 255 where the target is missing.
-
-    Raises
-    ------
-    CodeStoreError
-        Names the chunk that is corrupt, unreadable or missing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hofs_dask.data.encode import encode_source
-    >>> from hofs_dask.data.source import open_source
-    >>> with temporary_store() as path:
-    ...     store = encode_source(open_source(np.eye(4), np.array([0, 1, 0, 1])), path)
-    ...     read_labels(path, store.labels.key, slice(1, 3))
-    array([1, 0], dtype=uint8)
-    """
-    return _read(path, f"labels/{key}", (rows,), LABEL_FILL)
-
-
-def read_column(path: str, feature: int, rows: slice) -> np.ndarray:
-    """Return the codes of one feature, uint8 (sample,), from its copy.
-
-    Raises
-    ------
-    CodeStoreError
-        Names the chunk that is corrupt, unreadable or missing.
-    """
-    return _read(path, f"columns/{feature}", (rows,), CODE_FILL)
-
-
 def copied_columns(path: str) -> set[int]:
     """Return the features that have a whole copy of their own beside the codes."""
     try:
@@ -355,114 +281,6 @@ def finish_columns(path: str, features: Iterable[int]) -> None:
     """Say that the copies of features are whole."""
     done = sorted(copied_columns(path).union(features))
     zarr.open_group(path, path="columns", mode="r+").attrs["complete"] = done
-
-
-def _read(
-    path: str, name: str, region: tuple[slice, ...], fill: int, keep: bool = True
-) -> np.ndarray:
-    try:
-        array = open_array(path, name, "r")
-    except (OSError, ValueError, KeyError) as error:
-        raise CodeStoreError(
-            f"array {name!r} of the code store {path!r} cannot be opened ({error}); encode the "
-            "data again"
-        ) from error
-    found = None if is_url(path) else _read_file(Path(path) / name, array, region, keep)
-    try:
-        if found is None:
-            found = np.ascontiguousarray(array[region])
-    except Exception as error:
-        # What a damaged chunk raises depends on the codec and the kind of storage.
-        chunk, cause = _first_damaged(array, region)
-        raise _damaged(path, name, chunk, f"cannot be read ({cause or error})") from error
-    if found.size and found.max() >= fill and (found == fill).any():
-        cell = np.argwhere(found == fill)[0]
-        starts = [part.indices(size)[0] for part, size in zip(region, array.shape, strict=True)]
-        chunk = tuple(
-            int(at + start) // size
-            for at, start, size in zip(cell, starts, array.chunks, strict=True)
-        )
-        raise _damaged(path, name, chunk, "is missing")
-    return found
-
-
-def _read_file(
-    folder: Path, array: zarr.Array[Any], region: tuple[slice, ...], keep: bool
-) -> np.ndarray | None:
-    """Return a region that is one whole chunk from its file, None where it is not or is damaged.
-
-    One read and one checksum, where going through Zarr takes four times as long. Whatever is odd is
-    left to Zarr, which knows more ways to read and to fail.
-    """
-    bounds = [part.indices(size)[:2] for part, size in zip(region, array.shape, strict=True)]
-    grid = list(zip(bounds, array.shape, array.chunks, strict=True))
-    if any(a % chunk or b != min(a + chunk, size) or a >= b for (a, b), size, chunk in grid):
-        return None
-    n_bytes = math.prod(array.chunks)
-    try:
-        file = os.open(folder.joinpath("c", *(str(a // chunk) for (a, _), _, chunk in grid)), READ)
-        try:
-            content = _buffer(n_bytes + CHECKSUM_BYTES, keep)
-            n_read = os.readv(file, [content.data])
-            complete = n_read == len(content) == os.fstat(file).st_size
-        finally:
-            os.close(file)
-    except OSError:
-        return None
-    if not complete or google_crc32c.value(content) != RESIDUE:
-        return None
-    whole = content[:n_bytes].reshape(array.chunks)
-    # the last chunk of an axis is stored whole too
-    return np.ascontiguousarray(whole[tuple(slice(b - a) for a, b in bounds)])
-
-
-def _buffer(n_bytes: int, keep: bool) -> np.ndarray:
-    """Return memory that begins at a multiple of 64: elsewhere the kernel copies at a fifth."""
-    buffer: np.ndarray | None = getattr(_THREAD, "buffer", None)
-    if keep or buffer is None or len(buffer) < n_bytes + ALIGNMENT:
-        buffer = np.empty(n_bytes + ALIGNMENT, np.uint8)
-        if not keep:
-            _THREAD.buffer = buffer
-    start = -buffer.ctypes.data % ALIGNMENT
-    return buffer[start : start + n_bytes]
-
-
-def _first_damaged(
-    array: zarr.Array[Any], region: tuple[slice, ...]
-) -> tuple[tuple[int, ...], Exception | None]:
-    """Return the first chunk of a region that cannot be read, and why."""
-    spans = []
-    for part, size, chunk in zip(region, array.shape, array.chunks, strict=True):
-        start, stop, _ = part.indices(size)
-        spans.append(range(start // chunk, max(-(-stop // chunk), start // chunk + 1)))
-    for index in np.ndindex(*(len(span) for span in spans)):
-        position = tuple(span[i] for span, i in zip(spans, index, strict=True))
-        try:
-            array.get_block_selection(position)
-        except Exception as error:  # noqa: BLE001 - it is what is looked for
-            return position, error
-    return tuple(span[0] for span in spans), None
-
-
-def _damaged(path: str, name: str, chunk: tuple[int, ...], what: str) -> CodeStoreError:
-    return CodeStoreError(
-        f"chunk {chunk} of array {name!r} in the code store {path!r} {what}; remove the store and "
-        "encode the data again"
-    )
-
-
-def open_array(path: str, name: str, mode: str) -> zarr.Array[Any]:
-    """Return an array of the store, opened once a process for as long as it is not replaced."""
-    if is_url(path):
-        return zarr.open_array(path, path=name, mode=mode)
-    stamp = (Path(path) / name / "zarr.json").stat()
-    return _open_cached(path, name, mode, (stamp.st_ino, stamp.st_mtime_ns))
-
-
-@functools.lru_cache(maxsize=64)
-def _open_cached(path: str, name: str, mode: str, stamp: tuple[int, int]) -> zarr.Array[Any]:
-    del stamp  # It is there for the cache alone: a replaced array is another key.
-    return zarr.open_array(path, path=name, mode=mode)
 
 
 def store_attributes(path: str) -> dict[str, Any] | None:
@@ -523,4 +341,4 @@ def _get_table(group: zarr.Group, path: str, name: str) -> np.ndarray:
     try:
         return np.asarray(group[name][...])  # type: ignore[index]
     except Exception as error:
-        raise _damaged(path, name, (0,), f"cannot be read ({error})") from error
+        raise damaged(path, name, (0,), f"cannot be read ({error})") from error

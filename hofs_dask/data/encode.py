@@ -24,15 +24,14 @@ from hofs_dask.data.bins import (
     make_tables,
     most_bins,
 )
+from hofs_dask.data.chunks import CODE_FILL, LABEL_FILL, open_array
+from hofs_dask.data.codec import Planes
 from hofs_dask.data.codes import (
-    CODE_FILL,
     FORMAT,
-    LABEL_FILL,
     VERSION,
     CodeStore,
     label_keys,
     load_codes,
-    open_array,
     store_attributes,
 )
 from hofs_dask.data.compute import compute
@@ -51,6 +50,7 @@ from hofs_dask.data.paths import as_path
 from hofs_dask.data.source import Source
 from hofs_dask.data.summary import SAMPLE_ROWS, Summary, merge_summaries, summarise
 from hofs_dask.errors import some_of
+from hofs_dask.kernels.planes import n_bits
 
 CHUNK_BYTES = 8 * 2**20
 CHUNK_FEATURES = 1024
@@ -90,7 +90,8 @@ def encode_source(
     Examples
     --------
     >>> import numpy as np
-    >>> from hofs_dask.data.codes import read_codes, temporary_store
+    >>> from hofs_dask.data.chunks import read_codes
+    >>> from hofs_dask.data.codes import temporary_store
     >>> from hofs_dask.data.source import open_source
     >>> data = np.arange(40.0).reshape(20, 2)
     >>> with temporary_store() as path:
@@ -368,6 +369,7 @@ def _create(
     attributes: dict[str, Any],
 ) -> None:
     """Write all of a store but its codes; it is complete once the attributes say so."""
+    n_codes = np.array([feature.n_codes for feature in features], np.int16)
     group = zarr.create_group(path, attributes=attributes, overwrite=True)
     group.create_array(
         "codes",
@@ -375,10 +377,10 @@ def _create(
         chunks=grid[::-1],
         dtype=np.uint8,
         fill_value=CODE_FILL,
+        serializer=Planes(n_bits(int(n_codes.max()))),
         compressors=[Crc32cCodec()],
         dimension_names=("feature", "sample"),
     )
-    n_codes = np.array([feature.n_codes for feature in features], np.int16)
     has_missing = np.array([feature.has_missing for feature in features])
     nominal = np.array([feature.categories is not None for feature in features])
     named = [(str(j), feature) for j, feature in enumerate(features) if feature.categories]

@@ -18,8 +18,8 @@ from hofs_dask.engine.statistic import Pass
 USABLE = 0.75
 #: The share of a worker's memory limit that decoded chunks may take where there is room.
 CACHE_SHARE = 0.3
-#: Copies of a chunk while it is read: its bytes, the decoded array, the cells that have a label.
-CHUNK_COPIES = 3
+#: Copies of the codes of a chunk as bytes: all of them, those that have a label.
+CHUNK_COPIES = 2
 #: Bytes a sample beside its codes: its row number and hash, label and fold.
 SAMPLE_BYTES = 40
 #: What a block of signals or posteriors takes within a map task.
@@ -95,7 +95,7 @@ def estimate(
     columns = {column for request in walk for column in request.columns}
     resampled = any(request.resample is not None for request in walk)
     chunk = codes.chunks[0] * (tile + len(columns)) * (CHUNK_COPIES + resampled)
-    chunk += codes.chunks[0] * SAMPLE_BYTES
+    chunk += codes.chunks[0] * (SAMPLE_BYTES + tile * codes.bits // 8)
     partial = sum(request.statistic.nbytes(request.context, tile) for request in walk)
     found = Estimate(
         resident=worker.resident,
@@ -107,8 +107,8 @@ def estimate(
         limit=worker.memory_limit,
     )
     # codes, labels and copied columns, shared out in whole chunks
-    width = codes.n_features + 1 + len(columns)
-    share = (codes.n_samples // len(workers) + codes.chunks[0]) * width
+    width = codes.n_features * codes.bits / 8 + 1 + len(columns)
+    share = int((codes.n_samples // len(workers) + codes.chunks[0]) * width)
     room = int(USABLE * found.limit) - found.needed
     cache = max(min(_cache_setting(found.limit), room, share), 0)
     return Estimate(**{**vars(found), "cache": cache})

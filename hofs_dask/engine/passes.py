@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -12,14 +13,12 @@ import dask.base
 import numpy as np
 from dask.delayed import Delayed, delayed
 
+from hofs_dask.data.chunks import read_column, read_labels, read_planes
 from hofs_dask.data.codes import (
     CodeStore,
     begin_columns,
     copied_columns,
     finish_columns,
-    read_codes,
-    read_column,
-    read_labels,
     write_column,
 )
 from hofs_dask.data.compute import compute
@@ -33,16 +32,20 @@ from hofs_dask.engine.statistic import (
     Partial,
     Pass,
     Statistic,
+    Tile,
     combine,
     frozen,
 )
 from hofs_dask.engine.statistics import N_FOLDS
 from hofs_dask.kernels.hashing import fold_of, multiplicity
+from hofs_dask.kernels.planes import WORD, unpacked
 
-#: Codes that a map task reads, about: enough to make a task worth its message and its partial.
-TASK_BYTES = 256 * 2**20
-#: As many tasks as this where there are chunks enough, so that a laptop's cores share small data.
-MIN_TASKS = 16
+#: Cells that a map task goes through, about: enough to make a task worth its message.
+TASK_CELLS = 256 * 2**20
+#: A thread is given no more tasks than this: a scheduler does some thousand tasks a second.
+MOST_TASKS = 16
+#: Spans that the samples are cut into, as the chunks allow: leaves of the tree of floating sums.
+LEAST_SPANS, MOST_SPANS = 64, 2**14
 #: Partials that one task of the tree combines: few, so that few wait in memory.
 FAN_IN = 4
 #: Columns beyond this share of a tile are not copied: reading their tiles is no dearer.
@@ -63,6 +66,7 @@ class _Place:
     n_features: int
     chunk_samples: int
     chunk_features: int
+    bits: int
     fingerprint: str
     cache: int  # bytes of decoded chunks that a process may keep
 
@@ -84,6 +88,13 @@ class _Plan:
     features: slice
     jobs: tuple[_Job, ...]
     contexts: tuple[Context, ...]
+    n_spans: int
+
+
+#: A part of a total: what the samples below some nodes of a fixed binary tree over the spans add up
+#: to, by level and place. However the spans are shared out, floats are added in the same order.
+#: A total of integers is the same in any order and has but one node, None.
+_Nodes = dict[tuple[int, int] | None, Partial]
 
 
 def plan(codes: CodeStore, request: Pass) -> Estimate:
@@ -106,21 +117,24 @@ def walks(codes: CodeStore, requests: Sequence[Pass]) -> list[list[Pass]]:
 def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
     """The finished totals of passes over all samples that have a label, in one walk over them.
 
-    One task takes a span of row chunks and one tile of features; the spans depend on the store
-    alone, so that the sums are the same on any cluster. Where there are several tiles, a column
-    that all of them need is copied first, so that no tile has to read its neighbours.
+    One task takes some spans of row chunks and one tile of features. Spans depend on the store
+    alone, so that the sums are the same on any cluster; how many make a task depends on the
+    workers. Where there are several tiles, a column that all of them need is copied first, so that
+    no tile has to read its neighbours.
     """
     workers = current_workers()
     found = estimate(codes, walk, workers, FAN_IN)
     if len(walk) == 1:  # several are put together only where they fit
         check(codes, walk[0], found, max(worker.n_threads for worker in workers))
     tiles, spans = _cuts(codes.n_features, codes.chunks[1]), _spans(codes)
+    groups = _groups(codes, len(spans), len(tiles), sum(worker.n_threads for worker in workers))
     columns = tuple(dict.fromkeys(column for request in walk for column in request.columns))
     name = "+".join(dict.fromkeys(request.statistic.name for request in walk))
     have, new = frozenset[int](), tuple[int, ...]()
-    copies: list[Any] = [None] * len(spans)
+    copies: list[Any] = [None] * len(groups)
     if len(tiles) > 1 and len(columns) <= max(COPY_SHARE * codes.chunks[1], COPY_ALWAYS):
-        have, copies, new = _copies(codes, columns, spans, name)
+        rows = [slice(spans[group.start].start, spans[group.stop - 1].stop) for group in groups]
+        have, copies, new = _copies(codes, columns, rows, name)
     place = _Place(
         codes.path,
         codes.labels.key,
@@ -129,6 +143,7 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
         codes.n_samples,
         codes.n_features,
         *codes.chunks,
+        codes.bits,
         codes.fingerprint,
         found.cache,
     )
@@ -141,19 +156,22 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
         for request in walk
     )
     totals = []
-    for features in tiles:
+    for number, features in enumerate(tiles):
         contexts = tuple(request.context.tile(features) for request in walk)
         # all that the tasks of a tile have in common is one key of the graph
-        common = delayed(_Plan(place, features, jobs, contexts), pure=False, traverse=False)
+        plan = _Plan(place, features, jobs, contexts, len(spans))
+        common = delayed(plan, pure=False, traverse=False)
         partials = []
-        for number, (rows, copy) in enumerate(zip(spans, copies, strict=True)):
+        for position, (group, copy) in enumerate(zip(groups, copies, strict=True)):
             # neighbours go to one worker, the same each round: there its cache has their chunks,
             # and their partials meet without a transfer
-            with _at(workers[number * len(workers) // len(spans)]):
-                partials.append(_task(f"{name}-map", _map_span, common, rows, copy))
+            task = number * len(groups) + position
+            with _at(workers[task * len(workers) // (len(tiles) * len(groups))]):
+                mine = {place: spans[place] for place in range(group.start, group.stop)}
+                partials.append(_task(f"{name}-map", _map_spans, common, mine, copy))
         while len(partials) > FAN_IN:
             partials = [
-                _task(f"{name}-combine", _combine, *partials[a : a + FAN_IN])
+                _task(f"{name}-combine", _combine, common, *partials[a : a + FAN_IN])
                 for a in range(0, len(partials), FAN_IN)
             ]
         totals.append(_task(f"{name}-finish", _finish, common, *partials))
@@ -167,28 +185,27 @@ def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.n
     """The labelled samples of some rows, with the columns of the walk, and the rows' numbers."""
     n_rows = rows.stop - rows.start
 
-    def cached(name: str, n_columns: int, read: Callable[[bool], np.ndarray]) -> np.ndarray:
+    def cached(name: str, n_bytes: int, read: Callable[[bool], np.ndarray]) -> np.ndarray:
         store = (place.path, place.fingerprint, place.label_key)
-        chunk = (name, rows.start, rows.stop)
-        return CACHE.get(store, chunk, place.cache, n_rows * n_columns, read)
+        return CACHE.get(store, (name, rows.start, rows.stop), place.cache, n_bytes, read)
 
     def tile(part: slice, *, own: bool) -> np.ndarray:
         return cached(
             f"codes {part}",
-            part.stop - part.start,
-            lambda keep: read_codes(place.path, part, rows, keep=keep or not own),
+            (part.stop - part.start) * place.bits * -(-n_rows // WORD) * 8,
+            lambda keep: read_planes(place.path, part, rows, keep=keep or not own),
         )
 
-    codes = tile(features, own=True)
-    labels = cached("labels", 1, lambda _: read_labels(place.path, place.label_key, rows))
-    columns = np.empty((len(place.columns), len(labels)), dtype=np.uint8)
+    planes = tile(features, own=True)
+    labels = cached("labels", n_rows, lambda _: read_labels(place.path, place.label_key, rows))
+    columns = np.empty((len(place.columns), n_rows), dtype=np.uint8)
     elsewhere: dict[int, list[int]] = {}
     for j, column in enumerate(place.columns):
         if features.start <= column < features.stop:
-            columns[j] = codes[column - features.start]
+            columns[j] = _unpacked(planes, column - features.start, n_rows)
         elif column in place.copied:
             read = functools.partial(_read_copy, place.path, column, rows)
-            columns[j] = cached(f"column {column}", 1, read)
+            columns[j] = cached(f"column {column}", n_rows, read)
         else:
             elsewhere.setdefault(column // place.chunk_features, []).append(j)
     for number, places in elsewhere.items():
@@ -197,13 +214,19 @@ def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.n
             slice(first, min(first + place.chunk_features, place.n_features)), own=False
         )
         for j in places:
-            columns[j] = neighbour[place.columns[j] - first]
+            columns[j] = _unpacked(neighbour, place.columns[j] - first, n_rows)
     numbers = np.arange(rows.start, rows.stop, dtype=np.uint64)
-    block = Block(codes, columns, labels, fold_of(rows.start, rows.stop, N_FOLDS))
+    folds = fold_of(rows.start, rows.stop, N_FOLDS)
+    block = Block(Tile(planes, n_rows), columns, labels, folds)
     kept = np.flatnonzero(labels != DROPPED)
-    if len(kept) == len(labels):
+    if len(kept) == n_rows:
         return block, numbers
     return _taken(block, kept), numbers[kept]
+
+
+def _unpacked(planes: np.ndarray, feature: int, n_samples: int) -> np.ndarray:
+    codes: np.ndarray = unpacked(planes[feature : feature + 1], n_samples)[0]
+    return codes
 
 
 def _read_copy(path: str, column: int, rows: slice, _keep: bool) -> np.ndarray:
@@ -213,7 +236,7 @@ def _read_copy(path: str, column: int, rows: slice, _keep: bool) -> np.ndarray:
 def _taken(block: Block, samples: np.ndarray) -> Block:
     """The samples at these places of a block."""
     return Block(
-        np.take(block.codes, samples, axis=1),
+        block.tile.take(samples),
         np.take(block.columns, samples, axis=1),
         block.labels[samples],
         block.folds[samples],
@@ -230,11 +253,21 @@ def _cuts_of(span: slice, step: int) -> list[slice]:
 
 
 def _spans(codes: CodeStore) -> list[slice]:
+    """The rows of each span: the same for a store wherever it is worked on."""
     chunk_samples, chunk_features = codes.chunks
     n_chunks = -(-codes.n_samples // chunk_samples)
-    n_bytes = codes.n_samples * min(chunk_features, codes.n_features)
-    n_tasks = min(n_chunks, max(MIN_TASKS, -(-n_bytes // TASK_BYTES)))
-    return _cuts(codes.n_samples, chunk_samples * -(-n_chunks // n_tasks))
+    n_cells = codes.n_samples * min(chunk_features, codes.n_features)
+    n_spans = min(n_chunks, max(LEAST_SPANS, min(-(-n_cells // TASK_CELLS), MOST_SPANS)))
+    return _cuts(codes.n_samples, chunk_samples * -(-n_chunks // n_spans))
+
+
+def _groups(codes: CodeStore, n_spans: int, n_tiles: int, n_threads: int) -> list[slice]:
+    """The spans of each task of a tile: equal shares, a whole number of tasks for every thread."""
+    cells_a_thread = codes.n_samples * codes.n_features / n_threads
+    n_tasks = n_threads * min(max(round(cells_a_thread / TASK_CELLS), 1), MOST_TASKS)
+    n_groups = min(-(-n_tasks // n_tiles), n_spans)
+    edges = [number * n_spans // n_groups for number in range(n_groups + 1)]
+    return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
 def _at(worker: Worker) -> AbstractContextManager[object]:
@@ -250,64 +283,100 @@ def _task(name: str, function: Callable[..., object], *arguments: object) -> Del
 
 
 def _copies(
-    codes: CodeStore, columns: tuple[int, ...], spans: list[slice], name: str
+    codes: CodeStore, columns: tuple[int, ...], groups: list[slice], name: str
 ) -> tuple[frozenset[int], list[Any], tuple[int, ...]]:
-    """The columns that have copies, the tasks that make new ones, one a span, and the new ones."""
+    """The columns that have copies, the tasks that make new ones, one a group, and the new ones."""
     have = frozenset(copied_columns(codes.path))
     new = tuple(column for column in columns if column not in have)
     if not new or not begin_columns(codes, new):  # the store may be one that cannot be written to
-        return have, [None] * len(spans), ()
+        return have, [None] * len(groups), ()
     copies = [
-        _task(f"{name}-copy", _copy_columns, codes.path, new, rows, codes.chunks) for rows in spans
+        _task(f"{name}-copy", _copy_columns, codes.path, new, rows, codes.chunks, codes.n_features)
+        for rows in groups
     ]
     return have.union(new), copies, new
 
 
 def _copy_columns(
-    path: str, columns: tuple[int, ...], span: slice, chunks: tuple[int, int]
+    path: str, columns: tuple[int, ...], span: slice, chunks: tuple[int, int], n_features: int
 ) -> None:
-    for column in columns:
-        for rows in _cuts_of(span, chunks[0]):
-            codes = read_codes(path, slice(column, column + 1), rows)
-            write_column(path, column, rows, codes[0])
+    for rows in _cuts_of(span, chunks[0]):
+        for column in columns:
+            first = column // chunks[1] * chunks[1]
+            tile = slice(first, min(first + chunks[1], n_features))
+            planes = read_planes(path, tile, rows, keep=False)
+            codes = _unpacked(planes, column - first, rows.stop - rows.start)
+            write_column(path, column, rows, codes)
 
 
-def _map_span(
+def _map_spans(
     plan: _Plan,
-    span: slice,
-    _after: None,  # the copies of the columns of this span
-) -> tuple[Partial, ...]:
+    spans: dict[int, slice],
+    _after: None,  # the copies of the columns of these spans
+) -> tuple[_Nodes, ...]:
     contexts = frozen(plan.contexts)
-    n_features = plan.features.stop - plan.features.start
-    totals = tuple(
-        job.statistic.identity(context, n_features)
-        for job, context in zip(plan.jobs, contexts, strict=True)
-    )
-    for rows in _cuts_of(span, plan.place.chunk_samples):
-        block, numbers = read_block(plan.place, rows, plan.features)
-        for resample in dict.fromkeys(job.resample for job in plan.jobs):
-            samples = block
-            if resample is not None:
-                drawn = multiplicity(numbers, plan.place.n_samples, resample)
-                samples = _taken(block, np.repeat(np.arange(len(drawn)), drawn))
-            for job, context, total in zip(plan.jobs, contexts, totals, strict=True):
-                if job.resample == resample:
-                    columns = samples.columns[list(job.columns)]
-                    job.statistic.chunk(context, frozen(replace(samples, columns=columns)), total)
-    return totals
+    found: tuple[_Nodes, ...] = tuple({} for _ in plan.jobs)
+    for number, span in spans.items():
+        totals = []
+        for job, context, nodes in zip(plan.jobs, contexts, found, strict=True):
+            node = None if job.statistic.exact(context) else (0, number)
+            if node not in nodes:
+                n_features = plan.features.stop - plan.features.start
+                nodes[node] = job.statistic.identity(context, n_features)
+            totals.append(nodes[node])
+        for rows in _cuts_of(span, plan.place.chunk_samples):
+            _add_chunk(plan, contexts, rows, totals)
+        for nodes in found:
+            _climb(nodes, plan.n_spans)
+    return found
 
 
-def _combine(*partials: tuple[Partial, ...]) -> tuple[Partial, ...]:
-    return tuple(functools.reduce(combine, several) for several in zip(*partials, strict=True))
+def _add_chunk(
+    plan: _Plan, contexts: Sequence[Context], rows: slice, totals: Sequence[Partial]
+) -> None:
+    block, numbers = read_block(plan.place, rows, plan.features)
+    for resample in dict.fromkeys(job.resample for job in plan.jobs):
+        samples = block
+        if resample is not None:
+            drawn = multiplicity(numbers, plan.place.n_samples, resample)
+            samples = _taken(block, np.repeat(np.arange(len(drawn)), drawn))
+        for job, context, total in zip(plan.jobs, contexts, totals, strict=True):
+            if job.resample == resample:
+                columns = samples.columns[list(job.columns)]
+                job.statistic.chunk(context, frozen(replace(samples, columns=columns)), total)
 
 
-def _finish(plan: _Plan, *partials: tuple[Partial, ...]) -> tuple[Partial, ...]:
-    return tuple(
-        job.statistic.finalize(context, total)
-        for job, context, total in zip(
-            plan.jobs, frozen(plan.contexts), _combine(*partials), strict=True
-        )
-    )
+def _climb(nodes: _Nodes, n_leaves: int) -> None:
+    """Put in one what neighbours have that are below one node, as high as they reach."""
+    level = 0
+    while n_leaves > 1:
+        for node in sorted(node for node in nodes if node is not None and node[0] == level):
+            place, other = node[1], (level, node[1] + 1)
+            if place % 2 == 0 and other in nodes:
+                nodes[level + 1, place // 2] = combine(nodes.pop(node), nodes.pop(other))
+            elif place == n_leaves - 1 and place % 2 == 0:
+                nodes[level + 1, place // 2] = nodes.pop(node)
+        level, n_leaves = level + 1, -(-n_leaves // 2)
+
+
+def _combine(plan: _Plan, *partials: tuple[_Nodes, ...]) -> tuple[_Nodes, ...]:
+    found: tuple[_Nodes, ...] = tuple({} for _ in plan.jobs)
+    for partial in partials:
+        for nodes, more in zip(found, partial, strict=True):
+            for node, total in more.items():
+                nodes[node] = combine(nodes[node], total) if node in nodes else total
+            _climb(nodes, plan.n_spans)
+    return found
+
+
+def _finish(plan: _Plan, *partials: tuple[_Nodes, ...]) -> tuple[Partial, ...]:
+    finished = []
+    for job, context, nodes in zip(
+        plan.jobs, frozen(plan.contexts), _combine(plan, *partials), strict=True
+    ):
+        (total,) = nodes.values()
+        finished.append(job.statistic.finalize(context, total))
+    return tuple(finished)
 
 
 def _joined(tiles: list[Partial]) -> Partial:

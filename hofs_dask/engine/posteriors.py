@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hofs_dask.engine.statistic import Block, Context, Layout, Partial, Statistic, frozen
+from hofs_dask.engine.statistic import Block, Context, Layout, Partial, Statistic, Tile, frozen
 from hofs_dask.engine.statistics import N_FOLDS
 from hofs_dask.kernels import posterior as kernel
 
@@ -91,7 +91,7 @@ def _piece(
     starts: np.ndarray = NO_STARTS,
 ) -> _Piece:
     """The samples at these rows, counted from a start, of a block."""
-    codes = work[: len(block.codes) * len(rows)].reshape(-1, len(rows))
+    codes = work[: len(block.tile) * len(rows)].reshape(-1, len(rows))
     columns = np.empty((len(block.columns), len(rows)), np.uint8)
     if len(starts):
         kernel.gather(block.codes, start, rows, codes)
@@ -133,7 +133,7 @@ def _gain_layout(_context: Context, n_features: int) -> Layout:
 
 def _gain_chunk(context: Context, block: Block, partial: Partial) -> None:
     shared, own = context.shared, context.per_feature
-    m = len(block.codes)
+    m = len(block.tile)
     no_parent = frozen(np.zeros((m, 1), np.intp))
     tables = {"table": (no_parent, own["table"][:, None])}
     if own["pair_parents"].shape[1]:
@@ -233,5 +233,7 @@ def warm_up() -> None:
     }
     context = frozen(Context(shared, candidates))
     samples = np.zeros((n_features, 4), np.uint8)
-    block = frozen(Block(samples, samples[:1].copy(), samples[0].copy(), samples[1].copy()))
+    block = frozen(
+        Block(Tile.of(samples), samples[:1].copy(), samples[0].copy(), samples[1].copy())
+    )
     POSTERIOR_GAINS.chunk(context, block, POSTERIOR_GAINS.identity(context, n_features))

@@ -5,22 +5,84 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from hofs_dask.kernels.planes import n_bits, pack, unpacked
+
 Partial = dict[str, np.ndarray]
 Layout = Mapping[str, tuple[tuple[int, ...], type[np.generic]]]
+
+
+NO_PLACES = np.zeros(0, np.int64)
+
+
+class Tile:
+    """The codes of the candidates of one chunk, some of its samples or all of them.
+
+    Examples
+    --------
+    >>> tile = Tile.of(np.array([[0, 1, 2]], dtype=np.uint8))
+    >>> tile.codes
+    array([[0, 1, 2]], dtype=uint8)
+    >>> tile.take(np.array([2, 2])).codes
+    array([[2, 2]], dtype=uint8)
+    """
+
+    def __init__(self, planes: np.ndarray, n_chunk: int, samples: np.ndarray | None = None) -> None:
+        self.planes: np.ndarray = frozen(planes)  # uint64 (feature, bit, word), all of the chunk
+        self._n_chunk = n_chunk
+        self._samples = samples  # places in the chunk, ascending; None for every sample once
+
+    @classmethod
+    def of(cls, codes: np.ndarray) -> Tile:
+        """The tile of codes, uint8 (feature, sample)."""
+        return cls(pack(codes, n_bits(int(codes.max(initial=0)) + 1)), codes.shape[1])
+
+    def take(self, samples: np.ndarray) -> Tile:
+        """The tile of the samples at these places, ascending."""
+        places = samples if self._samples is None else self._samples[samples]
+        return Tile(self.planes, self._n_chunk, places)
+
+    def __len__(self) -> int:
+        return len(self.planes)
+
+    @property
+    def places(self) -> np.ndarray:
+        """The places of the samples in the chunk, int64; empty for every sample once."""
+        found: np.ndarray = frozen(NO_PLACES if self._samples is None else self._samples)
+        return found
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether a sample is there more than once."""
+        return bool((self.places[1:] == self.places[:-1]).any())
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """The codes, uint8 (feature, sample), unpacked when first asked for."""
+        codes = unpacked(self.planes, self._n_chunk)
+        if self._samples is not None:
+            codes = np.take(codes, self._samples, axis=1)
+        found: np.ndarray = frozen(np.ascontiguousarray(codes))
+        return found
 
 
 @dataclass(frozen=True)
 class Block:
     """The samples of one chunk that have a label."""
 
-    codes: np.ndarray  # uint8 (feature, sample): the candidates of one tile
+    tile: Tile  # the candidates
     columns: np.ndarray  # uint8 (column, sample): the chosen features that the pass asked for
     labels: np.ndarray  # uint8 (sample,)
     folds: np.ndarray  # uint8 (sample,)
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The codes of the candidates, uint8 (feature, sample)."""
+        return self.tile.codes
 
 
 @dataclass(frozen=True)
@@ -87,6 +149,11 @@ class Statistic:
     # what a tile's total means, features along axis 0; runs where the total is, so that only what
     # a method needs travels
     finalize: Callable[[Context, Partial], Partial]
+
+    def exact(self, context: Context) -> bool:
+        """Whether a total is the same to the last bit in whatever order it is summed."""
+        layout = self.layout(context, 0)
+        return all(issubclass(dtype, np.integer) for _, dtype in layout.values())
 
     def identity(self, context: Context, n_features: int) -> Partial:
         """The partial of no samples."""

@@ -7,39 +7,64 @@ import math
 import numpy as np
 
 from hofs_dask.kernels._jit import jit
+from hofs_dask.kernels.planes import unpack
 
 
 @jit
-def add_counts(codes: np.ndarray, cells: np.ndarray, first: int, out: np.ndarray) -> None:
-    """Add 1 to ``out[i, cells[s] + codes[i, s]]`` for every sample of the features from ``first``.
+def add_counts(
+    planes: np.ndarray,
+    samples: np.ndarray,
+    cells: np.ndarray,
+    first: int,
+    out: np.ndarray,
+    start: int = 0,
+) -> None:
+    """Add 1 to ``out[i, start + cells[s] + code]`` for every sample of the features from ``first``.
 
     One loop for every table: whatever a sample has beside the candidate's code (fold, class, the
     code of a chosen feature) is in its first cell.
 
     Parameters
     ----------
-    codes
-        uint8 (feature, sample).
+    planes
+        uint8 (feature, bit, byte), of `unpack`.
+    samples
+        Integers (sample,): places in the planes; empty where all are taken in order.
     cells
         Integers (sample,): where the counts of a sample begin.
     first
         Features before this one are left alone.
     out
         int64 (feature, cell).
+    start
+        Where the table begins.
 
     Examples
     --------
+    >>> from hofs_dask.kernels.planes import pack
     >>> out = np.zeros((1, 6), dtype=np.int64)
     >>> label = np.array([0, 1], dtype=np.int64)
-    >>> add_counts(np.array([[2, 0]], dtype=np.uint8), 3 * label, 0, out)
+    >>> planes = pack(np.array([[2, 0]], dtype=np.uint8), 2).view(np.uint8)
+    >>> add_counts(planes, np.zeros(0, np.int64), 3 * label, 0, out)
     >>> out.reshape(2, 3)
     array([[0, 0, 1],
            [1, 0, 0]])
     """
-    n_features, n_samples = codes.shape
-    for i in range(first, n_features):
-        for s in range(n_samples):
-            out[i, cells[s] + codes[i, s]] += 1
+    n_samples = cells.shape[0]
+    words = np.empty((1, planes.shape[2]), np.uint64)
+    codes = words.view(np.uint8)[0]
+    taken = np.empty(samples.shape[0], np.uint8)
+    for i in range(first, planes.shape[0]):
+        unpack(planes[i : i + 1], words)
+        counts = out[i][start:]
+        if samples.shape[0]:
+            for s in range(n_samples):
+                taken[s] = codes[samples[s]]
+            for s in range(n_samples):
+                counts[cells[s] + taken[s]] += 1
+        else:
+            for s in range(n_samples):
+                counts[cells[s] + codes[s]] += 1
 
 
 @jit

@@ -14,16 +14,12 @@ import zarr
 
 from hofs_dask.data import encode as encode_module
 from hofs_dask.data import summary as summary_module
-from hofs_dask.data.codes import (
-    is_codes,
-    open_codes,
-    read_codes,
-    read_labels,
-    temporary_store,
-)
+from hofs_dask.data.chunks import read_codes, read_labels, read_planes
+from hofs_dask.data.codes import is_codes, open_codes, temporary_store
 from hofs_dask.data.encode import encode_source
 from hofs_dask.data.source import open_source
 from hofs_dask.errors import CodeStoreError
+from hofs_dask.kernels.planes import unpacked
 
 ALL = slice(None)
 
@@ -97,15 +93,15 @@ def test_encode__layout(tmp_path):
     store = encode(tmp_path / "s", chunks=(500, 4))
     group = zarr.open_group(tmp_path / "s", mode="r")
     assert group.attrs["format"] == "hofs_dask codes"
-    assert group.attrs["version"] == 2
+    assert group.attrs["version"] == 3
     assert group.attrs["complete"] is True
     assert group.attrs["options"] == {"bins": "auto", "n_bins": 6}
     assert group["codes"].chunks == (4, 500)
     assert store.chunks == (500, 4)
     assert group["codes"].fill_value == 255
     assert group[f"labels/{store.labels.key}"].chunks == (500,)
-    # One byte a cell and a checksum of four, uncompressed.
-    assert {file.stat().st_size for file in chunk_files(tmp_path / "s")} == {2004}
+    # Four features of three planes of eight words each, and a checksum of four bytes.
+    assert {file.stat().st_size for file in chunk_files(tmp_path / "s")} == {4 * 3 * 8 * 8 + 4}
     assert len(chunk_files(tmp_path / "s")) == 6
 
 
@@ -638,15 +634,47 @@ def test_temporary_store__is_below_dasks_directory_and_removed(tmp_path):
         assert not any((tmp_path / "scratch").iterdir())
 
 
-def test_read__what_is_not_kept_shares_its_memory(tmp_path):
+def test_read__planes_that_are_not_kept_share_their_memory(tmp_path):
     store = encode(tmp_path / "s", chunks=(100, 7))
     whole = read_codes(store.path, ALL, ALL)
-    first = read_codes(store.path, ALL, slice(0, 100), keep=False)
+
+    def planes(start, *, keep):
+        return read_planes(store.path, slice(0, 7), slice(start, start + 100), keep=keep)
+
+    first = planes(0, keep=False)
     assert first.ctypes.data % 64 == 0
-    assert np.array_equal(first, whole[:, :100])
-    second = read_codes(store.path, ALL, slice(100, 200), keep=False)
+    assert np.array_equal(unpacked(first, 100), whole[:, :100])
+    second = planes(100, keep=False)
     assert np.shares_memory(first, second)
-    assert np.array_equal(second, whole[:, 100:200])
-    kept = read_codes(store.path, ALL, slice(0, 100))
+    assert np.array_equal(unpacked(second, 100), whole[:, 100:200])
+    kept = planes(0, keep=True)
     assert not np.shares_memory(kept, second)
-    assert np.array_equal(second, whole[:, 100:200])
+    assert np.array_equal(unpacked(second, 100), whole[:, 100:200])
+
+
+@pytest.mark.parametrize("rows", [slice(0, 100), slice(1100, 1200), slice(30, 40), slice(0, 1200)])
+def test_read__planes_of_any_region_hold_its_codes(tmp_path, rows):
+    store = encode(tmp_path / "s", chunks=(100, 3))
+    for features in (slice(0, 3), slice(6, 7), slice(1, 6)):
+        planes = read_planes(store.path, features, rows)
+        assert planes.shape == (
+            features.stop - features.start,
+            store.bits,
+            -(-(rows.stop - rows.start) // 64),
+        )
+        assert planes.flags.c_contiguous
+        found = unpacked(planes, rows.stop - rows.start)
+        assert np.array_equal(found, read_codes(store.path, features, rows))
+
+
+def test_codes__are_codes_to_whoever_opens_the_array(tmp_path):
+    store = encode(tmp_path / "s", chunks=(128, 7))
+    assert store.bits == int(store.n_codes.max() - 1).bit_length()
+    opened = xr.open_zarr(
+        tmp_path / "s", consolidated=False, drop_variables=["edges", "values"], mask_and_scale=False
+    )["codes"]
+    assert opened.dims == ("feature", "sample")
+    assert opened.dtype == np.uint8
+    assert np.array_equal(opened, read_codes(store.path, ALL, ALL))
+    (*_, file) = chunk_files(tmp_path / "s", "codes")
+    assert file.stat().st_size == 7 * store.bits * 128 // 8 + 4

@@ -40,7 +40,8 @@ def test_estimate__counts_partials_chunks_and_what_is_resident(codes, request_):
 
 def test_estimate__the_cache_takes_what_is_left_and_no_more_than_the_data(codes, request_):
     roomy = budget.estimate(codes, [request_], (worker(10_000 * MIB),), fan_in=4)
-    assert roomy.cache == 6000 * (40 + 1 + 1)  # a chunk more than there is: codes, label, column
+    # a chunk more than there is: codes of five bits, label, column
+    assert roomy.cache == 6000 * (40 * 5 // 8 + 1 + 1)
     tight = budget.estimate(codes, [request_], (worker(roomy.needed + MIB),), fan_in=4)
     assert tight.cache == 0
     with dask.config.set({"hofs_dask.cache": "50 kB"}):

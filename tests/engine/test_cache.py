@@ -75,13 +75,13 @@ def codes(tmp_path):
 def reads(monkeypatch):
     """The rows of every read of codes."""
     seen = []
-    read = passes.read_codes
+    read = passes.read_planes
 
     def counting(path, features, rows, *, keep):
         seen.append((rows.start, rows.stop))
         return read(path, features, rows, keep=keep)
 
-    monkeypatch.setattr(passes, "read_codes", counting)
+    monkeypatch.setattr(passes, "read_planes", counting)
     CACHE.clear()
     return seen
 
@@ -107,6 +107,7 @@ def test_chunks__go_to_the_same_worker_each_round(codes, client):
         sizes = client.run(cached_bytes)
         hd.select(codes, None, 4)
         again = client.run(cached_bytes)
-    # 2000 x 6 codes and 2000 labels: each worker holds half of them, and no chunk is held twice
-    assert sum(sizes.values()) == sum(again.values()) == 2000 * 7
+    # four chunks of 6 features, 4 planes of 8 words each, and 2000 labels: each worker holds half
+    # of them, and no chunk is held twice
+    assert sum(sizes.values()) == sum(again.values()) == 4 * 6 * 4 * 8 * 8 + 2000
     assert min(sizes.values()) == 1000 * 7

@@ -1,9 +1,14 @@
 """One answer: for any chunks, any tiles, any scheduler, on a real two-process cluster."""
 
+import itertools
+from types import SimpleNamespace
+
 import dask
 import numpy as np
 import pytest
 from distributed.protocol.pickle import dumps
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hofs_dask as hd
 from hofs_dask.data.codes import copied_columns
@@ -110,7 +115,9 @@ def test_pass__is_one_compute(tmp_path, monkeypatch):
 def test_pass__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
     x = np.random.default_rng(0).normal(size=(20_000, 3))
     codes = hd.encode(x, x[:, 0] > 0, tmp_path / "codes.zarr", chunks=(20, 3))
-    monkeypatch.setattr(passes, "MIN_TASKS", 1000)
+    monkeypatch.setattr(passes, "LEAST_SPANS", 1000)
+    monkeypatch.setattr(passes, "TASK_CELLS", 60)
+    monkeypatch.setattr(passes, "MOST_TASKS", 1000)
     sizes = []
     compute = dask.base.compute
 
@@ -164,3 +171,39 @@ def test_tiles__a_store_that_cannot_be_written_to_gives_the_same(tmp_path, monke
     alone = hd.select(codes, None, 4)
     monkeypatch.undo()
     assert hd.select(codes, None, 4) == alone
+
+
+@given(
+    n_spans=st.integers(1, 40),
+    cuts=st.lists(st.integers(0, 40), max_size=6),
+    fan_in=st.integers(2, 5),
+)
+def test_tree__floats_are_added_in_one_order_however_spans_are_shared_out(n_spans, cuts, fan_in):
+    values = np.random.default_rng(n_spans).normal(size=n_spans) * 10.0 ** np.arange(n_spans)
+
+    def level(parts):
+        return [
+            parts[a] + parts[a + 1] if a + 1 < len(parts) else parts[a]
+            for a in range(0, len(parts), 2)
+        ]
+
+    expected = values
+    while len(expected) > 1:
+        expected = level(expected)
+    plan = SimpleNamespace(jobs=(None,), n_spans=n_spans)
+    edges = sorted({0, n_spans, *(cut for cut in cuts if cut < n_spans)})
+    partials = []
+    for a, b in itertools.pairwise(edges):
+        nodes = {}
+        for span in range(a, b):
+            nodes[0, span] = {"sum": values[span]}
+            passes._climb(nodes, n_spans)
+        assert len(nodes) <= 2 * n_spans.bit_length()
+        partials.append((nodes,))
+    while len(partials) > 1:
+        partials = [
+            passes._combine(plan, *partials[a : a + fan_in])
+            for a in range(0, len(partials), fan_in)
+        ]
+    ((total,),) = ((nodes.values()) for nodes in partials[0])
+    assert total["sum"] == expected[0]

@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 
 from hofs_dask.engine import posteriors
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
-from hofs_dask.engine.statistic import Block, Context
+from hofs_dask.engine.statistic import Block, Context, Tile
 
 N, M, C, B, K = 300, 4, 3, 5, 2
 
@@ -32,7 +32,7 @@ def test_posterior_gains__are_those_of_plain_formulas(monkeypatch, logistic, n_f
     def draw(high, *shape):
         return rng.integers(0, high, shape).astype(np.uint8)
 
-    block = Block(draw(B, M, N), draw(B, K, N), draw(C, N), draw(4, N))
+    block = Block(Tile.of(draw(B, M, N)), draw(B, K, N), draw(C, N), draw(4, N))
     fold = block.folds if n_folds == 4 else np.zeros(N, int)
     labels, (first, second) = block.labels, block.columns
     tables = rng.uniform(0.1, 1.0, (M, 2, n_folds, C, B))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
-from hofs_dask.engine.statistic import Block, Context, combine
+from hofs_dask.engine.statistic import Block, Context, Tile, combine
 from hofs_dask.engine.statistics import (
     MARGINAL_COUNTS,
     N_FOLDS,
@@ -89,12 +89,12 @@ def samples(seed):
     def draw(high, *shape):
         return rng.integers(0, high, shape).astype(np.uint8)
 
-    return Block(draw(B, M, N), draw(B, 2, N), draw(C, N), draw(N_FOLDS, N))
+    return Block(Tile.of(draw(B, M, N)), draw(B, 2, N), draw(C, N), draw(N_FOLDS, N))
 
 
 def rows_of(block, rows):
     return Block(
-        block.codes[:, rows].copy(),
+        Tile.of(block.codes[:, rows]),
         block.columns[:, rows].copy(),
         block.labels[rows],
         block.folds[rows],
@@ -132,7 +132,7 @@ def test_statistic__is_the_same_for_any_tiles(statistic, seed, edge):
     for features in (slice(0, edge), slice(edge, M)):
         part = context.tile(features)
         partial = statistic.identity(part, features.stop - features.start)
-        cut = Block(block.codes[features], block.columns, block.labels, block.folds)
+        cut = Block(Tile.of(block.codes[features]), block.columns, block.labels, block.folds)
         statistic.chunk(part, cut, partial)
         tiles.append(statistic.finalize(part, partial))
     result = {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}

@@ -5,15 +5,32 @@ import pytest
 
 from hofs_dask.kernels.counts import add_counts, pair_terms
 from hofs_dask.kernels.entropy import entropy, information
+from hofs_dask.kernels.planes import (
+    STRIP,
+    add_plane_counts,
+    cell_masks,
+    n_bits,
+    pack,
+    popcount,
+    unpack,
+    unpacked,
+)
+
+EVERY = np.zeros(0, np.int64)
 
 
 def random_block(n=200, m=3, seed=0):
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 4, (m, n)).astype(np.uint8)
     cells = 4 * rng.integers(0, 6, n)
-    for array in (codes, cells):
-        array.setflags(write=False)
+    cells.setflags(write=False)
     return codes, cells
+
+
+def octets(codes):
+    planes = pack(codes, 2).view(np.uint8)
+    planes.setflags(write=False)
+    return planes
 
 
 @pytest.mark.parametrize("function", [add_counts, add_counts.py_func])
@@ -21,16 +38,68 @@ def random_block(n=200, m=3, seed=0):
 def test_counts__equal_a_loop_over_cells(function, first):
     codes, cells = random_block()
     out = np.zeros((3, 24), dtype=np.int64)
-    function(codes, cells, first, out)
+    function(octets(codes), EVERY, cells, first, out)
     for i, cell in np.ndindex(out.shape):
         here = (cells + codes[i] == cell) & (i >= first)
         assert out[i, cell] == here.sum()
 
 
+@pytest.mark.parametrize("function", [add_counts, add_counts.py_func])
+def test_counts__of_some_samples_begin_where_they_are_told(function):
+    codes, cells = random_block()
+    places = np.repeat(np.arange(0, 200, 3), 2)
+    out = np.zeros((3, 30), dtype=np.int64)
+    function(octets(codes), places, cells[places], 0, out, 6)
+    expected = [np.bincount(cells[places] + row[places], minlength=24) for row in codes]
+    np.testing.assert_array_equal(out[:, 6:], expected)
+    assert not out[:, :6].any()
+
+
+@pytest.mark.parametrize("n_codes", [1, 2, 3, 5, 8, 11, 200])
+@pytest.mark.parametrize("n_samples", [1, 63, 64, 65, 64 * STRIP + 7])
+def test_planes__hold_codes(n_codes, n_samples):
+    codes = np.random.default_rng(0).integers(0, n_codes, (3, n_samples)).astype(np.uint8)
+    planes = pack(codes, n_bits(n_codes))
+    assert planes.shape == (3, max(int(np.ceil(np.log2(n_codes))), 1), -(-n_samples // 64))
+    np.testing.assert_array_equal(unpacked(planes, n_samples), codes)
+    out = np.zeros((3, planes.shape[2] * 8), np.uint64)
+    unpack.py_func(planes.view(np.uint8), out)
+    np.testing.assert_array_equal(out.view(np.uint8)[:, :n_samples], codes)
+
+
+@pytest.mark.parametrize("n_codes", [1, 2, 3, 5, 8, 11])
+@pytest.mark.parametrize("n_samples", [0, 1, 64, 64 * STRIP + 7, 64 * STRIP * 2])
+@pytest.mark.parametrize("some", [False, True], ids=["every sample", "some samples"])
+def test_plane_counts__are_those_of_codes(n_codes, n_samples, some):
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, n_codes, (3, n_samples)).astype(np.uint8)
+    places = np.flatnonzero(rng.random(n_samples) < 0.7) if some else EVERY
+    taken = codes[:, places] if some else codes
+    cells = rng.integers(0, 6, taken.shape[1]).astype(np.uint16)
+    planes = pack(codes, n_bits(n_codes))
+    # what is stored past the last sample is anything
+    planes[..., -1:] |= ~np.uint64(0) << np.uint64(n_samples % 64) if n_samples % 64 else 0
+    masks = cell_masks(cells, places, 6, planes.shape[2])
+    room = n_codes + 20
+    out = np.zeros((3, 2 + 6 * room), np.int64)
+    totals = np.bincount(cells, minlength=6)
+    for _ in range(2):
+        add_plane_counts(planes, masks, totals, room, 1, out, 2)
+    assert not out[:1].any()
+    assert not out[:, :2].any()
+    for i in (1, 2):
+        cell = cells.astype(int) * room + taken[i]
+        np.testing.assert_array_equal(out[i, 2:], 2 * np.bincount(cell, minlength=6 * room))
+
+
+def test_popcount__of_a_word():
+    assert [popcount(word) for word in (0, 1, 2**64 - 1)] == [0, 1, 64]
+
+
 def test_counts__take_zero_rows():
     codes, cells = random_block(n=0)
     out = np.zeros((3, 24), dtype=np.int64)
-    add_counts(codes, cells, 0, out)
+    add_counts(octets(codes), EVERY, cells, 0, out)
     assert out.sum() == 0
 
 

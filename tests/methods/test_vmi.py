@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from hofs_dask.config import VMI
 from hofs_dask.engine.posteriors import POSTERIOR_GAINS
-from hofs_dask.engine.statistic import Block
+from hofs_dask.engine.statistic import Block, Tile
 from hofs_dask.methods.problem import Problem, Scores, Sizes
 from hofs_dask.methods.vmi import VariationalInformation
 
@@ -33,7 +33,7 @@ def work_on(x, y, form, restart=0.01):
         label_values=np.arange(n_classes, dtype=float),
     )
     codes = np.ascontiguousarray(x.T, dtype=np.uint8)
-    block = Block(codes, codes[:0], y.astype(np.uint8), folds.astype(np.uint8))
+    block = Block(Tile.of(codes), codes[:0], y.astype(np.uint8), folds.astype(np.uint8))
     return VariationalInformation(problem, VMI(form=form, restart=restart)), block
 
 

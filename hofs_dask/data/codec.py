@@ -1,0 +1,78 @@
+"""The Zarr codec that stores codes as bit planes.
+
+The array is uint8 codes to whoever opens it; a chunk's bytes are the planes of its features, so
+that the engine counts what it read without decoding it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from zarr.abc.codec import ArrayBytesCodec
+from zarr.registry import register_codec
+
+from hofs_dask.kernels.planes import WORD, pack, unpacked
+
+if TYPE_CHECKING:
+    from zarr.core.array_spec import ArraySpec
+    from zarr.core.buffer import Buffer, NDBuffer
+
+NAME = "hofs_dask.planes"
+
+
+@dataclass(frozen=True)
+class Planes(ArrayBytesCodec):
+    """Codes (feature, sample) as 64-bit words (feature, bit, word), the lowest byte first.
+
+    Attributes
+    ----------
+    bits : int
+        Planes of a feature; a code is below ``2 ** bits``.
+
+    Examples
+    --------
+    >>> import zarr
+    >>> array = zarr.create_array({}, shape=(1, 100), chunks=(1, 100), dtype="uint8",
+    ...                           serializer=Planes(3), compressors=None)
+    >>> array[:] = np.arange(100, dtype=np.uint8)[None] % 5
+    >>> array[0, 5:12], array.nbytes_stored()
+    (array([0, 1, 2, 3, 4, 0, 1], dtype=uint8), 48)
+    """
+
+    is_fixed_size = True
+
+    bits: int
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The codec that the metadata of an array names."""
+        return cls(int(data["configuration"]["bits"]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the metadata of an array holds of the codec."""
+        return {"name": NAME, "configuration": {"bits": self.bits}}
+
+    def shape(self, chunk: tuple[int, ...]) -> tuple[int, int, int]:
+        """The planes of a chunk of so many features and samples: features, bits, words."""
+        n_features, n_samples = chunk
+        return n_features, self.bits, -(-n_samples // WORD)
+
+    def compute_encoded_size(self, _input_byte_length: int, chunk_spec: ArraySpec) -> int:
+        """The bytes of a chunk."""
+        return 8 * math.prod(self.shape(chunk_spec.shape))
+
+    async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
+        words: Any = np.ascontiguousarray(chunk_bytes.as_numpy_array()).view("<u8")
+        planes = words.reshape(self.shape(chunk_spec.shape)).astype(np.uint64, copy=False)
+        codes: Any = unpacked(planes, chunk_spec.shape[1])
+        return chunk_spec.prototype.nd_buffer.from_ndarray_like(codes)
+
+    async def _encode_single(self, chunk_array: NDBuffer, chunk_spec: ArraySpec) -> Buffer:
+        planes = pack(chunk_array.as_numpy_array(), self.bits).astype("<u8", copy=False)
+        return chunk_spec.prototype.buffer.from_array_like(planes.reshape(-1).view("B"))
+
+
+register_codec(NAME, Planes)

@@ -1,0 +1,267 @@
+"""Codes as bit planes: a word of plane b has bit b of the codes of 64 samples.
+
+Five codes take three bits a cell where bytes take eight, and counting whole words beats counting
+cells: the samples of two sets are as many as the bits of ``a & b``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic, overload
+
+from hofs_dask.kernels._jit import jit
+
+WORD = 64
+#: Words of a set that are compared at a time: the sets of a feature stay in the first-level cache.
+STRIP = 128
+
+
+def n_bits(n_codes: int) -> int:
+    """The planes that so many codes take.
+
+    Examples
+    --------
+    >>> [n_bits(n) for n in (1, 2, 5, 8, 9)]
+    [1, 1, 3, 3, 4]
+    """
+    return max(n_codes - 1, 1).bit_length()
+
+
+def pack(codes: np.ndarray, bits: int) -> np.ndarray:
+    """The planes of codes, uint64 (feature, bit, word); bits past the last sample are zero.
+
+    Parameters
+    ----------
+    codes
+        uint8 (feature, sample), of which so many bits are kept.
+    bits
+        Planes of a feature.
+
+    Examples
+    --------
+    >>> pack(np.array([[0, 1, 2, 3]], dtype=np.uint8), 2)
+    array([[[10],
+            [12]]], dtype=uint64)
+    """
+    n_features, n_samples = codes.shape
+    n_words = -(-n_samples // WORD)
+    planes = np.zeros((n_features, bits, n_words * 8), np.uint8)
+    for bit in range(bits):
+        packed = np.packbits(codes & np.uint8(1 << bit), axis=1, bitorder="little")
+        planes[:, bit, : packed.shape[1]] = packed
+    return planes.view("<u8").astype(np.uint64, copy=False)
+
+
+#: Byte i of entry b is bit i of b.
+_SPREAD = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").view(
+    np.uint64
+)[:, 0]
+
+
+@jit
+def unpack(planes: np.ndarray, out: np.ndarray) -> None:
+    """Set ``out[i]`` to the codes of feature i, eight samples at a time.
+
+    Parameters
+    ----------
+    planes
+        uint8 (feature, bit, byte): the words as bytes, the lowest first.
+    out
+        uint64 (feature, byte): eight codes each, as bytes.
+
+    Examples
+    --------
+    >>> out = np.zeros((1, 8), np.uint64)
+    >>> unpack(pack(np.array([[0, 1, 2, 3]], dtype=np.uint8), 2).view(np.uint8), out)
+    >>> out.view(np.uint8)[0, :4]
+    array([0, 1, 2, 3], dtype=uint8)
+    """
+    n_features, bits, n_bytes = planes.shape
+    for i in range(n_features):
+        codes = out[i]
+        plane = planes[i, 0]
+        for j in range(n_bytes):
+            codes[j] = _SPREAD[plane[j]]
+        for bit in range(1, bits):
+            plane = planes[i, bit]
+            for j in range(n_bytes):
+                codes[j] |= _SPREAD[plane[j]] << bit
+
+
+def unpacked(planes: np.ndarray, n_samples: int) -> np.ndarray:
+    """The codes of planes, uint8 (feature, sample).
+
+    Examples
+    --------
+    >>> unpacked(pack(np.array([[0, 1, 2, 3]], dtype=np.uint8), 2), 3)
+    array([[0, 1, 2]], dtype=uint8)
+    """
+    octets = planes.astype("<u8", copy=False).view(np.uint8)
+    octets.setflags(write=False)  # one compilation for what may be written to and what may not
+    out = np.empty((len(planes), octets.shape[2]), np.uint64)
+    unpack(octets, out)
+    return out.astype("<u8", copy=False).view(np.uint8)[:, :n_samples]
+
+
+def popcount(word: int) -> int:
+    """The number of bits of a word that are set.
+
+    Examples
+    --------
+    >>> popcount(11)
+    3
+    """
+    return int(word).bit_count()
+
+
+def _generate_popcount(_context: Any, word: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(word), generate
+
+
+_ctpop: Any = intrinsic(_generate_popcount)
+
+
+@overload(popcount, strict=False)
+def _popcount(_word: Any) -> Any:
+    return lambda word: _ctpop(word)
+
+
+@jit
+def cell_masks(cells: np.ndarray, samples: np.ndarray, n_cells: int, n_words: int) -> np.ndarray:
+    """The samples of each cell as planes, uint64 (strip, cell, word of the strip).
+
+    Parameters
+    ----------
+    cells
+        Integers (sample,): the cell of a sample.
+    samples
+        Integers (sample,): its place in the words; empty where all are there in order.
+    n_cells, n_words
+        How many there are.
+
+    Examples
+    --------
+    >>> no_places = np.zeros(0, np.int64)
+    >>> cell_masks(np.array([0, 1, 0], np.uint16), no_places, 2, 1)[0, :, 0]
+    array([5, 2], dtype=uint64)
+    """
+    masks = np.zeros((-(-n_words // STRIP), n_cells, STRIP), np.uint64)
+    for s in range(cells.shape[0]):
+        place = samples[s] if samples.shape[0] else s
+        strip, word = divmod(place // WORD, STRIP)
+        masks[strip, cells[s], word] |= np.uint64(1) << np.uint64(place % WORD)
+    return masks
+
+
+@jit
+def _add_common(sets: np.ndarray, masks: np.ndarray, out: np.ndarray) -> None:
+    """Add to ``out[c, k]`` the samples that are in set k, from 1, and in mask c."""
+    n_sets, n_words = sets.shape
+    for c in range(masks.shape[0]):
+        mask = masks[c]
+        k = 1
+        while k + 4 <= n_sets:  # four at a time: a word of the mask is read once for them
+            first, second, third, fourth = sets[k], sets[k + 1], sets[k + 2], sets[k + 3]
+            n_first = n_second = n_third = n_fourth = np.uint64(0)
+            for w in range(n_words):
+                n_first += popcount(mask[w] & first[w])
+                n_second += popcount(mask[w] & second[w])
+                n_third += popcount(mask[w] & third[w])
+                n_fourth += popcount(mask[w] & fourth[w])
+            out[c, k] += np.int64(n_first)
+            out[c, k + 1] += np.int64(n_second)
+            out[c, k + 2] += np.int64(n_third)
+            out[c, k + 3] += np.int64(n_fourth)
+            k += 4
+        while k < n_sets:
+            one = sets[k]
+            n_one = np.uint64(0)
+            for w in range(n_words):
+                n_one += popcount(mask[w] & one[w])
+            out[c, k] += np.int64(n_one)
+            k += 1
+
+
+@jit
+def add_plane_counts(
+    planes: np.ndarray,
+    masks: np.ndarray,
+    totals: np.ndarray,
+    n_codes: int,
+    first: int,
+    out: np.ndarray,
+    start: int = 0,
+) -> None:
+    """Add the samples of each cell and code of the features from ``first`` to ``out``.
+
+    What is counted are not the codes themselves but the sets S_k of samples whose code has all
+    bits of k: S_k is the ``&`` of two that were there before, or a plane as it is. The samples of
+    code k are those of S_k less those of every larger code that has all bits of k.
+
+    Parameters
+    ----------
+    planes
+        uint64 (feature, bit, word).
+    masks
+        The samples of each cell, of `cell_masks`.
+    totals
+        int64 (cell,): how many these are.
+    n_codes
+        Codes of a feature.
+    first
+        Features before this one are left alone.
+    out
+        int64 (feature, count): counts of a cell and code at ``start + cell * n_codes + code``.
+    start
+        Where the table begins.
+
+    Examples
+    --------
+    >>> codes, labels = np.array([[0, 2, 1, 2]], np.uint8), np.array([0, 0, 1, 1], np.uint16)
+    >>> masks = cell_masks(labels, np.zeros(0, np.int64), 2, 1)
+    >>> out = np.zeros((1, 6), np.int64)
+    >>> add_plane_counts(pack(codes, 2), masks, np.array([2, 2]), 3, 0, out)
+    >>> out.reshape(2, 3)
+    array([[1, 0, 1],
+           [0, 1, 1]])
+    """
+    n_features, bits, n_words = planes.shape
+    n_cells = masks.shape[1]
+    n_sets = min(n_codes, 1 << bits)  # planes may know fewer codes than the table has room for
+    sets = np.zeros((n_sets, STRIP), np.uint64)
+    found = np.empty((n_cells, n_sets), np.int64)
+    for i in range(first, n_features):
+        found[:] = 0
+        found[:, 0] = totals
+        for strip in range(masks.shape[0]):
+            begin = strip * STRIP
+            length = min(STRIP, n_words - begin)
+            bit = 0
+            for k in range(1, n_sets):
+                if k == 1 << (bit + 1):
+                    bit += 1
+                plane = planes[i, bit][begin : begin + length]
+                rest = k - (1 << bit)
+                larger, smaller = sets[k], sets[rest]
+                if rest:
+                    for w in range(length):
+                        larger[w] = plane[w] & smaller[w]
+                else:
+                    for w in range(length):
+                        larger[w] = plane[w]
+            _add_common(sets, masks[strip], found)
+        counts = out[i][start:]
+        for c in range(n_cells):
+            for b in range(bits):
+                for k in range(n_sets):
+                    other = k | (1 << b)
+                    if other != k and other < n_sets:
+                        found[c, k] -= found[c, other]
+            for k in range(n_sets):
+                counts[c * n_codes + k] += found[c, k]
