@@ -20,7 +20,7 @@ from hofs_dask.data.encode import encode_source
 from hofs_dask.data.paths import as_path
 from hofs_dask.data.source import Source, open_source
 from hofs_dask.datasets import label_array
-from hofs_dask.engine.budget import Estimate
+from hofs_dask.engine.budget import Estimate, room
 from hofs_dask.errors import unknown
 from hofs_dask.events import Event, Notify, Progress, WalkProgress, progress_stream
 from hofs_dask.rounds import Steps, all_pairs, drive, largest_pass, resampled, search
@@ -48,7 +48,7 @@ class _Request:
         if isinstance(self.data, CodeStore):
             return self.data
         place = stack.enter_context(temporary_store()) if store is None else store
-        return encode_source(self.data, place, bins=bins, target_kind=target_kind)
+        return encode_source(self.data, place, bins=bins, target_kind=target_kind, room=room())
 
 
 def select(
@@ -341,7 +341,8 @@ def encode(
         The path of the store. A store of the same data and options is reused, with new labels
         where the target is new; a store of other data or options is written anew.
     chunks
-        Samples and features a chunk. By default a chunk is about 8 MiB.
+        Samples and features a chunk. By default a chunk is about 8 MiB as bytes, in step with the
+        chunks of the data, and smaller where the workers have little memory: `estimate` says why.
 
     Returns
     -------
@@ -360,7 +361,9 @@ def encode(
     ['x0']
     """
     source = open_source(data, target, feature_dim=feature_dim, nominal=nominal)
-    return encode_source(source, store, bins=bins, target_kind=target_kind, chunks=chunks)
+    return encode_source(
+        source, store, bins=bins, target_kind=target_kind, chunks=chunks, room=room()
+    )
 
 
 def estimate(

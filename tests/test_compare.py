@@ -114,7 +114,7 @@ def test_compare__walks_that_do_not_fit_are_cut_and_the_result_is_the_same(
     n_codes = int(codes.n_codes.max())
     largest = Pass(PAIR_COUNTS, Context({"n_classes": 3, "n_codes": n_codes, "by_fold": True}))
     (worker,) = passes.current_workers()
-    needed = budget.estimate(codes, [largest], (worker,), passes.FAN_IN).needed
+    needed = budget.estimate(codes, [largest], (worker,)).needed
 
     def tight():
         limit = int((needed + 100_000) / budget.USABLE)

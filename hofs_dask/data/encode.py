@@ -46,19 +46,13 @@ from hofs_dask.data.labels import (
     merge_targets,
     summarise_target,
 )
+from hofs_dask.data.layout import Room, check_chunks, choose_layout
 from hofs_dask.data.paths import as_path
 from hofs_dask.data.source import Source
 from hofs_dask.data.summary import SAMPLE_ROWS, Summary, merge_summaries, summarise
 from hofs_dask.errors import some_of
 from hofs_dask.kernels.planes import n_bits
 
-CHUNK_BYTES = 8 * 2**20
-CHUNK_FEATURES = 1024
-MIN_CHUNK_ROWS = 1024
-#: Where a store of few features has samples enough, it has this many chunks to share out.
-MIN_CHUNKS = 16
-#: Chunks of few features are not cut shorter than this to reach that number.
-SHARED_CHUNK_ROWS = 8192
 #: The sampled rows of the features whose tables one task makes stay below this.
 TILE_BYTES = 32 * 2**20
 FAN_IN = 16
@@ -71,6 +65,7 @@ def encode_source(
     bins: int | str | None = "auto",
     target_kind: str = "auto",
     chunks: tuple[int, int] | None = None,
+    room: Room | None = None,
 ) -> CodeStore:
     """Return the code store of a source, writing only what ``store`` does not hold yet.
 
@@ -85,7 +80,9 @@ def encode_source(
     target_kind : {"auto", "class", "ordinal", "continuous"}
         How the target is read.
     chunks : tuple of int, optional
-        Samples and features of a chunk. By default about 8 MiB, in step with the source.
+        Samples and features of a chunk. By default what `choose_layout` says.
+    room : Room, optional
+        What the smallest worker has free: chunks are such that a pass fits.
 
     Examples
     --------
@@ -100,6 +97,8 @@ def encode_source(
     array([0, 1, 2, 3], dtype=uint8)
     """
     checked_bins, kind = check_bins(bins), check_kind(target_kind)
+    if chunks is not None:
+        check_chunks(chunks)
     if source.target is None:
         raise ValueError(
             "target is None; give a target: an array or the name of a variable or column"
@@ -113,8 +112,16 @@ def encode_source(
             _add_labels(source, path, key, kind)
         return _checked(load_codes(path, key))
 
-    grid = _choose_chunks(source, chunks)
     coding, features, n_bins = _first_read(source, checked_bins, kind)
+    grid = choose_layout(
+        source.n_samples,
+        source.n_features,
+        max(feature.n_codes for feature in features),
+        n_classes=coding.n_classes,
+        source_rows=source_rows(source),
+        room=room,
+        chunks=chunks,
+    ).chunks
     attributes: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -332,25 +339,19 @@ def _tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) ->
     return parts[0]
 
 
-def _choose_chunks(source: Source, chunks: tuple[int, int] | None) -> tuple[int, int]:
-    n_samples, n_features = source.n_samples, source.n_features
-    if chunks is not None:
-        if len(chunks) != 2 or not all(isinstance(n, int) and n > 0 for n in chunks):
-            raise ValueError(
-                f"chunks is {chunks!r}; give two positive integers, samples and features of a "
-                "chunk, for example chunks=(8192, 1024)"
-            )
-        return min(chunks[0], n_samples), min(chunks[1], n_features)
-    features = min(n_features, CHUNK_FEATURES)
-    rows = max(CHUNK_BYTES // features, MIN_CHUNK_ROWS)
-    rows = min(rows, max(-(-n_samples // MIN_CHUNKS), SHARED_CHUNK_ROWS))
-    given = source.parts[0].chunks[0]
-    if len(given) > 1 and set(given[:-1]) == {given[0]} and given[-1] <= given[0]:
-        if given[0] <= rows:
-            rows = round(rows / given[0]) * given[0]
-        elif given[0] <= 4 * rows:
-            rows = given[0]
-    return min(rows, n_samples), features
+def source_rows(source: Source) -> int | None:
+    """Return the rows of a chunk of the source, None where it has one chunk or they differ.
+
+    Examples
+    --------
+    >>> from hofs_dask.data.source import open_source
+    >>> import dask.array as da
+    >>> source_rows(open_source(da.zeros((25, 2), chunks=(10, 2)), None))
+    10
+    """
+    rows = source.parts[0].chunks[0]
+    regular = len(rows) > 1 and set(rows[:-1]) == {rows[0]} and rows[-1] <= rows[0]
+    return int(rows[0]) if regular else None
 
 
 def _chunk_sizes(size: int, chunk: int) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dask.config
@@ -11,19 +11,18 @@ import numpy as np
 from dask.utils import format_bytes, parse_bytes
 
 from hofs_dask.data.codes import CodeStore
-from hofs_dask.engine.cluster import Worker
+from hofs_dask.data.layout import CHUNK_COPIES, WAITING, Room, choose_layout, layout_of
+from hofs_dask.engine.cluster import Worker, memory_limits
 from hofs_dask.engine.statistic import Pass
 
 #: A worker pauses at 80 % of its limit; what is planned stays below.
 USABLE = 0.75
 #: The share of a worker's memory limit that decoded chunks may take where there is room.
 CACHE_SHARE = 0.3
-#: Copies of the codes of a chunk as bytes: all of them, those that have a label.
-CHUNK_COPIES = 2
-#: Bytes a sample beside its codes: its row number and hash, label and fold.
-SAMPLE_BYTES = 40
 #: What a block of signals or posteriors takes within a map task.
 BLOCK_BYTES = 8 * 2**20
+#: What a worker takes before a pass, about: its libraries and compiled kernels.
+RESIDENT = 280 * 2**20
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Estimate:
 
 
 def estimate(
-    codes: CodeStore, walk: Sequence[Pass], workers: tuple[Worker, ...], fan_in: int
+    codes: CodeStore, walk: Sequence[Pass], workers: tuple[Worker, ...]
 ) -> Estimate:
     """The memory that a walk takes of the worker with the least room.
 
@@ -87,21 +86,17 @@ def estimate(
         The passes that share it.
     workers
         The processes that it runs on.
-    fan_in
-        Partials that one task combines.
     """
     worker = min(workers, key=lambda worker: worker.memory_limit - worker.resident)
-    tile = min(codes.chunks[1], codes.n_features)
+    layout = layout_of(codes)
     columns = {column for request in walk for column in request.columns}
     resampled = any(request.resample is not None for request in walk)
-    chunk = codes.chunks[0] * (tile + len(columns)) * (CHUNK_COPIES + resampled)
-    chunk += codes.chunks[0] * (SAMPLE_BYTES + tile * codes.bits // 8)
-    partial = sum(request.statistic.nbytes(request.context, tile) for request in walk)
+    chunk = layout.held_bytes(len(columns), CHUNK_COPIES + resampled)
+    partial = sum(request.statistic.nbytes(request.context, layout.chunks[1]) for request in walk)
     found = Estimate(
         resident=worker.resident,
         tasks=worker.n_threads * (chunk + BLOCK_BYTES + partial),
-        # those that one task combines, its running sum, and two on their way
-        partials=(fan_in + 3) * partial,
+        partials=WAITING * partial,
         context=2 * sum(_size(request.context) for request in walk),
         cache=0,
         limit=worker.memory_limit,
@@ -111,27 +106,61 @@ def estimate(
     share = int((codes.n_samples // len(workers) + codes.chunks[0]) * width)
     room = int(USABLE * found.limit) - found.needed
     cache = max(min(_cache_setting(found.limit), room, share), 0)
-    return Estimate(**{**vars(found), "cache": cache})
+    return replace(found, cache=cache)
 
 
-def check(codes: CodeStore, request: Pass, found: Estimate, n_threads: int) -> None:
+def check(codes: CodeStore, request: Pass, found: Estimate, workers: tuple[Worker, ...]) -> None:
     """Raise a MemoryError with both numbers and the chunks to use where a pass does not fit."""
     if found.fits:
         return
-    usable = int(USABLE * found.limit)
-    tile = min(codes.chunks[1], codes.n_features)
-    # what does not shrink with the width of a tile
-    fixed = found.resident + n_threads * (BLOCK_BYTES + codes.chunks[0] * SAMPLE_BYTES)
-    narrower = int(tile * (usable - fixed) / max(found.needed - fixed, 1) / 1.1)
     enough = format_bytes(int(found.needed / USABLE) + 1)
-    advice = f"give the workers {enough} or more" + ", or fewer threads" * (n_threads > 1)
-    if narrower >= 1:
-        advice = f"encode again with chunks=({codes.chunks[0]}, {narrower}), or {advice}"
+    several = any(worker.n_threads > 1 for worker in workers)
+    advice = f"give the workers {enough} or more" + ", or fewer threads" * several
+    fitting = _fitting_chunks(codes, request, workers)
+    if fitting is not None:
+        advice = f"encode again with chunks={fitting}, or {advice}"
     raise MemoryError(
         f"a pass for {request.statistic.name} takes {format_bytes(found.needed)} of a worker that "
-        f"may use {format_bytes(usable)} of its {format_bytes(found.limit)} with chunks of "
-        f"{codes.chunks[0]} samples x {tile} features; {advice}"
+        f"may use {format_bytes(int(USABLE * found.limit))} of its {format_bytes(found.limit)} "
+        f"with chunks of {codes.chunks[0]} samples x {layout_of(codes).chunks[1]} features; "
+        + advice
     )
+
+
+def room() -> Room | None:
+    """What the smallest of the current workers has free for a pass, without asking any of them.
+
+    Examples
+    --------
+    >>> room().n_threads > 0
+    True
+    """
+    rooms = [
+        Room(int(USABLE * limit) - RESIDENT, n_threads) for limit, n_threads in memory_limits()
+    ]
+    return min(rooms, key=lambda each: each.n_bytes // each.n_threads, default=None)
+
+
+def _fitting_chunks(
+    codes: CodeStore, request: Pass, workers: tuple[Worker, ...]
+) -> tuple[int, int] | None:
+    """Chunks with which a pass fits, None where none do."""
+    usable = min(int(USABLE * worker.memory_limit) - worker.resident for worker in workers)
+    n_threads = max(worker.n_threads for worker in workers)
+    samples, features = choose_layout(
+        codes.n_samples,
+        codes.n_features,
+        int(codes.n_codes.max()),
+        n_classes=len(codes.labels.classes),
+        room=Room(usable - n_threads * BLOCK_BYTES, n_threads),
+    ).chunks
+    while True:
+        chunks = min(samples, codes.chunks[0]), min(features, codes.chunks[1])
+        if estimate(replace(codes, chunks=chunks), [request], workers).fits:
+            return chunks
+        if features == 1:
+            return None
+        features = -(-features // 2)
 
 
 def _cache_setting(limit: int) -> int:

@@ -58,6 +58,26 @@ def current_workers() -> tuple[Worker, ...]:
     return tuple(Worker(address, threads[address], *found[address]) for address in sorted(threads))
 
 
+def memory_limits() -> list[tuple[int, int]]:
+    """The memory limit and the threads of each current worker, as far as the scheduler knows.
+
+    Unlike `current_workers` this asks the workers nothing and compiles nothing: it is for what is
+    decided before the first pass. No worker, or one without a limit, is left out.
+
+    Examples
+    --------
+    >>> ((limit, n_threads),) = memory_limits()
+    >>> limit > 0 < n_threads
+    True
+    """
+    client = _current_client()
+    if client is None:
+        memory = psutil.virtual_memory().available + psutil.Process().memory_info().rss
+        return [(memory, _local_threads())]
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return [(each["memory_limit"], each["nthreads"]) for each in workers if each["memory_limit"]]
+
+
 def check_cluster(client: Client) -> None:
     """Raise a RuntimeError that names every package whose version differs on the cluster.
 

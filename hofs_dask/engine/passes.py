@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from hofs_dask.data.codes import (
 )
 from hofs_dask.data.compute import compute
 from hofs_dask.data.labels import DROPPED
+from hofs_dask.data.layout import FAN_IN, cuts, layout_of
 from hofs_dask.engine.budget import Estimate, check, estimate
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import Worker, current_workers
@@ -40,14 +40,6 @@ from hofs_dask.engine.statistics import N_FOLDS
 from hofs_dask.kernels.hashing import fold_of, multiplicity
 from hofs_dask.kernels.planes import WORD, unpacked
 
-#: Cells that a map task goes through, about: enough to make a task worth its message.
-TASK_CELLS = 256 * 2**20
-#: A thread is given no more tasks than this: a scheduler does some thousand tasks a second.
-MOST_TASKS = 16
-#: Spans that the samples are cut into, as the chunks allow: leaves of the tree of floating sums.
-LEAST_SPANS, MOST_SPANS = 64, 2**14
-#: Partials that one task of the tree combines: few, so that few wait in memory.
-FAN_IN = 4
 #: Columns beyond this share of a tile are not copied: reading their tiles is no dearer.
 COPY_SHARE = 0.125
 #: That few are copied, however narrow the tiles.
@@ -99,7 +91,7 @@ _Nodes = dict[tuple[int, int] | None, Partial]
 
 def plan(codes: CodeStore, request: Pass) -> Estimate:
     """The memory that a pass takes of the current workers."""
-    return estimate(codes, [request], current_workers(), FAN_IN)
+    return estimate(codes, [request], current_workers())
 
 
 def walks(codes: CodeStore, requests: Sequence[Pass]) -> list[list[Pass]]:
@@ -107,7 +99,7 @@ def walks(codes: CodeStore, requests: Sequence[Pass]) -> list[list[Pass]]:
     workers = current_workers()
     found: list[list[Pass]] = []
     for request in requests:
-        if found and estimate(codes, [*found[-1], request], workers, FAN_IN).fits:
+        if found and estimate(codes, [*found[-1], request], workers).fits:
             found[-1].append(request)
         else:
             found.append([request])
@@ -123,11 +115,12 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
     no tile has to read its neighbours.
     """
     workers = current_workers()
-    found = estimate(codes, walk, workers, FAN_IN)
+    found = estimate(codes, walk, workers)
     if len(walk) == 1:  # several are put together only where they fit
-        check(codes, walk[0], found, max(worker.n_threads for worker in workers))
-    tiles, spans = _cuts(codes.n_features, codes.chunks[1]), _spans(codes)
-    groups = _groups(codes, len(spans), len(tiles), sum(worker.n_threads for worker in workers))
+        check(codes, walk[0], found, workers)
+    layout = layout_of(codes)
+    tiles, spans = layout.tiles, layout.spans
+    groups = layout.groups(sum(worker.n_threads for worker in workers))
     columns = tuple(dict.fromkeys(column for request in walk for column in request.columns))
     name = "+".join(dict.fromkeys(request.statistic.name for request in walk))
     have, new = frozenset[int](), tuple[int, ...]()
@@ -243,33 +236,6 @@ def _taken(block: Block, samples: np.ndarray) -> Block:
     )
 
 
-def _cuts(length: int, step: int) -> list[slice]:
-    return _cuts_of(slice(0, length), step)
-
-
-def _cuts_of(span: slice, step: int) -> list[slice]:
-    starts = range(span.start, span.stop, step)
-    return [slice(start, min(start + step, span.stop)) for start in starts]
-
-
-def _spans(codes: CodeStore) -> list[slice]:
-    """The rows of each span: the same for a store wherever it is worked on."""
-    chunk_samples, chunk_features = codes.chunks
-    n_chunks = -(-codes.n_samples // chunk_samples)
-    n_cells = codes.n_samples * min(chunk_features, codes.n_features)
-    n_spans = min(n_chunks, max(LEAST_SPANS, min(-(-n_cells // TASK_CELLS), MOST_SPANS)))
-    return _cuts(codes.n_samples, chunk_samples * -(-n_chunks // n_spans))
-
-
-def _groups(codes: CodeStore, n_spans: int, n_tiles: int, n_threads: int) -> list[slice]:
-    """The spans of each task of a tile: equal shares, a whole number of tasks for every thread."""
-    cells_a_thread = codes.n_samples * codes.n_features / n_threads
-    n_tasks = n_threads * min(max(round(cells_a_thread / TASK_CELLS), 1), MOST_TASKS)
-    n_groups = min(-(-n_tasks // n_tiles), n_spans)
-    edges = [number * n_spans // n_groups for number in range(n_groups + 1)]
-    return [slice(a, b) for a, b in itertools.pairwise(edges)]
-
-
 def _at(worker: Worker) -> AbstractContextManager[object]:
     """Tasks made in this context prefer a worker; another takes them when it is gone."""
     if not worker.address:
@@ -300,7 +266,7 @@ def _copies(
 def _copy_columns(
     path: str, columns: tuple[int, ...], span: slice, chunks: tuple[int, int], n_features: int
 ) -> None:
-    for rows in _cuts_of(span, chunks[0]):
+    for rows in cuts(span, chunks[0]):
         for column in columns:
             first = column // chunks[1] * chunks[1]
             tile = slice(first, min(first + chunks[1], n_features))
@@ -324,7 +290,7 @@ def _map_spans(
                 n_features = plan.features.stop - plan.features.start
                 nodes[node] = job.statistic.identity(context, n_features)
             totals.append(nodes[node])
-        for rows in _cuts_of(span, plan.place.chunk_samples):
+        for rows in cuts(span, plan.place.chunk_samples):
             _add_chunk(plan, contexts, rows, totals)
         for nodes in found:
             _climb(nodes, plan.n_spans)

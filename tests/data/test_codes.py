@@ -217,20 +217,6 @@ def test_encode__width_uses_the_exact_range(tmp_path):
     assert edges == pytest.approx(low + (high - low) * np.arange(1, 6) / 6)
 
 
-def test_encode__default_chunks_keep_step_with_the_source():
-    def choose(n, m, rows):
-        lazy = da.zeros((n, m), chunks=(rows, m), dtype=np.uint8)
-        return encode_module._choose_chunks(open_source(lazy, None), None)
-
-    assert choose(1_000_000, 1024, 1_000_000) == (8192, 1024)
-    assert choose(1_000_000, 1024, 1000) == (8000, 1024)
-    assert choose(1_000_000, 1024, 10_000) == (10_000, 1024)
-    assert choose(1_000_000, 1024, 100_000) == (8192, 1024)
-    assert choose(1_000_000, 5000, 20_000) == (20_000, 1024)
-    assert choose(500, 5000, 500) == (500, 1024)
-    assert choose(10**7, 2, 10**6) == (10**6, 2)  # ten chunks to share out, not three
-
-
 @pytest.mark.parametrize("chunks", [(0, 1), (5,), (2.5, 3), (1, 2, 3)])
 def test_encode__wrong_chunks(tmp_path, chunks):
     with pytest.raises(ValueError, match="give two positive integers"):

@@ -30,7 +30,7 @@ def worker(limit, threads=1, resident=100 * MIB):
 
 
 def test_estimate__counts_partials_chunks_and_what_is_resident(codes, request_):
-    found = budget.estimate(codes, [request_], (worker(1000 * MIB),), fan_in=4)
+    found = budget.estimate(codes, [request_], (worker(1000 * MIB),))
     partial = 40 * 4 * 32 * 2 * 32 * 8
     assert found.partials == 7 * partial
     assert found.tasks >= partial + 1000 * 40
@@ -39,23 +39,23 @@ def test_estimate__counts_partials_chunks_and_what_is_resident(codes, request_):
 
 
 def test_estimate__the_cache_takes_what_is_left_and_no_more_than_the_data(codes, request_):
-    roomy = budget.estimate(codes, [request_], (worker(10_000 * MIB),), fan_in=4)
+    roomy = budget.estimate(codes, [request_], (worker(10_000 * MIB),))
     # a chunk more than there is: codes of five bits, label, column
     assert roomy.cache == 6000 * (40 * 5 // 8 + 1 + 1)
-    tight = budget.estimate(codes, [request_], (worker(roomy.needed + MIB),), fan_in=4)
+    tight = budget.estimate(codes, [request_], (worker(roomy.needed + MIB),))
     assert tight.cache == 0
     with dask.config.set({"hofs_dask.cache": "50 kB"}):
-        given = budget.estimate(codes, [request_], (worker(10_000 * MIB),), fan_in=4)
+        given = budget.estimate(codes, [request_], (worker(10_000 * MIB),))
     assert given.cache == 50_000
 
 
 def test_estimate__looks_at_the_worker_with_the_least_room(codes, request_):
     workers = (worker(4000 * MIB), worker(800 * MIB), worker(2000 * MIB))
-    assert budget.estimate(codes, [request_], workers, fan_in=4).limit == 800 * MIB
+    assert budget.estimate(codes, [request_], workers).limit == 800 * MIB
 
 
 def test_estimate__reads_as_a_line(codes, request_):
-    text = str(budget.estimate(codes, [request_], (worker(1000 * MIB),), fan_in=4))
+    text = str(budget.estimate(codes, [request_], (worker(1000 * MIB),)))
     assert "a worker" in text
     assert "partials" in text
 

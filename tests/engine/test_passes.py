@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hofs_dask as hd
+from hofs_dask.data import layout
 from hofs_dask.data.codes import copied_columns
 from hofs_dask.engine import passes
 from hofs_dask.engine.statistic import Context, Pass
@@ -115,9 +116,9 @@ def test_pass__is_one_compute(tmp_path, monkeypatch):
 def test_pass__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
     x = np.random.default_rng(0).normal(size=(20_000, 3))
     codes = hd.encode(x, x[:, 0] > 0, tmp_path / "codes.zarr", chunks=(20, 3))
-    monkeypatch.setattr(passes, "LEAST_SPANS", 1000)
-    monkeypatch.setattr(passes, "TASK_CELLS", 60)
-    monkeypatch.setattr(passes, "MOST_TASKS", 1000)
+    monkeypatch.setattr(layout, "LEAST_SPANS", 1000)
+    monkeypatch.setattr(layout, "TASK_CELLS", 60)
+    monkeypatch.setattr(layout, "MOST_TASKS", 1000)
     sizes = []
     compute = dask.base.compute
 
