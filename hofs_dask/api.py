@@ -15,15 +15,18 @@ import xarray as xr
 from hofs_dask.checkpoint import FILE, Checkpoint, open_checkpoint
 from hofs_dask.comparison import Comparison
 from hofs_dask.config import METHODS, Method, as_method
+from hofs_dask.data.bins import check_bins
 from hofs_dask.data.codes import CodeStore, is_codes, open_codes, temporary_store
 from hofs_dask.data.encode import encode_source
+from hofs_dask.data.labels import check_kind
 from hofs_dask.data.paths import as_path
 from hofs_dask.data.source import Source, open_source
 from hofs_dask.datasets import label_array
-from hofs_dask.engine.budget import Estimate, room
+from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
 from hofs_dask.events import Event, Notify, Progress, WalkProgress, progress_stream
-from hofs_dask.rounds import Steps, all_pairs, drive, largest_pass, resampled, search
+from hofs_dask.explain import Plan, plan_encoding, plan_search
+from hofs_dask.rounds import Steps, all_pairs, drive, resampled, search
 from hofs_dask.selection import Selection
 
 MatrixKind = Literal["spectral", "conditional", "joint", "redundancy"]
@@ -367,30 +370,44 @@ def encode(
 
 
 def estimate(
-    codes: CodeStore | str | os.PathLike[str],
-    n_features: int,
+    data: Any,
+    n_features: int | None = None,
     *,
-    method: str | Method = "hofs",
-    target: str | None = None,
-) -> Estimate:
-    """The memory that a selection takes of a worker: of its largest pass, before anything runs.
+    method: str | Method | Iterable[str | Method] = "hofs",
+    target: Any = None,
+    n_resamples: int = 0,
+    feature_dim: Hashable | None = None,
+    nominal: Iterable[Hashable] | bool | None = None,
+    target_kind: str = "auto",
+    bins: int | str | None = "auto",
+    chunks: tuple[int, int] | None = None,
+) -> Plan:
+    """What a run will do, before anything of it runs: layout, passes, bytes, memory and time.
 
     Parameters
     ----------
-    codes
-        A code store or its path.
+    data
+        As for `select`. Of data that is not encoded yet nothing is read: the numbers of codes and
+        classes are assumed, and the plan says so.
     n_features
-        How many features are to be chosen.
+        How many features are to be chosen; None for what encoding takes alone.
     method
-        As for `select`.
+        As for `select`, or several, as for `compare`.
     target
-        The name of the target, for a store that has several.
+        As for `select`; may be left out for a code store that has one alone.
+    n_resamples
+        As for `compare`.
+    feature_dim, nominal, target_kind, bins
+        As for `select`.
+    chunks
+        As for `encode`.
 
     Returns
     -------
-    Estimate
-        Reads as a line: what is resident, what tasks, partials, context and cache take, and the
-        limit. A pass that does not fit is refused with a MemoryError before it starts.
+    Plan
+        Prints as a page. Its ``memory`` is that of the worker that is pressed most: a pass that
+        does not fit is refused with a MemoryError before it starts. Its ``seconds`` come from a
+        rehearsal of the method on a little made-up data, on one of the workers.
 
     Examples
     --------
@@ -400,18 +417,24 @@ def estimate(
     >>> x = np.random.default_rng(0).normal(size=(1000, 5))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     codes = hd.encode(x, x[:, 0] > 0, folder + "/codes.zarr")
-    ...     found = hd.estimate(codes, n_features=3)
-    >>> found.needed < found.limit
+    ...     plan = hd.estimate(codes, n_features=3)
+    >>> plan.memory.needed < plan.memory.limit
     True
     """
-    chosen = as_method(method)
-    _check_numbers(n_features, None)
-    store = _labelled(codes, target)
-    if n_features > store.n_features:
-        raise ValueError(
-            f"n_features is {n_features} but only {store.n_features} features can be chosen"
-        )
-    return largest_pass(store, chosen, n_features)
+    single = isinstance(method, (str, Method))
+    chosen = list(_methods([method] if single else method).values())  # type: ignore[list-item,arg-type]
+    _check_count("n_resamples", n_resamples, 0)
+    if n_features is not None:
+        _check_numbers(n_features, None)
+    opened = _open(data, target, n_features or 1, feature_dim, nominal, (), ()).data
+    if isinstance(opened, CodeStore):
+        if n_features is None:
+            raise ValueError("data is a code store, which is encoded already; give n_features")
+        return plan_search(opened, chosen, n_features, n_resamples)
+    made, plan = plan_encoding(opened, check_bins(bins), check_kind(target_kind), chunks)
+    if n_features is None:
+        return plan
+    return plan.followed_by(plan_search(made, chosen, n_features, n_resamples))
 
 
 def _open(

@@ -244,10 +244,10 @@ class Progress(_Lines):
             f"gain {event.gain:7.4f}",
             f"information {event.information:7.4f}",
             f"{event.n_passes:2} pass{'es' if event.n_passes > 1 else '  '}",
-            _duration(event.seconds),
+            duration(event.seconds),
         ]
         if event.rank < self._n_features:
-            parts.append(f"eta {_duration(left)}")
+            parts.append(f"eta {duration(left)}")
         return "  ".join(parts)
 
     def _round(self, rank: int) -> str:
@@ -289,7 +289,7 @@ class WalkProgress(_Lines):
                 self._n_walks += 1
                 far = ", ".join(f"{method} {rank}" for method, rank in self._chosen.items())
                 chosen = f"  (chosen: {far})" if far else ""
-                time = _duration(event.seconds)
+                time = duration(event.seconds)
                 self._write(f"walk {self._n_walks}  {time}  {event.statistic}{chosen}")
 
 
@@ -312,12 +312,12 @@ def progress_stream(progress: bool | None) -> TextIO | None:
     return stream
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A time in a fixed width.
 
     Examples
     --------
-    >>> [_duration(seconds).strip() for seconds in (1.23, 34, 300, 9000)]
+    >>> [duration(seconds).strip() for seconds in (1.23, 34, 300, 9000)]
     ['1.2 s', '34 s', '5 min', '2.5 h']
     """
     if seconds < 9.95:

@@ -15,8 +15,7 @@ import numpy as np
 from hofs_dask.checkpoint import Checkpoint, Snapshot
 from hofs_dask.config import HOFS, VMI, Method
 from hofs_dask.data.codes import CodeStore
-from hofs_dask.engine.budget import Estimate
-from hofs_dask.engine.passes import plan, run, walks
+from hofs_dask.engine.passes import run, walks
 from hofs_dask.engine.statistic import Context, Partial, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
 from hofs_dask.errors import some_of
@@ -105,7 +104,7 @@ def search(
     problem = describe(codes, counts, exclude)
     candidates = problem.candidates.copy()
     _check_request(codes.names, problem, candidates, n_features, include)
-    work: Search = _class_of(method)(problem, method)
+    work: Search = search_of(method)(problem, method)
     at = saved or Snapshot(problem.counts, picks=(), state=work.start(), ended=False)
     candidates[[pick.index for pick in at.picks]] = False
     while len(at.picks) < n_features and not at.ended:
@@ -245,16 +244,16 @@ def _walk(
     return totals
 
 
-def largest_pass(codes: CodeStore, method: Method, n_features: int) -> Estimate:
-    """The memory of the largest pass of a search, for the worker that it presses most."""
+def largest_passes(codes: CodeStore, method: Method, n_features: int) -> tuple[Pass, ...]:
+    """The passes of a search that take most memory, with arrays of the right sizes alone."""
     sizes = Sizes(
         n_features=codes.n_features,
         n_classes=len(codes.labels.classes),
         n_codes=int(codes.n_codes.max()),
         n_picks=n_features - 1,
     )
-    passes = _class_of(method).largest_passes(sizes, method)
-    return max((plan(codes, request) for request in passes), key=lambda found: found.total)
+    found: tuple[Pass, ...] = search_of(method).largest_passes(sizes, method)
+    return found
 
 
 def next_pick(
@@ -295,7 +294,7 @@ def next_pick(
     return made, work.add(state, scores, pick, subset)
 
 
-def _class_of(method: Method) -> Any:
+def search_of(method: Method) -> Any:
     """What does the work of a method."""
     if isinstance(method, HOFS):
         return Joint if method.criterion == "joint" else Total

@@ -31,6 +31,8 @@ LAYERS = [
     "methods",
     "checkpoint",
     "rounds",
+    "rehearsal",
+    "explain",
     "api",
     "synthetic",
     "__init__",

@@ -14,6 +14,7 @@ from hofs_dask.cli.options import (
     cluster_options,
     debug_option,
     examples,
+    explain_option,
     features_of,
     n_features_option,
     progress_option,
@@ -78,6 +79,7 @@ def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int
     help="Where to draw the ranks side by side: .png, .svg or .pdf.",
 )
 @progress_option("walk over the data")
+@explain_option
 @cluster_options
 @debug_option
 def compare(
@@ -93,6 +95,7 @@ def compare(
     output: str | None,
     plot: str | None,
     progress: bool | None,
+    explain: bool,
     scheduler: str | None,
     workers: int | None,
 ) -> None:
@@ -116,10 +119,17 @@ def compare(
         return how_to_go_on(kept, n_features * len(methods) * n_runs, checkpoint)
 
     advise(advice)
-    from hofs_dask.api import compare
+    from hofs_dask.api import compare, estimate
     from hofs_dask.events import RoundEnded, RoundStarted
 
     check_target(store, target)
+    if explain:
+        with cluster(scheduler, workers):
+            plan = estimate(
+                store, n_features, method=methods.values(), target=target, n_resamples=resamples
+            )
+        click.echo(str(plan))
+        return
     included, excluded = (features_of(texts, store, target) for texts in (include, exclude))
     with cluster(scheduler, workers):
         result = compare(

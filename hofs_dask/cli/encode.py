@@ -7,7 +7,13 @@ from collections.abc import Hashable
 import click
 
 from hofs_dask.cli.clusters import cluster
-from hofs_dask.cli.options import cluster_options, debug_option, examples, parse_features
+from hofs_dask.cli.options import (
+    cluster_options,
+    debug_option,
+    examples,
+    explain_option,
+    parse_features,
+)
 from hofs_dask.cli.running import advise
 
 
@@ -64,8 +70,9 @@ def _chunks(
     "--chunks",
     callback=_chunks,
     metavar="SAMPLES,FEATURES",
-    help="The size of a chunk. By default about 8 MiB.",
+    help="The size of a chunk. By default what --explain says.",
 )
+@explain_option
 @cluster_options
 @debug_option
 def encode(
@@ -77,16 +84,17 @@ def encode(
     target_kind: str,
     bins: int | str | None,
     chunks: tuple[int, int] | None,
+    explain: bool,
     scheduler: str | None,
     workers: int | None,
 ) -> None:
-    """Write the codes of a Zarr store, one byte a cell.
+    """Write the codes of a Zarr store, a few bits a cell.
 
     SOURCE is read and its codes are written to STORE, from which any number of selections read. A
     STORE of the same data and options is reused, with new labels where the target is new.
     """
     advise(lambda: "the store is not finished; the same command writes it again.")
-    from hofs_dask.api import encode
+    from hofs_dask.api import encode, estimate
     from hofs_dask.data.source import open_source
 
     named: list[Hashable] | None = None
@@ -94,6 +102,18 @@ def encode(
         names = open_source(source, target, feature_dim=feature_dim).names
         named = parse_features(nominal, names)
     with cluster(scheduler, workers):
+        if explain:
+            plan = estimate(
+                source,
+                target=target,
+                feature_dim=feature_dim,
+                nominal=named,
+                target_kind=target_kind,
+                bins=bins,
+                chunks=chunks,
+            )
+            click.echo(str(plan))
+            return
         codes = encode(
             source,
             target,

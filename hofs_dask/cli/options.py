@@ -54,6 +54,13 @@ target_option = click.option(
 )
 
 
+explain_option = click.option(
+    "--explain",
+    is_flag=True,
+    help="Print what would be done and why (chunks, passes, bytes, memory, time), and do nothing.",
+)
+
+
 def progress_option(what: str) -> Callable[[Command], Command]:
     """The option that asks for a line a step."""
     return click.option(

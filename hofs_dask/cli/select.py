@@ -14,6 +14,7 @@ from hofs_dask.cli.options import (
     cluster_options,
     debug_option,
     examples,
+    explain_option,
     features_of,
     n_features_option,
     progress_option,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         "select data.zarr --target y --n-features 5 --option criterion=sum",
         "select codes.zarr --n-features 30 --method mifs --option beta=0.5 --plot result.png",
         "select codes.zarr --n-features 30 --scheduler tcp://host:8786",
+        "select data.zarr --target y --n-features 30 --workers 4 --explain",
     )
 )
 @click.argument("store")
@@ -69,12 +71,7 @@ if TYPE_CHECKING:
     help="Where to draw the information by rank: .png, .svg or .pdf.",
 )
 @progress_option("round")
-@click.option(
-    "--estimate",
-    "only_estimate",
-    is_flag=True,
-    help="Say what memory a code store's selection takes of a worker, and run nothing.",
-)
+@explain_option
 @cluster_options
 @debug_option
 def select(
@@ -90,7 +87,7 @@ def select(
     output: str | None,
     plot: str | None,
     progress: bool | None,
-    only_estimate: bool,
+    explain: bool,
     scheduler: str | None,
     workers: int | None,
 ) -> None:
@@ -115,11 +112,12 @@ def select(
     from hofs_dask.api import estimate, select
     from hofs_dask.events import RoundEnded, RoundStarted
 
-    if only_estimate:
-        with cluster(scheduler, workers):
-            click.echo(str(estimate(store, n_features, method=chosen, target=target)))
-        return
     check_target(store, target)
+    if explain:
+        with cluster(scheduler, workers):
+            plan = estimate(store, n_features, method=chosen, target=target)
+        click.echo(str(plan))
+        return
     included, excluded = (features_of(texts, store, target) for texts in (include, exclude))
     with cluster(scheduler, workers):
         result = select(

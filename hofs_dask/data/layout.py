@@ -209,7 +209,7 @@ def choose_layout(
         *made,
         f"a chunk takes {format_bytes(shape[0] * shape[1])} as bytes, "
         f"{format_bytes(layout.chunk_bytes)} as a file",
-        "no shards: a chunk is one file and one read; an index would be one more",
+        "no shards: a chunk is one file and one read, without an index",
         "no compression: bits are packed already; a checksum shows damage",
     )
     return Layout(n_samples, n_features, shape, bits, reasons)

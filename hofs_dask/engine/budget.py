@@ -128,7 +128,7 @@ def check(codes: CodeStore, request: Pass, found: Estimate, workers: tuple[Worke
 
 
 def room() -> Room | None:
-    """What the smallest of the current workers has free for a pass, without asking any of them.
+    """What the smallest of the current workers has free for a pass, None if that is not known.
 
     Examples
     --------
@@ -136,7 +136,9 @@ def room() -> Room | None:
     True
     """
     rooms = [
-        Room(int(USABLE * limit) - RESIDENT, n_threads) for limit, n_threads in memory_limits()
+        Room(int(USABLE * limit) - RESIDENT, n_threads)
+        for limit, n_threads in memory_limits()
+        if limit
     ]
     return min(rooms, key=lambda each: each.n_bytes // each.n_threads, default=None)
 

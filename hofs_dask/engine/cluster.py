@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import dask.base
@@ -18,6 +19,8 @@ from hofs_dask.engine import posteriors, statistics
 
 if TYPE_CHECKING:
     from distributed import Client
+
+Result = TypeVar("Result")
 
 #: Packages whose versions must be the same everywhere: they decide what a task computes.
 SAME_VERSIONS = ("hofs-dask", "dask", "distributed", "numpy", "numba", "zarr")
@@ -62,7 +65,7 @@ def memory_limits() -> list[tuple[int, int]]:
     """The memory limit and the threads of each current worker, as far as the scheduler knows.
 
     Unlike `current_workers` this asks the workers nothing and compiles nothing: it is for what is
-    decided before the first pass. No worker, or one without a limit, is left out.
+    decided before the first pass. The limit of a worker that has none is 0.
 
     Examples
     --------
@@ -75,7 +78,24 @@ def memory_limits() -> list[tuple[int, int]]:
         memory = psutil.virtual_memory().available + psutil.Process().memory_info().rss
         return [(memory, _local_threads())]
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return [(each["memory_limit"], each["nthreads"]) for each in workers if each["memory_limit"]]
+    return [(each["memory_limit"] or 0, each["nthreads"]) for each in workers]
+
+
+def on_a_worker(function: Callable[..., Result], *arguments: object) -> Result:
+    """What a function returns on the first of the current workers, or here where there is none.
+
+    Examples
+    --------
+    >>> on_a_worker(max, 2, 3)
+    3
+    """
+    client = _current_client()
+    if client is None:
+        return function(*arguments)
+    first = min(client.nthreads())
+    future = client.submit(function, *arguments, workers=[first], pure=False, priority=10)
+    result: Result = future.result()
+    return result
 
 
 def check_cluster(client: Client) -> None:

@@ -23,7 +23,7 @@ from hofs_dask.data.codes import (
 from hofs_dask.data.compute import compute
 from hofs_dask.data.labels import DROPPED
 from hofs_dask.data.layout import FAN_IN, cuts, layout_of
-from hofs_dask.engine.budget import Estimate, check, estimate
+from hofs_dask.engine.budget import check, estimate
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import Worker, current_workers
 from hofs_dask.engine.statistic import (
@@ -87,11 +87,6 @@ class _Plan:
 #: to, by level and place. However the spans are shared out, floats are added in the same order.
 #: A total of integers is the same in any order and has but one node, None.
 _Nodes = dict[tuple[int, int] | None, Partial]
-
-
-def plan(codes: CodeStore, request: Pass) -> Estimate:
-    """The memory that a pass takes of the current workers."""
-    return estimate(codes, [request], current_workers())
 
 
 def walks(codes: CodeStore, requests: Sequence[Pass]) -> list[list[Pass]]:

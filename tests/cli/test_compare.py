@@ -23,6 +23,16 @@ def test_compare__on_processes_equals_threads(codes: Path) -> None:
     assert result.stdout == run("compare", codes, *options).stdout
 
 
+def test_compare__explain_is_a_page_and_runs_nothing(codes: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "run"
+    options = ["--n-features", 3, *METHODS, "--resamples", 2, "--checkpoint", kept, "--explain"]
+    result = run("compare", codes, *options)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("jmi, mifs(beta=0.5), vmi: 3 of ")
+    assert "and of 2 resamples" in result.stdout
+    assert not kept.exists()
+
+
 @pytest.mark.parametrize("ending", ["zarr", "nc"])
 def test_compare__prints_and_saves_what_the_function_returns(
     codes: Path, tmp_path: Path, ending: str

@@ -23,6 +23,17 @@ def test_encode__writes_what_the_function_writes(source: Path, tmp_path: Path) -
     assert written.nominal.tolist() == expected.nominal.tolist()
 
 
+def test_encode__explain_is_a_page_and_writes_nothing(source: Path, tmp_path: Path) -> None:
+    place = tmp_path / "codes.zarr"
+    result = run("encode", source, place, "--target", "y", "--bins", "8", "--explain")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("encode: ")
+    assert "4 bits a code" in result.stdout
+    assert "in two reads" in result.stdout
+    assert "passes" not in result.stdout
+    assert not place.exists()
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
     [

@@ -38,12 +38,23 @@ def test_select__prints_and_saves_what_the_function_returns(
     assert hd.load(output) == expected
 
 
-def test_select__estimate_is_a_line_and_runs_nothing(codes: Path, tmp_path: Path) -> None:
+def test_select__explain_is_a_page_and_runs_nothing(codes: Path, tmp_path: Path) -> None:
     kept = tmp_path / "run"
-    result = run("select", codes, "--n-features", 3, "--estimate", "--checkpoint", kept)
-    assert result.exit_code == 0
-    assert re.fullmatch(r"\S+ MiB of \S+ GiB a worker \(resident .*\)\n", result.output)
+    result = run("select", codes, "--n-features", 3, "--explain", "--checkpoint", kept)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("hofs: 3 of ")
+    for heading in ("chunks", "passes", "walks", "memory", "time"):
+        assert f"\n  {heading} " in result.stdout
+    assert "encoding" not in result.stdout
     assert not kept.exists()
+
+
+def test_select__explain_of_a_source_says_what_encoding_takes(source: Path) -> None:
+    given = ("select", source, "--target", "y", "--n-features", 2, "--method", "jmi", "--explain")
+    result = run(*given)
+    assert result.exit_code == 0, result.output
+    assert "in two reads" in result.stdout
+    assert "known after the first read" in result.stdout
 
 
 def test_select__takes_a_source_with_a_target(source: Path) -> None:

@@ -118,7 +118,7 @@ def test_estimate_of_a_selection__covers_every_pass_of_it(codes, monkeypatch, me
         return found[-1]
 
     monkeypatch.setattr(passes, "estimate", recording)
-    ahead = hd.estimate(codes, 4, method=method)
+    ahead = hd.estimate(codes, 4, method=method).memory
     found.clear()
     hd.select(codes, None, 4, method=method)
 
