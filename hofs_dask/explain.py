@@ -24,14 +24,9 @@ from hofs_dask.engine.cluster import current_workers, memory_limits, on_a_worker
 from hofs_dask.engine.passes import walks
 from hofs_dask.engine.statistic import Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS, PAIR_TERMS
+from hofs_dask.engine.trial import N_FEATURES, try_encoding, try_reading
 from hofs_dask.events import duration
-from hofs_dask.rehearsal import (
-    N_FEATURES,
-    Rehearsal,
-    encode_seconds,
-    read_seconds,
-    rehearse,
-)
+from hofs_dask.rehearsal import Rehearsal, rehearse
 from hofs_dask.rounds import largest_passes
 
 #: Bytes a second of a source that nobody has read yet, a worker: a plain disk or network.
@@ -252,7 +247,7 @@ def plan_encoding(
     threads = [n_threads for _, n_threads in memory_limits()] or [1]
     cells = source.n_samples * source.n_features
     n_read = 2 * sum(int(part.nbytes) for part in source.parts)
-    seconds = on_a_worker(encode_seconds, source.parts[0].dtype, source.n_samples, bins)
+    seconds = on_a_worker(try_encoding, source.parts[0].dtype, source.n_samples, bins)
     encoding = Encoding(
         n_read=n_read,
         n_written=layout.n_bytes + source.n_samples,
@@ -289,7 +284,9 @@ def plan_search(
     layout = layout_of(codes)
     n_classes, n_codes = len(codes.labels.classes), max(int(codes.n_codes.max()), 2)
     largest = [largest_passes(codes, method, n_features) for method in methods]
-    rehearsals, read = on_a_worker(_measure, codes, methods, n_features, n_classes, n_codes)
+    kind = codes.labels.kind
+    rehearsals = [rehearse(method, n_features, n_classes, n_codes, kind) for method in methods]
+    read = on_a_worker(try_reading, codes) if codes.path else layout.chunk_bytes / STORE_RATE
     workers = current_workers()  # now that the kernels are compiled, which is resident memory
     counted = [
         _passes(codes, method_passes, rehearsal, n_features)
@@ -356,17 +353,6 @@ def _explained(codes: CodeStore) -> Layout:
     return chosen if chosen.chunks == codes.chunks else given
 
 
-def _measure(
-    codes: CodeStore, methods: Sequence[Method], n_features: int, n_classes: int, n_codes: int
-) -> tuple[list[Rehearsal], float]:
-    """Rehearsals of the methods and the seconds to read a chunk, where this runs."""
-    kind = codes.labels.kind
-    rehearsals = [rehearse(method, n_features, n_classes, n_codes, kind) for method in methods]
-    if codes.path:
-        return rehearsals, read_seconds(codes)
-    return rehearsals, layout_of(codes).chunk_bytes / STORE_RATE
-
-
 def _passes(
     codes: CodeStore, largest: Sequence[Pass], rehearsal: Rehearsal, n_rounds: int
 ) -> list[Passes]:
@@ -427,15 +413,12 @@ def _task_seconds() -> float:
     """What a task costs beside its work: tried on the current workers with some that do nothing."""
     took = []
     for _ in range(2):
-        empty = [delayed(_nothing, pure=False)(number) for number in range(N_EMPTY)]
+        # a function of this module would load all of it into the workers
+        empty = [delayed(int, pure=False)(number) for number in range(N_EMPTY)]
         start = time.perf_counter()
         compute(*empty)
         took.append(time.perf_counter() - start)
     return min(took) / N_EMPTY
-
-
-def _nothing(number: int) -> int:
-    return number
 
 
 # How it reads

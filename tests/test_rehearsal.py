@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hofs_dask as hd
-from hofs_dask.rehearsal import N_ROUNDS, encode_seconds, read_seconds, rehearse
+from hofs_dask.rehearsal import N_ROUNDS, rehearse
 
 METHODS = [
     hd.HOFS(),
@@ -39,11 +39,3 @@ def test_rehearsal__asks_for_what_the_search_asks_for(method, tmp_path):
     asked = Counter(event.statistic for event in events if isinstance(event, hd.PassDone))
     rehearsed = rehearse(method, 3, 2, 5, "class").steps
     assert Counter(step.statistic for step in rehearsed) == asked
-
-
-def test_costs__of_reading_and_encoding_are_measured(tmp_path):
-    x = np.random.default_rng(0).normal(size=(3000, 8))
-    codes = hd.encode(x, x[:, 0] > 0, tmp_path / "codes.zarr", chunks=(1000, 4))
-    assert 0 < read_seconds(codes) < 1
-    for dtype in ("f4", "i2", "O", "U5"):
-        assert 0 < encode_seconds(np.dtype(dtype), 10**6, "auto") < 1e-3

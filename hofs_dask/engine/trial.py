@@ -1,0 +1,92 @@
+"""What one thread of a worker can do: a pass, a read, an encoding, tried on a little data."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hofs_dask.data.bins import Bins, encode_block, make_tables, most_bins
+from hofs_dask.data.codes import CodeStore, read_codes
+from hofs_dask.data.layout import cuts, layout_of
+from hofs_dask.data.summary import summarise
+from hofs_dask.engine.statistic import Block, Partial, Pass, frozen
+from hofs_dask.engine.statistics import N_FOLDS
+from hofs_dask.kernels.hashing import fold_of
+
+#: Features of the made-up data: a multiple of the size of a family.
+N_FEATURES = 48
+FAMILY = 4
+
+
+def made_up(n_samples: int, n_classes: int, n_codes: int) -> Block:
+    """Samples of features that come in families and say a little about the label each.
+
+    Examples
+    --------
+    >>> made_up(512, n_classes=3, n_codes=5).codes.max()
+    np.uint8(4)
+    """
+    rng = np.random.default_rng(0)
+    labels = np.arange(n_samples) % n_classes
+    signal = 0.5 * (labels / (n_classes - 1) - 0.5)
+    families = rng.standard_normal((N_FEATURES // FAMILY, n_samples)) + signal
+    values = np.repeat(families, FAMILY, axis=0) + rng.standard_normal((N_FEATURES, n_samples))
+    values[:, -1] = 4.0  # so that every feature has the last code
+    codes = np.clip((values / 4.0 + 0.5) * n_codes, 0, n_codes - 1).astype(np.uint8)
+    return Block(codes, codes[:0], labels.astype(np.uint8), fold_of(0, n_samples, N_FOLDS))
+
+
+def try_pass(request: Pass, n_samples: int, n_classes: int, n_codes: int) -> tuple[Partial, float]:
+    """The finished total of a pass over made-up data, and the seconds that it computes a cell.
+
+    It is the time of the thread, whatever else the machine does.
+    """
+    block = made_up(n_samples, n_classes, n_codes)
+    statistic, context = request.statistic, frozen(request.context)
+    own = frozen(replace(block, columns=block.codes[list(request.columns)]))
+    total = statistic.identity(context, N_FEATURES)
+    statistic.chunk(context, own, total)
+    # once more: the first may have compiled, and touched the memory of the partial
+    again = {name: array.copy() for name, array in total.items()}
+    start = time.thread_time()
+    statistic.chunk(context, own, again)
+    seconds = (time.thread_time() - start) / block.codes.size
+    return statistic.finalize(context, total), seconds
+
+
+def try_reading(codes: CodeStore) -> float:
+    """Seconds to read and check a chunk of a store, as it is stored now."""
+    tile = layout_of(codes).tiles[0]
+    rows = cuts(slice(0, codes.n_samples), codes.chunks[0])
+    took = []
+    for number in sorted({0, len(rows) // 2, len(rows) - 1}):
+        start = time.perf_counter()
+        read_codes(codes.path, tile, rows[number], keep=False)
+        took.append(time.perf_counter() - start)
+    return min(took)
+
+
+def try_encoding(dtype: np.dtype[Any], n_samples: int, bins: Bins) -> float:
+    """Seconds to summarise and to code a cell of this type.
+
+    Examples
+    --------
+    >>> try_encoding(np.dtype(np.float32), 10_000, "auto") > 0
+    True
+    """
+    values = 100.0 * np.random.default_rng(0).standard_normal((4096, 8))
+    block = values.astype(dtype if dtype.kind in "iuf" else np.float64)
+    limit, nominal = most_bins(bins) + 1, np.zeros(block.shape[1], dtype=bool)
+    took = []
+    for _ in range(2):
+        start = time.thread_time()
+        summary = summarise(block, 0, max(n_samples, len(block)), nominal, limit)
+        middle = time.thread_time()
+        features, _ = make_tables(summary, 0, most_bins(bins), most_bins(bins))
+        later = time.thread_time()
+        encode_block(block, features)
+        took.append(middle - start + time.thread_time() - later)
+    return min(took) / block.size
