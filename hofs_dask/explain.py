@@ -317,11 +317,11 @@ def plan_search(
     kept = min(memory.cache * len(workers) / walk_bytes, 1.0)
     n_read = int(walk_bytes * (1 + (n_walks - 1) * (1 - kept)))
     passes = _joined(counted, n_runs)
-    busy = min(n_threads, len(layout.spans) * len(layout.tiles))
+    busy = min(n_threads, len(layout.groups(n_threads)) * len(layout.tiles))
     parts = {
         "counting": sum(each.seconds for each in passes) / busy,
         "reading": n_read / layout.chunk_bytes * read / busy,
-        "tasks": n_walks * layout.n_tasks * _task_seconds(),
+        "tasks": n_walks * layout.n_tasks(n_threads) * _task_seconds(),
         "driver": n_runs * sum(_driver(each, codes, n_features) for each in rehearsals),
     }
     labels = ", ".join(method.label for method in methods)
@@ -452,7 +452,7 @@ def _searching_blocks(searching: Searching, layout: Layout) -> list[tuple[str, l
             "walks",
             [
                 f"{searching.n_walks:,} over the samples for {n_passes:,} passes, {n_cells:.1e} "
-                f"cells; {_number(layout.n_tasks, 'task')} a walk",
+                f"cells; {_number(layout.n_tasks(searching.n_threads), 'task')} a walk",
                 f"{format_bytes(searching.walk_bytes)} a walk, of which {kept:.0%} stays in the "
                 f"workers: {format_bytes(searching.n_read)} read in all",
             ],

@@ -73,9 +73,7 @@ class Estimate:
         return f"{format_bytes(self.total)} of {format_bytes(self.limit)} a worker ({inner})"
 
 
-def estimate(
-    codes: CodeStore, walk: Sequence[Pass], workers: tuple[Worker, ...]
-) -> Estimate:
+def estimate(codes: CodeStore, walk: Sequence[Pass], workers: tuple[Worker, ...]) -> Estimate:
     """The memory that a walk takes of the worker with the least room.
 
     Parameters

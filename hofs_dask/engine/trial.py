@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from hofs_dask.data.bins import Bins, encode_block, make_tables, most_bins
-from hofs_dask.data.codes import CodeStore, read_codes
+from hofs_dask.data.chunks import read_planes
+from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.layout import cuts, layout_of
 from hofs_dask.data.summary import summarise
-from hofs_dask.engine.statistic import Block, Partial, Pass, frozen
+from hofs_dask.engine.statistic import Block, Partial, Pass, Tile, frozen
 from hofs_dask.engine.statistics import N_FOLDS
 from hofs_dask.kernels.hashing import fold_of
 
@@ -36,7 +37,8 @@ def made_up(n_samples: int, n_classes: int, n_codes: int) -> Block:
     values = np.repeat(families, FAMILY, axis=0) + rng.standard_normal((N_FEATURES, n_samples))
     values[:, -1] = 4.0  # so that every feature has the last code
     codes = np.clip((values / 4.0 + 0.5) * n_codes, 0, n_codes - 1).astype(np.uint8)
-    return Block(codes, codes[:0], labels.astype(np.uint8), fold_of(0, n_samples, N_FOLDS))
+    folds = fold_of(0, n_samples, N_FOLDS)
+    return Block(Tile.of(codes), codes[:0], labels.astype(np.uint8), folds)
 
 
 def try_pass(request: Pass, n_samples: int, n_classes: int, n_codes: int) -> tuple[Partial, float]:
@@ -51,9 +53,10 @@ def try_pass(request: Pass, n_samples: int, n_classes: int, n_codes: int) -> tup
     statistic.chunk(context, own, total)
     # once more: the first may have compiled, and touched the memory of the partial
     again = {name: array.copy() for name, array in total.items()}
+    fresh = replace(own, tile=Tile(block.tile.planes, n_samples))  # not unpacked yet
     start = time.thread_time()
-    statistic.chunk(context, own, again)
-    seconds = (time.thread_time() - start) / block.codes.size
+    statistic.chunk(context, fresh, again)
+    seconds = (time.thread_time() - start) / (N_FEATURES * n_samples)
     return statistic.finalize(context, total), seconds
 
 
@@ -64,7 +67,7 @@ def try_reading(codes: CodeStore) -> float:
     took = []
     for number in sorted({0, len(rows) // 2, len(rows) - 1}):
         start = time.perf_counter()
-        read_codes(codes.path, tile, rows[number], keep=False)
+        read_planes(codes.path, tile, rows[number], keep=False)
         took.append(time.perf_counter() - start)
     return min(took)
 
