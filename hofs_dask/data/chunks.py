@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
@@ -108,6 +109,25 @@ def read_planes(path: str, features: slice, rows: slice, *, keep: bool = True) -
     return np.ascontiguousarray(planes, dtype=np.uint64)
 
 
+def announce_planes(path: str, features: slice, rows: slice) -> None:
+    """Tell the system that a chunk will be read next, so that the disk works while a thread does.
+
+    Examples
+    --------
+    >>> announce_planes("no/such/store", slice(0, 4), slice(0, 4))
+    """
+    if is_url(path) or not hasattr(os, "posix_fadvise"):
+        return
+    with contextlib.suppress(OSError, CodeStoreError):
+        file = _chunk_file(path, _open(path, "codes"), (features, rows))
+        if file is not None:
+            handle = os.open(file, READ)
+            try:
+                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_WILLNEED)
+            finally:
+                os.close(handle)
+
+
 def read_labels(path: str, key: str, rows: slice) -> np.ndarray:
     """Return labels of a store, uint8 (sample,), 255 where the target is missing.
 
@@ -187,14 +207,17 @@ def _read_chunk(
     One read and one checksum, where going through Zarr takes four times as long. Whatever is odd
     is left to Zarr.
     """
+    file = None if is_url(path) else _chunk_file(path, array, region)
+    return None if file is None else _read_file(file, n_bytes, keep)
+
+
+def _chunk_file(path: str, array: zarr.Array[Any], region: tuple[slice, ...]) -> Path | None:
+    """Return the file of the one whole chunk that a region is, None where it is none."""
     bounds = [part.indices(size)[:2] for part, size in zip(region, array.shape, strict=True)]
     grid = list(zip(bounds, array.shape, array.chunks, strict=True))
-    if is_url(path) or any(
-        a % chunk or b != min(a + chunk, size) or a >= b for (a, b), size, chunk in grid
-    ):
+    if any(a % chunk or b != min(a + chunk, size) or a >= b for (a, b), size, chunk in grid):
         return None
-    position = (str(a // chunk) for (a, _), _, chunk in grid)
-    return _read_file(Path(path, array.path, "c", *position), n_bytes, keep)
+    return Path(path, array.path, "c", *(str(a // chunk) for (a, _), _, chunk in grid))
 
 
 def _read_file(file: Path, n_bytes: int, keep: bool) -> np.ndarray | None:

@@ -12,7 +12,7 @@ import dask.base
 import numpy as np
 from dask.delayed import Delayed, delayed
 
-from hofs_dask.data.chunks import read_column, read_labels, read_planes
+from hofs_dask.data.chunks import announce_planes, read_column, read_labels, read_planes
 from hofs_dask.data.codes import (
     CodeStore,
     begin_columns,
@@ -178,11 +178,14 @@ def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.n
         return CACHE.get(store, (name, rows.start, rows.stop), place.cache, n_bytes, read)
 
     def tile(part: slice, *, own: bool) -> np.ndarray:
-        return cached(
-            f"codes {part}",
-            (part.stop - part.start) * place.bits * -(-n_rows // WORD) * 8,
-            lambda keep: read_planes(place.path, part, rows, keep=keep or not own),
-        )
+        def read(keep: bool) -> np.ndarray:
+            if own and rows.stop < place.n_samples:
+                following = slice(rows.stop, min(rows.stop + n_rows, place.n_samples))
+                announce_planes(place.path, part, following)
+            return read_planes(place.path, part, rows, keep=keep or not own)
+
+        n_bytes = (part.stop - part.start) * place.bits * -(-n_rows // WORD) * 8
+        return cached(f"codes {part}", n_bytes, read)
 
     planes = tile(features, own=True)
     labels = cached("labels", n_rows, lambda _: read_labels(place.path, place.label_key, rows))
