@@ -22,7 +22,7 @@ CACHE_SHARE = 0.3
 #: What a block of signals or posteriors takes within a map task.
 BLOCK_BYTES = 8 * 2**20
 #: What a worker takes before a pass, about: its libraries and compiled kernels.
-RESIDENT = 280 * 2**20
+RESIDENT = 340 * 2**20
 
 
 @dataclass(frozen=True)
