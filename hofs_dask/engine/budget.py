@@ -90,7 +90,14 @@ def estimate(codes: CodeStore, walk: Sequence[Pass], workers: tuple[Worker, ...]
     columns = {column for request in walk for column in request.columns}
     resampled = any(request.resample is not None for request in walk)
     chunk = layout.held_bytes(len(columns), CHUNK_COPIES + resampled)
-    partial = sum(request.statistic.nbytes(request.context, layout.chunks[1]) for request in walk)
+    groups = layout.groups(sum(worker.n_threads for worker in workers))
+    # of floats a task keeps what its spans add up to by node of the tree, two a level at most
+    n_nodes = 2 * max(group.stop - group.start for group in groups).bit_length() - 1
+    partial = sum(
+        request.statistic.nbytes(request.context, layout.chunks[1])
+        * (1 if request.statistic.exact(request.context) else n_nodes)
+        for request in walk
+    )
     found = Estimate(
         resident=worker.resident,
         tasks=worker.n_threads * (chunk + BLOCK_BYTES + partial),
