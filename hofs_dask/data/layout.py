@@ -7,7 +7,6 @@ worker. What a chunk takes as a file and in memory is said here too, for whoever
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -186,7 +185,7 @@ def choose_layout(
     >>> choose_layout(1_000_000, 400, 5).chunks
     (20480, 400)
     >>> choose_layout(1_000_000, 400, 5, source_rows=10_000).chunks
-    (40000, 400)
+    (20000, 400)
     >>> choose_layout(1_000_000, 5000, 32, n_classes=10, room=Room(400 * 2**20)).chunks
     (62464, 80)
     """
@@ -282,14 +281,14 @@ def _length(n_samples: int, width: int, source_rows: int | None, free: Room) -> 
         why = f"{free.n_threads} at a time fit a quarter of the {format_bytes(free.n_bytes)} free"
     length = max(length // LINE, 1) * LINE
     if source_rows is not None and n_samples > length:
-        # twice as long is still a chunk, where it fits
-        step = math.lcm(source_rows, WORD)
-        most = min(2 * length, max(fitting, length))
-        if step <= most:
-            length = min(max(round(length / step), 1), most // step) * step
+        # in step before whole words: a chunk of the source is then read for one chunk alone, and
+        # the bits that a last word leaves free are few; four times as long is still a chunk
+        most = min(4 * length, max(fitting, length))
+        if source_rows <= most:
+            length = min(max(round(length / source_rows), 1), most // source_rows) * source_rows
             why += f", in step with the source's {source_rows:,}"
         else:
-            why += f", words of {WORD} before the source's {source_rows:,}"
+            why += f", however long the source's {source_rows:,}"
     if length >= n_samples:
         return n_samples, f"{n_samples:,} samples a chunk: all of them"
     return length, f"{length:,} samples a chunk: {why}"

@@ -32,8 +32,9 @@ MIB = 2**20
         (1_000_000, 1024, None, (8192, 1024)),
         (1_000_000, 1024, 1000, (8000, 1024)),
         (1_000_000, 1024, 8192, (8192, 1024)),
-        (1_000_000, 1024, 10_000, (8192, 1024)),  # 40,000 would be in step, and far too long
-        (1_000_000, 400, 10_000, (40_000, 400)),
+        (1_000_000, 1024, 10_000, (10_000, 1024)),  # in step before whole words
+        (1_000_000, 1024, 50_000, (8192, 1024)),  # far too long
+        (1_000_000, 400, 10_000, (20_000, 400)),
         (1_000_000, 1030, None, (16_384 - 512, 515)),  # two tiles of one width
         (500, 5000, None, (500, 1000)),
         (10**7, 2, 10**6, (10**6, 2)),  # ten chunks to share out, not three
@@ -53,7 +54,7 @@ def test_chunks__follow_from_the_sizes(n_samples, n_features, source_rows, chunk
     memory=st.integers(-MIB, 2**36),
     n_threads=st.integers(1, 64),
 )
-def test_chunks__are_words_and_fit_whatever_is_asked(
+def test_chunks__are_in_step_or_words_and_fit_whatever_is_asked(
     n_samples, n_features, n_codes, n_classes, source_rows, memory, n_threads
 ):
     layout = choose_layout(
@@ -67,8 +68,9 @@ def test_chunks__are_words_and_fit_whatever_is_asked(
     samples, features = layout.chunks
     assert 1 <= samples <= n_samples
     assert 1 <= features <= n_features
-    assert samples == n_samples or samples % WORD == 0
-    assert samples * features <= max(2 * CHUNK_CELLS, MIN_CHUNK_SAMPLES * features)
+    in_step = source_rows is not None and samples % source_rows == 0
+    assert samples == n_samples or samples % WORD == 0 or in_step
+    assert samples * features <= max(4 * CHUNK_CELLS, MIN_CHUNK_SAMPLES * features)
     partials = (n_threads + WAITING) * features * PAIR_BYTES * n_classes * n_codes**2
     assert features == 1 or partials <= memory / 2
     if samples > MIN_CHUNK_SAMPLES and samples < n_samples:
