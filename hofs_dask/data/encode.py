@@ -287,10 +287,8 @@ def _summarise_tiles(
     limit: int,
     cuts: Sequence[int],
 ) -> list[Summary]:
-    return [
-        summarise(block[:, a:b], first_row, n_samples, nominal[a:b], limit)
-        for a, b in itertools.pairwise(cuts)
-    ]
+    summary = summarise(block, first_row, n_samples, nominal, limit)
+    return [summary.columns(a, b) for a, b in itertools.pairwise(cuts)]
 
 
 def _resolve_bins(bins: Bins, n_samples: int, coding: Coding) -> int:
