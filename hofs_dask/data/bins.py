@@ -279,7 +279,7 @@ def quantile_edges(ordered: np.ndarray, n_bins: int, low: float, high: float) ->
     """
     cuts = _plain_cuts(ordered, n_bins)
     if cuts is not None:
-        return ordered[cuts].astype(np.float64)
+        return np.asarray(ordered[cuts], np.float64)
     starts = np.flatnonzero(np.append([True] * (len(ordered) > 0), ordered[1:] != ordered[:-1]))
     unique = ordered[starts]
     if len(unique) < 2:
@@ -346,13 +346,14 @@ def bin_means(
     counts = np.diff(bounds)
     # A sum of numbers near the largest float would overflow: scaling by a power of two is exact.
     power = 64 if max(abs(low), abs(high)) > 1e280 else 0
+    sums = np.zeros(len(counts))
     if len(column) >= MANY_VALUES:
-        cells, sums = as_cells(column[:, None]), np.zeros(len(counts))
+        cells = as_cells(column[:, None])
         limits = _limits([edges], cells.dtype)[0]
         add_sums(cells, limits, len(edges), 2.0**-power, *make_room(cells), sums)
     else:
         scaled = column * 2.0**-power
-        sums = np.bincount(count_edges(column, edges), weights=scaled, minlength=len(counts))
+        sums += np.bincount(count_edges(column, edges), weights=scaled, minlength=len(counts))
     lower, upper = np.append(low, edges), np.append(edges, high)
     means = np.ldexp(sums / np.maximum(counts, 1), power)
     # Rounding must not carry a mean out of its bin, nor a one-value bin off its value.
@@ -491,7 +492,9 @@ def _encode_many(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
     cells = as_cells(block)
     numeric = [feature.categories is None for feature in features]
     n_edges = np.array([len(feature.edges) for feature in features]) * numeric
-    limits = _limits([each.edges[:n] for each, n in zip(features, n_edges, strict=True)], cells.dtype)
+    limits = _limits(
+        [each.edges[:n] for each, n in zip(features, n_edges, strict=True)], cells.dtype
+    )
     # Those of categories are coded later.
     missing = np.where(
         numeric, [f.n_codes - 1 if f.has_missing else -1 for f in features], MAX_CODES

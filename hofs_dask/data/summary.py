@@ -157,7 +157,7 @@ def summarise(
         high=high,
         distinct=distinct,
         n_distinct=n_distinct,
-        counts={int(j): _count_values(block[:, j]) for j in np.flatnonzero(nominal)},
+        counts={int(j): count_values(block[:, j]) for j in np.flatnonzero(nominal)},
         strange={},
         dtype=block.dtype,
         sample=np.ascontiguousarray(block[sampled_rows(first_row, n_rows, n_samples)].T),
@@ -200,6 +200,23 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
         dtype=first.dtype,
         sample=np.concatenate([each.sample for each in summaries], axis=1),
     )
+
+
+def count_values(column: np.ndarray) -> dict[Category, int] | None:
+    """Return the number of rows of each value of a numeric or boolean column, None for too many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> count_values(np.array([3.0, np.nan, 1.0, 3.0]))
+    {1.0: 1, 3.0: 2}
+    """
+    if column.dtype.kind == "f":
+        column = column[~np.isnan(column)] + column.dtype.type(0)
+    values, counts = _count_integers(column) or np.unique(column, return_counts=True)
+    if len(values) > MAX_DISTINCT:
+        return None
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def merge_counts(
@@ -340,14 +357,16 @@ def _is_exact(block: np.ndarray) -> bool:
     """Return whether the numbers of a block are floats of eight bytes."""
     if block.dtype.kind == "f" or block.dtype.itemsize < 8:
         return True
-    return -EXACT <= block.min() and block.max() <= EXACT
+    return bool(block.min() >= -EXACT and block.max() <= EXACT)
 
 
-def _count_values(column: np.ndarray) -> dict[Category, int] | None:
-    """Return the number of rows of each value of a numeric or boolean column."""
-    if column.dtype.kind == "f":
-        column = column[~np.isnan(column)] + column.dtype.type(0)
-    values, counts = np.unique(column, return_counts=True)
-    if len(values) > MAX_DISTINCT:
+def _count_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the values of a column and their counts if they are integers close to each other."""
+    if column.dtype.kind not in "iu" or not len(column):
         return None
-    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+    low, high = int(column.min()), int(column.max())
+    if high - low >= len(column) or high > EXACT:
+        return None
+    counts = np.bincount(column.astype(np.int64) - low)
+    found = np.flatnonzero(counts)
+    return found + low, counts[found]

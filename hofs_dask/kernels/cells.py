@@ -1,8 +1,8 @@
 """Sweeps over the cells of a source: ranges and distinct values of its columns, and their codes.
 
 Blocks are (sample, feature), and what is made of them is kept feature by feature. So a kernel takes
-them in tiles, `ROWS` samples of `COLUMNS` features at a time, turned into short columns that stay in
-the cache; what is done to a short column is done to eight or more of its cells at once.
+them in tiles, `ROWS` samples of `COLUMNS` features, turned into short columns that stay in the
+cache; what is done to a short column is done to eight or more of its cells at once.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def set_codes(
     counts: np.ndarray,
     out: np.ndarray,
 ) -> bool:
-    """Set ``out[j, s]`` to how many limits of feature j cell (s, j) reaches, or to its missing code.
+    """Set ``out[j, s]`` to how many limits of its feature a cell reaches, or to the missing code.
 
     Parameters
     ----------

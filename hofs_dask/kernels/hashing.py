@@ -76,7 +76,7 @@ def fold_of(start: int, stop: int, n_folds: int) -> np.ndarray:
 
 
 @jit
-def _find_below(start: int, threshold: int, out: np.ndarray) -> int:
+def _find_below(start: int, threshold: np.uint64, out: np.ndarray) -> int:
     n_found = 0
     for s in range(out.shape[0]):
         out[n_found] = s
