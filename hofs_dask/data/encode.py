@@ -7,7 +7,7 @@ import os
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
@@ -48,9 +48,11 @@ from hofs_dask.data.labels import (
     summarise_target,
 )
 from hofs_dask.data.paths import as_path
-from hofs_dask.data.source import Source
 from hofs_dask.data.summary import SAMPLE_ROWS, Summary, merge_summaries, summarise
 from hofs_dask.errors import some_of
+
+if TYPE_CHECKING:
+    from hofs_dask.data.source import Source
 
 CHUNK_BYTES = 8 * 2**20
 CHUNK_FEATURES = 1024
