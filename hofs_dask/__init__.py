@@ -1,7 +1,6 @@
 """Higher order feature selection on Dask: which features matter, and which work together."""
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from hofs_dask.errors import CheckpointError, CodeStoreError
     from hofs_dask.events import PassDone, PassStarted, RoundEnded, RoundStarted
     from hofs_dask.selection import Selection
-
-__version__ = version("hofs-dask")
 
 # Where each public name comes from: imported when it is asked for, so that the command line, which
 # needs this module, answers --help at once.
@@ -95,6 +92,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("hofs-dask")
     if name not in _HOMES:
         raise AttributeError(f"module 'hofs_dask' has no attribute {name!r}")
     value = getattr(import_module(f"hofs_dask.{_HOMES[name]}"), name)

@@ -7,10 +7,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import xarray as xr
 
 from hofs_dask.checkpoint import FILE, Checkpoint, open_checkpoint
 from hofs_dask.comparison import Comparison
@@ -20,7 +19,6 @@ from hofs_dask.data.codes import CodeStore, is_codes, open_codes, temporary_stor
 from hofs_dask.data.encode import encode_source
 from hofs_dask.data.labels import check_kind
 from hofs_dask.data.paths import as_path
-from hofs_dask.data.source import Source, open_source
 from hofs_dask.datasets import label_array
 from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
@@ -28,6 +26,11 @@ from hofs_dask.events import Event, Notify, Progress, WalkProgress, progress_str
 from hofs_dask.explain import Plan, plan_encoding, plan_search
 from hofs_dask.rounds import Steps, all_pairs, drive, resampled, search
 from hofs_dask.selection import Selection
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from hofs_dask.data.source import Source
 
 MatrixKind = Literal["spectral", "conditional", "joint", "redundancy"]
 
@@ -293,6 +296,8 @@ def information_matrix(
     >>> hd.information_matrix(x, y, kind="joint").sel(feature="x0", other="x1").item().__round__(4)
     0.6931
     """
+    import xarray as xr
+
     kinds = get_args(MatrixKind)
     if kind not in kinds:
         raise unknown("kind of information_matrix", kind, kinds)
@@ -363,7 +368,7 @@ def encode(
     ...     hd.select(codes, None, n_features=1).features
     ['x0']
     """
-    source = open_source(data, target, feature_dim=feature_dim, nominal=nominal)
+    source = _open_source(data, target, feature_dim, nominal)
     return encode_source(
         source, store, bins=bins, target_kind=target_kind, chunks=chunks, room=room()
     )
@@ -437,6 +442,18 @@ def estimate(
     return plan.followed_by(plan_search(made, chosen, n_features, n_resamples))
 
 
+def _open_source(
+    data: Any,
+    target: Any,
+    feature_dim: Hashable | None,
+    nominal: Iterable[Hashable] | bool | None,
+) -> Source:
+    # Imported here: to know all kinds of data takes longer than all the rest, and codes need none.
+    from hofs_dask.data.source import open_source
+
+    return open_source(data, target, feature_dim=feature_dim, nominal=nominal)
+
+
 def _open(
     data: Any,
     target: Any,
@@ -450,7 +467,7 @@ def _open(
     if isinstance(data, CodeStore) or _is_code_path(data):
         opened: CodeStore | Source = _labelled(data, target)
     else:
-        opened = open_source(data, target, feature_dim=feature_dim, nominal=nominal)
+        opened = _open_source(data, target, feature_dim, nominal)
     names = opened.names
     forced, banned = _columns(names, include, "include"), _columns(names, exclude, "exclude")
     both = [names[i] for i in forced if i in banned]

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import xarray as xr
 from numpy.typing import NDArray
 
 from hofs_dask import selection
@@ -20,6 +18,8 @@ from hofs_dask.report.comparison_figure import plot
 from hofs_dask.selection import Selection, check_positions
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
     from matplotlib.axes import Axes
 
 __all__ = ["Comparison", "load"]
@@ -158,6 +158,8 @@ class Comparison:
         >>> result.to_dataset()["stability"].sel({"method": "mim", "rank": 1}).round(3).item()
         0.333
         """
+        import xarray as xr
+
         datasets = _alike(selections)
         labels, first = np.array(list(datasets), dtype=str), next(iter(datasets.values()))
         n_ranks = max(each.sizes["rank"] for each in datasets.values())
@@ -307,6 +309,8 @@ class Comparison:
         return iter(self._dataset["method"].values.tolist())
 
     def __getitem__(self, label: str) -> Selection:
+        import xarray as xr
+
         labels = list(self)
         if label not in labels:
             raise KeyError(str(unknown("method", label, labels)))

@@ -6,14 +6,16 @@ import json
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import xarray as xr
 import zarr
 from numpy.typing import NDArray
 
 from hofs_dask.data.paths import as_path, is_url
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 Result = TypeVar("Result")
 
@@ -51,6 +53,7 @@ def write_zarr(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
     Examples
     --------
     >>> import tempfile
+    >>> import xarray as xr
     >>> result = xr.Dataset({"feature": ["a"]}, attrs={"format": "hofs_dask selection"})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_zarr(result, folder)
@@ -70,6 +73,7 @@ def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
 
     Examples
     --------
+    >>> import xarray as xr
     >>> write(xr.Dataset(attrs={"format": "hofs_dask selection"}), "result.csv")
     Traceback (most recent call last):
     ...
@@ -99,11 +103,14 @@ def read(
 
     Examples
     --------
+    >>> import xarray as xr
     >>> read("no/such/result.nc", {"hofs_dask selection": xr.Dataset})
     Traceback (most recent call last):
     ...
     FileNotFoundError: there is no saved selection at no/such/result.nc
     """
+    import xarray as xr
+
     given, address = os.fspath(path), as_path(path)
     kinds = [_kind(each) for each in makers]
     if not is_url(address) and not Path(address).exists():
@@ -235,6 +242,8 @@ def _zarr_format(address: str) -> object:
 
 def _netcdf_format(address: str) -> object:
     """Return what the netCDF file at this address says it is, None where it is no such file."""
+    import xarray as xr
+
     try:
         with xr.open_dataset(address, engine="h5netcdf") as opened:
             return opened.attrs.get("format")

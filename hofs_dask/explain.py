@@ -6,6 +6,7 @@ import textwrap
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from dask.delayed import delayed
@@ -18,7 +19,6 @@ from hofs_dask.data.compute import compute
 from hofs_dask.data.encode import source_rows
 from hofs_dask.data.labels import N_QUANTILES, Labels
 from hofs_dask.data.layout import Layout, choose_layout, layout_of
-from hofs_dask.data.source import Source
 from hofs_dask.engine.budget import Estimate, check, estimate, room
 from hofs_dask.engine.cluster import current_workers, memory_limits, on_a_worker
 from hofs_dask.engine.passes import walks
@@ -28,6 +28,9 @@ from hofs_dask.engine.trial import N_FEATURES, try_encoding, try_reading
 from hofs_dask.events import duration
 from hofs_dask.rehearsal import Rehearsal, rehearse
 from hofs_dask.rounds import largest_passes
+
+if TYPE_CHECKING:
+    from hofs_dask.data.source import Source
 
 #: Bytes a second of a source that nobody has read yet, a worker: a plain disk or network.
 SOURCE_RATE = 200e6

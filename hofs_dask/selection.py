@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import pandas as pd
-import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from hofs_dask.datasets import annotated, label_array, plain, read, write, write_zarr
@@ -19,6 +17,8 @@ from hofs_dask.report.text import as_text, frame, subsets_of
 from hofs_dask.transform import chosen_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
     from matplotlib.axes import Axes
 
 __all__ = ["Pick", "Selection", "load"]
@@ -195,6 +195,8 @@ class Selection:
         ... ).features
         [412.5]
         """
+        import xarray as xr
+
         labels = label_array(names)
         index = np.array([pick.index for pick in picks], dtype=np.int64)
         check_positions(index, len(labels))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from difflib import get_close_matches
-from typing import Any
-
-import xarray as xr
+from typing import TYPE_CHECKING, Any
 
 from hofs_dask.errors import some_of
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
@@ -25,11 +26,14 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
+    >>> import xarray as xr
     >>> chosen = {"selected": ("rank", ["b"]), "index": ("rank", [1])}
     >>> chosen_of(xr.Dataset(chosen, {"feature": ["a", "b"]}), np.array([[1, 2], [3, 4]]))
     array([[2],
            [4]])
     """
+    import xarray as xr
+
     features = dataset["selected"].values.tolist()
     if isinstance(data, xr.Dataset):
         if all(name in data.data_vars for name in features):

@@ -13,7 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from hofs_dask.data.summary import MAX_DISTINCT, Category, Summary, clean_objects
+from hofs_dask.data.summary import MANY_CELLS, MAX_DISTINCT, Category, Summary, clean_objects
+from hofs_dask.kernels.cells import COMPARED, add_sums, as_cells, make_room, set_codes
 
 Bins = int | Literal["auto", "width"] | None
 
@@ -23,6 +24,8 @@ MAX_CODES = 254
 MIN_AUTO, MAX_AUTO, CELL_SAMPLES = 5, 32, 10
 #: A text column of more rows than this, all different, is an identifier.
 IDENTIFIER_ROWS = 20
+#: A sample of fewer values is not worth the time that it takes to compile a kernel.
+MANY_VALUES = 2**16
 
 
 # Options
@@ -196,13 +199,17 @@ def _make_feature(
     if summary.n_distinct[j] <= n_bins and summary.n_distinct[j] < len(summary.distinct):
         edges, values = distinct[1:], distinct
     else:
-        column = summary.sample[:, j].astype(np.float64)
-        column = column[~np.isnan(column)]
+        column = summary.sample[j]
+        if column.dtype != np.float32:
+            column = column.astype(np.float64)
+        if n_missing:
+            column = column[~np.isnan(column)]
+        ordered = np.sort(column)
         if bins == "width":
             edges = width_edges(low, high, n_bins)
         else:
-            edges = quantile_edges(column, n_bins, low, high)
-        values = bin_means(column, edges, low, high)
+            edges = quantile_edges(ordered, n_bins, low, high)
+        values = bin_means(column, edges, low, high, ordered)
     if n_missing:
         values = np.append(values, np.nan)
     return Feature(edges + 0.0, values + 0.0, n_missing > 0)
@@ -243,13 +250,13 @@ def category_order(category: Category) -> tuple[bool, float, str]:
     return False, float(category), ""
 
 
-def quantile_edges(column: np.ndarray, n_bins: int, low: float, high: float) -> np.ndarray:
+def quantile_edges(ordered: np.ndarray, n_bins: int, low: float, high: float) -> np.ndarray:
     """Return increasing edges of at most ``n_bins`` bins of nearly equal counts.
 
     Parameters
     ----------
-    column : ndarray of float64
-        The sampled values, none missing.
+    ordered : ndarray of float32 or float64
+        The sampled values in increasing order, none missing.
     n_bins : int
         Bins wanted, at least two.
     low, high : float
@@ -270,12 +277,14 @@ def quantile_edges(column: np.ndarray, n_bins: int, low: float, high: float) -> 
     >>> np.searchsorted(quantile_edges(column, 3, 0.0, 4.0), column, side="right")
     array([0, 0, 0, 0, 0, 0, 1, 1, 2, 2])
     """
-    ordered = np.sort(column)
+    cuts = _plain_cuts(ordered, n_bins)
+    if cuts is not None:
+        return np.asarray(ordered[cuts], np.float64)
     starts = np.flatnonzero(np.append([True] * (len(ordered) > 0), ordered[1:] != ordered[:-1]))
     unique = ordered[starts]
     if len(unique) < 2:
         # The sample hides that the column varies: its range does not.
-        atom = unique[0] if len(unique) else low
+        atom = float(unique[0]) if len(unique) else low
         edges = [atom] * bool(low < atom) + [np.nextafter(atom, np.inf)] * bool(high > atom)
         return np.array(edges[: n_bins - 1])
     counts = np.diff(np.append(starts, len(ordered)))
@@ -295,7 +304,8 @@ def quantile_edges(column: np.ndarray, n_bins: int, low: float, high: float) -> 
         firsts.update((a + _cuts(counts[a:b], share)).tolist())
     lowest = np.array(sorted(firsts - {0}), dtype=np.int64)
     after_atom = is_atom[lowest - 1] & ~is_atom[lowest]
-    return np.where(after_atom, np.nextafter(unique[lowest - 1], np.inf), unique[lowest])
+    before = unique[lowest - 1].astype(np.float64)
+    return np.where(after_atom, np.nextafter(before, np.inf), unique[lowest])
 
 
 def width_edges(low: float, high: float, n_bins: int) -> np.ndarray:
@@ -312,10 +322,17 @@ def width_edges(low: float, high: float, n_bins: int) -> np.ndarray:
     return edges if len(edges) else np.array([high])
 
 
-def bin_means(column: np.ndarray, edges: np.ndarray, low: float, high: float) -> np.ndarray:
+def bin_means(
+    column: np.ndarray,
+    edges: np.ndarray,
+    low: float,
+    high: float,
+    ordered: np.ndarray | None = None,
+) -> np.ndarray:
     """Return the mean of the values in each bin, summed in row order.
 
-    A bin without a sampled value gets the middle of its edges.
+    A bin without a sampled value gets the middle of its edges. ``ordered`` is the column in
+    increasing order, if that is known.
 
     Examples
     --------
@@ -323,19 +340,48 @@ def bin_means(column: np.ndarray, edges: np.ndarray, low: float, high: float) ->
     >>> bin_means(np.array([1.0, 2.0, 6.0]), np.array([4.0, 8.0]), 1.0, 10.0)
     array([1.5, 6. , 9. ])
     """
-    n_bins = len(edges) + 1
-    codes = count_edges(column, edges)
-    counts = np.bincount(codes, minlength=n_bins)
+    ordered = np.sort(column) if ordered is None else ordered
+    reached = np.searchsorted(ordered, _round_up(edges, ordered.dtype))
+    bounds = np.concatenate([[0], reached, [len(ordered)]])
+    counts = np.diff(bounds)
     # A sum of numbers near the largest float would overflow: scaling by a power of two is exact.
     power = 64 if max(abs(low), abs(high)) > 1e280 else 0
-    sums = np.bincount(codes, weights=np.ldexp(column, -power), minlength=n_bins)
+    sums = np.zeros(len(counts))
+    if len(column) >= MANY_VALUES:
+        cells = as_cells(column[:, None])
+        limits = _limits([edges], cells.dtype)[0]
+        add_sums(cells, limits, len(edges), 2.0**-power, *make_room(cells), sums)
+    else:
+        scaled = column * 2.0**-power
+        sums += np.bincount(count_edges(column, edges), weights=scaled, minlength=len(counts))
     lower, upper = np.append(low, edges), np.append(edges, high)
     means = np.ldexp(sums / np.maximum(counts, 1), power)
     # Rounding must not carry a mean out of its bin, nor a one-value bin off its value.
-    first, last = np.full(n_bins, np.inf), np.full(n_bins, -np.inf)
-    np.minimum.at(first, codes, column)
-    np.maximum.at(last, codes, column)
-    return np.where(counts > 0, np.clip(means, first, last), lower / 2 + upper / 2)
+    used = counts > 0
+    means[used] = np.clip(means[used], ordered[bounds[:-1][used]], ordered[bounds[1:][used] - 1])
+    return np.where(used, means, lower / 2 + upper / 2)
+
+
+def _plain_cuts(ordered: np.ndarray, n_bins: int) -> np.ndarray | None:
+    """Return the first position of each bin but the first, None if it takes more to find them.
+
+    A run of equal values that is longer than a bin should be holds one of the places where bins
+    should end. So without looking elsewhere it is known whether there are atoms; without them a bin
+    ends where the run at its place begins or ends, if no other bin ends there, too.
+    """
+    n_values = len(ordered)
+    if n_values < n_bins:
+        return None
+    goals = n_values * np.arange(1, n_bins + 1)
+    runs = ordered[-(-goals // n_bins) - 1]
+    begin, end = np.searchsorted(ordered, runs), np.searchsorted(ordered, runs, side="right")
+    # Compared as integers, times n_bins: a share of a count need not be whole.
+    closer = goals - begin * n_bins < end * n_bins - goals
+    cuts = np.where(closer, begin, end)[:-1]
+    has_atoms = ((end - begin) * n_bins > n_values).any()
+    if has_atoms or cuts[0] == 0 or cuts[-1] == n_values or (cuts[1:] == cuts[:-1]).any():
+        return None
+    return cuts
 
 
 def _atoms(counts: np.ndarray, n_bins: int) -> list[int]:
@@ -394,12 +440,9 @@ def count_edges(column: np.ndarray, edges: np.ndarray) -> np.ndarray:
     >>> count_edges(np.array([0.0, 1.0, 5.0, np.nan]), np.array([1.0, 2.0]))
     array([0, 1, 2, 0], dtype=uint8)
     """
-    if column.dtype == np.float32:
-        # Edges rounded up to float32 part the float32 numbers as the edges do.
-        limits = edges.astype(np.float32)
-        limits = np.where(limits < edges, np.nextafter(limits, np.float32(np.inf)), limits)
-    else:
-        column, limits = column.astype(np.float64, copy=False), edges
+    if column.dtype != np.float32:
+        column = column.astype(np.float64, copy=False)
+    limits = _round_up(edges, column.dtype)
     codes = np.zeros(len(column), np.uint8)
     reached = np.empty(len(column), np.bool_)
     for limit in limits:
@@ -423,38 +466,83 @@ def encode_block(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
     >>> encode_block(np.array([[0.2], [np.nan], [0.7]]), [feature]).ravel()
     array([0, 2, 1], dtype=uint8)
     """
+    if block.dtype == object:
+        rows = [_encode_objects(block[:, j], feature) for j, feature in enumerate(features)]
+        return np.array(rows, np.uint8)
+    codes = (_encode_many if block.size >= MANY_CELLS else _encode_few)(block, features)
+    for j, feature in enumerate(features):
+        if feature.categories is not None:
+            codes[j] = _encode_categories(block[:, j], feature)
+    return codes
+
+
+def _encode_few(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
+    """Return the codes of the numeric features of a block."""
     columns = np.ascontiguousarray(block.T)
     codes = np.empty(columns.shape, np.uint8)
     for column, feature, out in zip(columns, features, codes, strict=True):
-        if block.dtype == object:
-            out[:] = _encode_objects(column, feature)
-            continue
         if feature.categories is None:
             out[:] = count_edges(column, feature.edges)
-        else:
-            out[:] = _encode_categories(column, feature)
-        if block.dtype.kind == "f":
-            missing = np.isnan(column)
-            if missing.any():
-                out[missing] = _missing_code(feature)
+            _set_missing(column, feature, out)
     return codes
+
+
+def _encode_many(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
+    """The same in one sweep."""
+    cells = as_cells(block)
+    numeric = [feature.categories is None for feature in features]
+    n_edges = np.array([len(feature.edges) for feature in features]) * numeric
+    limits = _limits(
+        [each.edges[:n] for each, n in zip(features, n_edges, strict=True)], cells.dtype
+    )
+    # Those of categories are coded later.
+    missing = np.where(
+        numeric, [f.n_codes - 1 if f.has_missing else -1 for f in features], MAX_CODES
+    )
+    codes = np.empty(cells.shape[::-1], np.uint8)
+    if not set_codes(cells, limits, n_edges, missing, *make_room(cells), codes):
+        raise _changed()
+    return codes
+
+
+def _limits(edges: Sequence[np.ndarray], dtype: np.dtype) -> np.ndarray:
+    """Return the edges of several features as the kernels take them."""
+    width = -(-max(len(each) for each in edges) // COMPARED) * COMPARED
+    limits = np.full((len(edges), width), np.nan, dtype)
+    for each, row in zip(edges, limits, strict=True):
+        row[: len(each)] = _round_up(each, dtype)
+    return limits
+
+
+def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return edges in another type of floats, whose numbers they part as the edges do."""
+    rounded = edges.astype(dtype)
+    return np.where(rounded < edges, np.nextafter(rounded, dtype.type(np.inf)), rounded)
 
 
 def _encode_categories(column: np.ndarray, feature: Feature) -> np.ndarray:
     categories = feature.categories or ()
     known = np.array(categories[: -1 if feature.n_folded else None], dtype=np.float64)
-    column = column.astype(np.float64)
-    codes = np.searchsorted(known, column)
+    numbers = column.astype(np.float64)
+    codes = np.searchsorted(known, numbers)
     if len(known):
-        other = known[np.minimum(codes, len(known) - 1)] != column
+        other = known[np.minimum(codes, len(known) - 1)] != numbers
     else:
-        other = np.ones(len(column), bool)
-    other &= ~np.isnan(column)
+        other = np.ones(len(numbers), bool)
+    other &= ~np.isnan(numbers)
     if other.any():
         if not feature.n_folded:
             raise _changed()
         codes[other] = len(known)
+    _set_missing(column, feature, codes)
     return codes
+
+
+def _set_missing(column: np.ndarray, feature: Feature, codes: np.ndarray) -> None:
+    if column.dtype.kind == "f":
+        missing = np.isnan(column)
+        if missing.any():
+            codes[missing] = _missing_code(feature)
 
 
 def _encode_objects(column: np.ndarray, feature: Feature) -> list[int]:

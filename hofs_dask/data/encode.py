@@ -7,7 +7,7 @@ import os
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
@@ -48,10 +48,12 @@ from hofs_dask.data.labels import (
 )
 from hofs_dask.data.layout import Room, check_chunks, choose_layout
 from hofs_dask.data.paths import as_path
-from hofs_dask.data.source import Source
 from hofs_dask.data.summary import SAMPLE_ROWS, Summary, merge_summaries, summarise
 from hofs_dask.errors import some_of
 from hofs_dask.kernels.planes import n_bits
+
+if TYPE_CHECKING:
+    from hofs_dask.data.source import Source
 
 #: The sampled rows of the features whose tables one task makes stay below this.
 TILE_BYTES = 32 * 2**20
@@ -295,10 +297,8 @@ def _summarise_tiles(
     limit: int,
     cuts: Sequence[int],
 ) -> list[Summary]:
-    return [
-        summarise(block[:, a:b], first_row, n_samples, nominal[a:b], limit)
-        for a, b in itertools.pairwise(cuts)
-    ]
+    summary = summarise(block, first_row, n_samples, nominal, limit)
+    return [summary.columns(a, b) for a, b in itertools.pairwise(cuts)]
 
 
 def _resolve_bins(bins: Bins, n_samples: int, coding: Coding) -> int:

@@ -7,11 +7,13 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import dask.array as da
 import zarr
 from dask.base import tokenize
+
+if TYPE_CHECKING:
+    import dask.array as da
 
 
 def digest(parts: Sequence[object]) -> str:
@@ -34,6 +36,8 @@ def array_fingerprint(array: Any) -> str:
     >>> array_fingerprint(np.arange(3)) == array_fingerprint(np.array([0, 1, 2]))
     True
     """
+    import dask.array as da
+
     if isinstance(array, da.Array):
         files = [_zarr_fingerprint(each) for each in _zarr_arrays(array)]
         return digest(["dask", array.name, array.shape, str(array.dtype), array.chunks, files])

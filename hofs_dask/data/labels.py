@@ -16,7 +16,14 @@ from hofs_dask.data.bins import (
     encode_block,
     make_tables,
 )
-from hofs_dask.data.summary import Category, Summary, merge_counts, merge_summaries, summarise
+from hofs_dask.data.summary import (
+    Category,
+    Summary,
+    count_values,
+    merge_counts,
+    merge_summaries,
+    summarise,
+)
 from hofs_dask.errors import unknown
 
 Kind = Literal["class", "ordinal", "continuous"]
@@ -146,7 +153,7 @@ def summarise_target(
         return TargetSummary(numbers, numbers.counts[0])
     if target_kind == "continuous" or (target_kind == "auto" and kind == "number"):
         return TargetSummary(numbers, None)
-    return TargetSummary(numbers, summarise(column, 0, 1, np.array([True]), 1).counts[0])
+    return TargetSummary(numbers, count_values(block))
 
 
 def merge_targets(summaries: Sequence[TargetSummary]) -> TargetSummary:

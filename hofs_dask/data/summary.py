@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hofs_dask.kernels.hashing import row_hash
+from hofs_dask.kernels.cells import add_columns, as_cells, make_room
+from hofs_dask.kernels.hashing import rows_below
 
 Category = str | int | float | bool
 
@@ -16,8 +17,12 @@ Category = str | int | float | bool
 SAMPLE_ROWS = 131_072
 #: A nominal feature with more values than this is an identifier.
 MAX_DISTINCT = 1_000_000
+#: Smaller blocks are not worth the time that it takes to compile a kernel for them.
+MANY_CELLS = 2**18
 #: Rows looked at first: most columns show here that they have more values than bins.
 PREFIX_ROWS = 1024
+#: Integers up to this are floats too.
+EXACT = 2**53
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Summary:
         For a column of objects the names of the types in it that are not values.
     dtype : numpy dtype
         Of the columns.
-    sample : ndarray (sampled row, feature)
+    sample : ndarray (feature, sampled row)
         The sampled rows in row order.
     """
 
@@ -57,6 +62,33 @@ class Summary:
     strange: dict[int, frozenset[str]]
     dtype: np.dtype
     sample: np.ndarray
+
+    def columns(self, first: int, last: int) -> Summary:
+        """Return the summary of some columns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> summary = summarise(np.eye(3), 0, 3, np.array([False] * 3), 33)
+        >>> summary.columns(1, 3).sample.shape
+        (2, 3)
+        """
+        if (first, last) == (0, len(self.n_missing)):
+            return self
+        some = slice(first, last)
+        return Summary(
+            n_rows=self.n_rows,
+            n_missing=self.n_missing[some],
+            n_inf=self.n_inf[some],
+            low=self.low[some],
+            high=self.high[some],
+            distinct=self.distinct[:, some],
+            n_distinct=self.n_distinct[some],
+            counts={j - first: each for j, each in self.counts.items() if first <= j < last},
+            strange={j - first: each for j, each in self.strange.items() if first <= j < last},
+            dtype=self.dtype,
+            sample=self.sample[some],
+        )
 
 
 def sampled_rows(first_row: int, n_rows: int, n_samples: int) -> np.ndarray:
@@ -80,9 +112,7 @@ def sampled_rows(first_row: int, n_rows: int, n_samples: int) -> np.ndarray:
     """
     if n_samples <= SAMPLE_ROWS:
         return np.arange(n_rows)
-    threshold = np.uint64((SAMPLE_ROWS << 64) // n_samples)
-    hashes = row_hash(np.arange(first_row, first_row + n_rows, dtype=np.uint64))
-    return np.flatnonzero(hashes < threshold)
+    return rows_below(first_row, n_rows, (SAMPLE_ROWS << 64) // n_samples)
 
 
 def summarise(
@@ -114,17 +144,11 @@ def summarise(
     if block.dtype == object:
         return _summarise_objects(block)
     n_rows, n_features = block.shape
-    n_missing = np.zeros(n_features, np.int64)
+    look = _look_at_many if block.size >= MANY_CELLS and _is_exact(block) else _look_at_few
+    n_missing, low, high, distinct, n_distinct = look(block, limit, ~nominal)
     n_inf = np.zeros(n_features, np.int64)
-    low = np.full(n_features, np.nan)
-    high = np.full(n_features, np.nan)
-    if block.dtype.kind == "f" and not np.isfinite(block).all():
-        n_missing = np.isnan(block).sum(axis=0)
-        n_inf = np.isinf(block).sum(axis=0)
-    if n_rows:
-        low = np.fmin.reduce(block, axis=0).astype(np.float64)
-        high = np.fmax.reduce(block, axis=0).astype(np.float64)
-    distinct, n_distinct = _distinct(block, limit, ~nominal)
+    for j in np.flatnonzero(np.isinf(low) | np.isinf(high)):
+        n_inf[j] = np.isinf(block[:, j]).sum()
     return Summary(
         n_rows=n_rows,
         n_missing=n_missing,
@@ -133,10 +157,10 @@ def summarise(
         high=high,
         distinct=distinct,
         n_distinct=n_distinct,
-        counts={int(j): _count_values(block[:, j]) for j in np.flatnonzero(nominal)},
+        counts={int(j): count_values(block[:, j]) for j in np.flatnonzero(nominal)},
         strange={},
         dtype=block.dtype,
-        sample=block[sampled_rows(first_row, n_rows, n_samples)],
+        sample=np.ascontiguousarray(block[sampled_rows(first_row, n_rows, n_samples)].T),
     )
 
 
@@ -174,8 +198,25 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
             for j in sorted({j for each in summaries for j in each.strange})
         },
         dtype=first.dtype,
-        sample=np.concatenate([each.sample for each in summaries]),
+        sample=np.concatenate([each.sample for each in summaries], axis=1),
     )
+
+
+def count_values(column: np.ndarray) -> dict[Category, int] | None:
+    """Return the number of rows of each value of a numeric or boolean column, None for too many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> count_values(np.array([3.0, np.nan, 1.0, 3.0]))
+    {1.0: 1, 3.0: 2}
+    """
+    if column.dtype.kind == "f":
+        column = column[~np.isnan(column)] + column.dtype.type(0)
+    values, counts = _count_integers(column) or np.unique(column, return_counts=True)
+    if len(values) > MAX_DISTINCT:
+        return None
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def merge_counts(
@@ -261,13 +302,23 @@ def _summarise_objects(block: np.ndarray) -> Summary:
         counts=counts,
         strange=strange,
         dtype=block.dtype,
-        sample=np.empty((0, n_features)),
+        sample=np.empty((n_features, 0)),
     )
 
 
-def _distinct(block: np.ndarray, limit: int, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return up to ``limit`` distinct values of each wanted column, and their number."""
-    n_features = block.shape[1]
+Look = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _look_at_few(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
+    """Return missing values, range, up to ``limit`` distinct values and their number, by column."""
+    n_rows, n_features = block.shape
+    n_missing = np.zeros(n_features, np.int64)
+    if block.dtype.kind == "f":
+        n_missing += np.isnan(block).sum(axis=0)
+    low, high = np.full((2, n_features), np.nan)
+    if n_rows:
+        low = np.fmin.reduce(block, axis=0).astype(np.float64)
+        high = np.fmax.reduce(block, axis=0).astype(np.float64)
     distinct = np.full((limit, n_features), np.nan)
     n_distinct = np.zeros(n_features, np.int64)
     prefix = np.sort(block[:PREFIX_ROWS], axis=0)
@@ -282,14 +333,40 @@ def _distinct(block: np.ndarray, limit: int, wanted: np.ndarray) -> tuple[np.nda
         values = values[~np.isnan(values)].astype(np.float64) + 0.0  # no -0.0: it depends on order
         n_distinct[j] = min(len(values), limit)
         distinct[: n_distinct[j], j] = values[:limit]
-    return distinct, n_distinct
+    return n_missing, low, high, distinct, n_distinct
 
 
-def _count_values(column: np.ndarray) -> dict[Category, int] | None:
-    """Return the number of rows of each value of a numeric or boolean column."""
-    if column.dtype.kind == "f":
-        column = column[~np.isnan(column)] + column.dtype.type(0)
-    values, counts = np.unique(column, return_counts=True)
-    if len(values) > MAX_DISTINCT:
+def _look_at_many(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
+    """The same in one sweep; distinct values that reach the limit are not kept."""
+    cells = as_cells(block)
+    n_features = cells.shape[1]
+    low, high = np.full((2, n_features), [[np.inf], [-np.inf]], cells.dtype)
+    n_missing = np.zeros(n_features, f"i{cells.dtype.itemsize}")
+    values = np.empty((n_features, limit), cells.dtype)
+    n_values = np.where(wanted, 0, limit)
+    add_columns(cells, *make_room(cells), low, high, n_missing, values, n_values)
+    empty = n_missing == len(cells)
+    low[empty] = high[empty] = np.nan
+    n_values[~wanted] = 0
+    values[np.arange(limit) >= np.where(n_values == limit, 0, n_values)[:, None]] = np.nan
+    distinct = np.sort(values.T, axis=0).astype(np.float64) + 0.0
+    return n_missing.astype(np.int64), low.astype(float), high.astype(float), distinct, n_values
+
+
+def _is_exact(block: np.ndarray) -> bool:
+    """Return whether the numbers of a block are floats of eight bytes."""
+    if block.dtype.kind == "f" or block.dtype.itemsize < 8:
+        return True
+    return bool(block.min() >= -EXACT and block.max() <= EXACT)
+
+
+def _count_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the values of a column and their counts if they are integers close to each other."""
+    if column.dtype.kind not in "iu" or not len(column):
         return None
-    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+    low, high = int(column.min()), int(column.max())
+    if high - low >= len(column) or high > EXACT:
+        return None
+    counts = np.bincount(column.astype(np.int64) - low)
+    found = np.flatnonzero(counts)
+    return found + low, counts[found]

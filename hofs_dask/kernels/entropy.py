@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import xlogy
 
 
 def entropy(counts: np.ndarray, n_axes: int) -> np.ndarray:
@@ -18,6 +17,8 @@ def entropy(counts: np.ndarray, n_axes: int) -> np.ndarray:
     >>> entropy(np.array([[1, 1], [2, 0]]), 1).round(4)
     array([0.6931, 0.    ])
     """
+    from scipy.special import xlogy
+
     flat = counts.reshape(*counts.shape[: counts.ndim - n_axes], -1).astype(np.float64)
     total = flat.sum(axis=-1)
     # log N - sum n log n / N keeps equal counts at equal entropies to the last bit

@@ -8,7 +8,7 @@ import numpy as np
 
 from hofs_dask.kernels._jit import jit
 
-__all__ = ["fold_of", "multiplicity", "row_hash"]
+__all__ = ["fold_of", "multiplicity", "row_hash", "rows_below"]
 
 #: A bootstrap resample draws this many blocks of neighbouring rows, or single rows if there are
 #: fewer: neighbours in time or space are alike, and drawing them one by one would hide that.
@@ -73,6 +73,27 @@ def fold_of(start: int, stop: int, n_folds: int) -> np.ndarray:
     folds = np.empty(stop - start, np.uint8)
     _set_folds(start, n_folds, folds)
     return folds
+
+
+@jit
+def _find_below(start: int, threshold: np.uint64, out: np.ndarray) -> int:
+    n_found = 0
+    for s in range(out.shape[0]):
+        out[n_found] = s
+        n_found += _mix(np.uint64(start + s)) < threshold
+    return n_found
+
+
+def rows_below(start: int, n_rows: int, threshold: int) -> np.ndarray:
+    """Return which rows of a run have a hash below a threshold, counted from its first row.
+
+    Examples
+    --------
+    >>> rows_below(0, 6, 2**63)
+    array([3, 4, 5])
+    """
+    rows = np.empty(n_rows, np.int64)
+    return rows[: _find_below(start, np.uint64(threshold), rows)]
 
 
 def multiplicity(rows: np.ndarray, n_samples: int, resample: int) -> np.ndarray:

@@ -6,7 +6,6 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import eigh
 
 from hofs_dask.config import CIFE, CMIM, DISR, ICAP, JMI, JMIM, MIFS, MIM, MRMR, Method, SpecCMI
 from hofs_dask.engine.statistic import Context, Partial, Pass
@@ -180,6 +179,8 @@ def dominant_vector(matrix: np.ndarray) -> np.ndarray:
     >>> dominant_vector(np.array([[2.0, 1.0], [1.0, 2.0]])).round(4)
     array([0.7071, 0.7071])
     """
+    from scipy.linalg import eigh
+
     last = len(matrix) - 1
     # of such a matrix all entries have one sign, which is arbitrary
     vector: np.ndarray = np.abs(eigh(matrix, subset_by_index=[last, last])[1][:, 0])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import html
-from typing import Any
-
-import pandas as pd
-import xarray as xr
+from typing import TYPE_CHECKING, Any
 
 from hofs_dask.report.comparison_figure import colour_by_feature
 from hofs_dask.report.html import SHOWN_RANKS as SHOWN_HTML_RANKS
 from hofs_dask.report.text import SHOWN_RANKS, WIDTH, aligned, counted, facts, share, shortened
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 # Columns give way down to this width, then methods are left out; what names a row gives way less.
 LEAST_WIDTH = 7
@@ -114,6 +115,7 @@ def names_of(dataset: xr.Dataset) -> dict[str, list[Any]]:
 
     Examples
     --------
+    >>> import xarray as xr
     >>> index = {"index": (("method", "rank"), [[1, 0], [0, -1]])}
     >>> names_of(xr.Dataset(index, {"method": ["mim", "jmi"], "feature": ["a", "b"]}))
     {'mim': ['b', 'a'], 'jmi': ['a']}
@@ -130,11 +132,14 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
 
     Examples
     --------
+    >>> import xarray as xr
     >>> index = {"index": (("method", "rank"), [[1, 0], [0, -1]])}
     >>> coordinates = {"method": ["mim", "jmi"], "feature": ["a", "b"], "rank": [1, 2]}
     >>> frame(xr.Dataset(index, coordinates))["mim"].tolist()
     ['b', 'a']
     """
+    import pandas as pd
+
     n_ranks = dataset.sizes["rank"]
     columns = {
         label: names + [None] * (n_ranks - len(names)) for label, names in names_of(dataset).items()
@@ -147,6 +152,7 @@ def ranking(dataset: xr.Dataset, limit: int) -> list[list[str]]:
 
     Examples
     --------
+    >>> import xarray as xr
     >>> index = {"index": (("method", "rank"), [[1, 0], [0, -1]])}
     >>> coordinates = {"method": ["mim", "jmi"], "feature": ["a", "b"], "rank": [1, 2]}
     >>> ranking(xr.Dataset(index, coordinates), limit=20)
@@ -165,6 +171,7 @@ def agreement(dataset: xr.Dataset, n_methods: int) -> list[list[str]]:
 
     Examples
     --------
+    >>> import xarray as xr
     >>> overlap = {"overlap": (("rank", "method", "other"), [[[1.0, 0.25], [0.25, 1.0]]])}
     >>> agreement(xr.Dataset(overlap, {"method": ["mim", "jmi"]}), 2)
     [['', 'mim'], ['jmi', '0.25']]
@@ -190,6 +197,7 @@ def agreement_title(dataset: xr.Dataset) -> str:
 
     Examples
     --------
+    >>> import xarray as xr
     >>> agreement_title(xr.Dataset(coords={"rank": [1, 2]}))
     'overlap of the first 2 picks (Jaccard index)'
     """
@@ -204,6 +212,7 @@ def walks(dataset: xr.Dataset) -> str:
 
     Examples
     --------
+    >>> import xarray as xr
     >>> walks(xr.Dataset(attrs={"n_walks": 41, "n_passes": 182}))
     '41 walks over the data for 182 passes'
     """

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from hofs_dask.report.figure import COLOURS, LATER, colour_of, make_room, new_axes
 from hofs_dask.report.text import share, shortened
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.axes import Axes
 
 SHOWN_RANKS = 60
@@ -74,6 +74,7 @@ def colour_by_feature(dataset: xr.Dataset) -> dict[int, str]:
 
     Examples
     --------
+    >>> import xarray as xr
     >>> index, subset = [[0, 2], [1, 2]], [[0, 1], [0, 0]]
     >>> dims = ("method", "rank")
     >>> colour_by_feature(xr.Dataset({"index": (dims, index), "subset": (dims, subset)}))

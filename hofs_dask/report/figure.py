@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from hofs_dask.report.text import fitted, subsets_of, summary
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.axes import Axes
 
 # Okabe and Ito's colours, which the colour-blind tell apart, without the yellow.

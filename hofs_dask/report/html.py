@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
-
-import xarray as xr
+from typing import TYPE_CHECKING
 
 from hofs_dask.report.figure import colour_of
 from hofs_dask.report.text import FRESH_START, has_fresh_start, side, summary, table
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 SHOWN_RANKS = 50
 

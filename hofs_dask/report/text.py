@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import xarray as xr
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 # What the note of a fresh start means.
 FRESH_START = "fresh start: nothing left gained enough, so the rest is ranked anew"
@@ -98,6 +100,7 @@ def subsets_of(dataset: xr.Dataset) -> list[list[Any]]:
 
     Examples
     --------
+    >>> import xarray as xr
     >>> chosen = {"selected": ("rank", ["a", "b", "c"]), "subset": ("rank", [0, 1, 0])}
     >>> subsets_of(xr.Dataset(chosen))
     [['a', 'c'], ['b']]
@@ -121,6 +124,8 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
       feature  subset  margin      note
     0       b       1     NaN  included
     """
+    import pandas as pd
+
     forced = dataset["forced"].values
     fresh = np.diff(dataset["epoch"].values, prepend=0) > 0
     notes = [

@@ -1,3 +1,4 @@
+import collections
 import itertools
 
 import numpy as np
@@ -140,6 +141,30 @@ def test_count_edges__agrees_with_a_binary_search(column, edges):
     with np.errstate(over="ignore"):  # edges past the largest float32
         codes = count_edges(column, edges)
     assert np.array_equal(codes, np.searchsorted(edges, column.astype(float), side="right"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(columns, st.sampled_from([2, 5, 12, 40, "width", None]), st.integers(0, 200))
+def test_numeric__large_blocks_are_coded_as_small_ones(column, bins, split):
+    splits = [min(split, len(column))]
+    small, small_codes = code(column, bins, splits=splits)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(summary_module, "MANY_CELLS", 1)
+        patch.setattr(bins_module, "MANY_CELLS", 1)
+        patch.setattr(bins_module, "MANY_VALUES", 1)
+        large, large_codes = code(column, bins, splits=splits)
+    if small_codes is None:
+        assert large == small
+        return
+    assert small.edges.tobytes() == large.edges.tobytes()
+    assert small.values.tobytes() == large.values.tobytes()
+    assert np.array_equal(small_codes, large_codes)
+
+
+@given(st.lists(st.integers(-9, 9) | st.integers(-(2**62), 2**62), min_size=1))
+def test_count_values__integers_near_and_far(values):
+    counts = summary_module.count_values(np.array(values))
+    assert counts == dict(sorted(collections.Counter(values).items()))
 
 
 def test_numeric__quantile_bins_have_nearly_equal_counts():

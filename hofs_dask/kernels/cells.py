@@ -1,0 +1,299 @@
+"""Sweeps over the cells of a source: ranges and distinct values of its columns, and their codes.
+
+Blocks are (sample, feature), and what is made of them is kept feature by feature. So a kernel takes
+them in tiles, `ROWS` samples of `COLUMNS` features, turned into short columns that stay in the
+cache; what is done to a short column is done to eight or more of its cells at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hofs_dask.kernels._jit import jit
+
+ROWS, COLUMNS = 256, 128
+#: Rows that are turned at once, and edges or values that are compared at once.
+TURNED, COMPARED = 8, 8
+
+
+def as_cells(block: np.ndarray) -> np.ndarray:
+    """Return a block as the kernels take it: float32 or float64, in C order, read-only.
+
+    A copy where it has to be. Read-only, so that no kernel is compiled twice.
+
+    Examples
+    --------
+    >>> as_cells(np.arange(6, dtype=np.int16).reshape(2, 3)).dtype
+    dtype('float32')
+    """
+    cells = np.ascontiguousarray(block, np.result_type(block.dtype, np.float32)).view()
+    cells.flags.writeable = False
+    return cells
+
+
+def make_room(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the kernels keep a tile of a block in: short columns, and a number a sample.
+
+    The numbers are as wide as the cells, so that as many of them fit into a register.
+
+    Examples
+    --------
+    >>> [each.shape for each in make_room(np.zeros((4, 2), np.float32))]
+    [(128, 256), (256,)]
+    """
+    cells = np.zeros((COLUMNS, ROWS), block.dtype)
+    return cells, np.zeros(ROWS, f"i{block.dtype.itemsize}")
+
+
+@jit
+def _turn(block: np.ndarray, row: int, column: int, out: np.ndarray) -> None:
+    """Set the short columns of a tile; the cells after its last row keep what they were."""
+    n_rows = min(ROWS, block.shape[0] - row)
+    n_columns = min(COLUMNS, block.shape[1] - column)
+    whole = n_rows - n_rows % TURNED
+    for s in range(0, whole, TURNED):
+        for j in range(n_columns):
+            for k in range(TURNED):
+                out[j, s + k] = block[row + s + k, column + j]
+    for s in range(whole, n_rows):
+        for j in range(n_columns):
+            out[j, s] = block[row + s, column + j]
+
+
+@jit
+def _count_reached(cells: np.ndarray, limits: np.ndarray, n_limits: int, out: np.ndarray) -> None:
+    """Set ``out[s]`` to how many of the first limits ``cells[s]`` reaches, none for NaN."""
+    for s in range(ROWS):
+        out[s] = 0
+    for e in range(0, n_limits, COMPARED):
+        a, b, c, d = limits[e], limits[e + 1], limits[e + 2], limits[e + 3]
+        f, g, h, i = limits[e + 4], limits[e + 5], limits[e + 6], limits[e + 7]
+        for s in range(ROWS):
+            x = cells[s]
+            low = (x >= a) + (x >= b) + (x >= c) + (x >= d)
+            out[s] += low + (x >= f) + (x >= g) + (x >= h) + (x >= i)
+
+
+@jit
+def set_codes(
+    block: np.ndarray,
+    limits: np.ndarray,
+    n_limits: np.ndarray,
+    missing: np.ndarray,
+    cells: np.ndarray,
+    counts: np.ndarray,
+    out: np.ndarray,
+) -> bool:
+    """Set ``out[j, s]`` to how many limits of its feature a cell reaches, or to the missing code.
+
+    Parameters
+    ----------
+    block
+        float32 or float64 (sample, feature).
+    limits
+        Of the type of the block (feature, limit), increasing, then NaN to a multiple of `COMPARED`.
+    n_limits
+        int64 (feature,): how many there are.
+    missing
+        int64 (feature,): the code of NaN, -1 where there is none.
+    cells, counts
+        Room for a tile, from `make_room`.
+    out
+        uint8 (feature, sample).
+
+    Returns
+    -------
+    bool
+        Whether every NaN had a code.
+
+    Examples
+    --------
+    >>> limits = np.full((1, 8), np.nan)
+    >>> limits[0, :2] = 1.0, 2.0
+    >>> block, out = np.array([[0.5], [2.0], [np.nan]]), np.empty((1, 3), np.uint8)
+    >>> set_codes(block, limits, np.array([2]), np.array([3]), *make_room(block), out)
+    True
+    >>> out
+    array([[0, 2, 3]], dtype=uint8)
+    """
+    n_samples, n_features = block.shape
+    complete = True
+    for row in range(0, n_samples, ROWS):
+        n_rows = min(ROWS, n_samples - row)
+        for column in range(0, n_features, COLUMNS):
+            _turn(block, row, column, cells)
+            for j in range(column, min(column + COLUMNS, n_features)):
+                short = cells[j - column]
+                _count_reached(short, limits[j], n_limits[j], counts)
+                n_missing = 0
+                for s in range(n_rows):
+                    n_missing += short[s] != short[s]
+                for s in range(n_rows):
+                    out[j, row + s] = counts[s]
+                if n_missing:
+                    complete = complete and missing[j] >= 0
+                    for s in range(n_rows):
+                        if short[s] != short[s]:
+                            out[j, row + s] = missing[j]
+    return complete
+
+
+@jit
+def _widen(
+    block: np.ndarray,
+    row: int,
+    n_rows: int,
+    low: np.ndarray,
+    high: np.ndarray,
+    n_missing: np.ndarray,
+) -> None:
+    """Widen the ranges of the columns to some rows, and count the missing values of these."""
+    n_features = block.shape[1]
+    whole = n_rows - n_rows % 4
+    for s in range(row, row + whole, 4):
+        for j in range(n_features):
+            a, b, c, d = block[s, j], block[s + 1, j], block[s + 2, j], block[s + 3, j]
+            least, most = low[j], high[j]
+            least = a if a < least else least
+            least = b if b < least else least
+            least = c if c < least else least
+            low[j] = d if d < least else least
+            most = a if a > most else most
+            most = b if b > most else most
+            most = c if c > most else most
+            high[j] = d if d > most else most
+            n_missing[j] += (a != a) + (b != b) + (c != c) + (d != d)
+    for s in range(row + whole, row + n_rows):
+        for j in range(n_features):
+            x = block[s, j]
+            low[j] = x if x < low[j] else low[j]
+            high[j] = x if x > high[j] else high[j]
+            n_missing[j] += x != x
+
+
+@jit
+def _add_values(
+    cells: np.ndarray, n_rows: int, values: np.ndarray, n_values: int, known: np.ndarray
+) -> int:
+    """Add the values of a short column that are not among the first ones; return their number."""
+    for s in range(ROWS):
+        known[s] = 0
+    last = n_values - 1
+    for k in range(0, n_values, 4):
+        a, b = values[k], values[min(k + 1, last)]
+        c, d = values[min(k + 2, last)], values[min(k + 3, last)]
+        for s in range(ROWS):
+            x = cells[s]
+            known[s] |= (x == a) | (x == b) | (x == c) | (x == d)
+    n_new = 0
+    for s in range(n_rows):
+        n_new += (known[s] == 0) & (cells[s] == cells[s])
+    if n_new == 0:
+        return n_values
+    for s in range(n_rows):
+        if known[s] == 0 and cells[s] == cells[s]:
+            k = 0
+            while k < n_values and values[k] != cells[s]:
+                k += 1
+            if k == n_values:
+                values[k] = cells[s]
+                n_values += 1
+                if n_values == values.shape[0]:
+                    break
+    return n_values
+
+
+@jit
+def add_columns(
+    block: np.ndarray,
+    cells: np.ndarray,
+    known: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    n_missing: np.ndarray,
+    values: np.ndarray,
+    n_values: np.ndarray,
+) -> None:
+    """Add what a block tells about its columns: range, missing values and distinct values.
+
+    Parameters
+    ----------
+    block
+        float32 or float64 (sample, feature).
+    cells, known
+        Room for a tile, from `make_room`.
+    low, high
+        The ranges so far (feature,), of the type of the block; NaN does not count.
+    n_missing
+        Integers (feature,), best as wide as the numbers: NaN so far.
+    values
+        The distinct values so far (feature, limit), of the type of the block, in no order.
+    n_values
+        int64 (feature,): how many there are; at the limit no more are looked for.
+
+    Examples
+    --------
+    >>> block = np.array([[1.0], [np.nan], [3.0], [1.0]])
+    >>> low, high, values = np.array([np.inf]), np.array([-np.inf]), np.zeros((1, 5))
+    >>> n_missing, n_values = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    >>> add_columns(block, *make_room(block), low, high, n_missing, values, n_values)
+    >>> low, high, n_missing, values[0, : n_values[0]]
+    (array([1.]), array([3.]), array([1]), array([1., 3.]))
+    """
+    n_samples, n_features = block.shape
+    limit = values.shape[1]
+    for row in range(0, n_samples, ROWS):
+        n_rows = min(ROWS, n_samples - row)
+        _widen(block, row, n_rows, low, high, n_missing)
+        for column in range(0, n_features, COLUMNS):
+            end = min(column + COLUMNS, n_features)
+            wanted = 0
+            for j in range(column, end):
+                wanted += n_values[j] < limit
+            if wanted == 0:
+                continue
+            _turn(block, row, column, cells)
+            for j in range(column, end):
+                if n_values[j] < limit:
+                    short = cells[j - column]
+                    n_values[j] = _add_values(short, n_rows, values[j], n_values[j], known)
+
+
+@jit
+def add_sums(
+    block: np.ndarray,
+    limits: np.ndarray,
+    n_limits: int,
+    scale: float,
+    cells: np.ndarray,
+    counts: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Add ``scale`` times each cell of one column, row by row, to ``out`` where its code says.
+
+    Parameters
+    ----------
+    block
+        float32 or float64 (sample, 1), no NaN.
+    limits, n_limits
+        As in `set_codes`, of the column.
+    scale
+        A power of two.
+    cells, counts
+        Room for a tile, from `make_room`.
+    out
+        float64 (code,).
+
+    Examples
+    --------
+    >>> block, out = np.array([[1.0], [2.0], [6.0]]), np.zeros(2)
+    >>> limits = np.array([4.0] + 7 * [np.nan])
+    >>> add_sums(block, limits, 1, 1.0, *make_room(block), out)
+    >>> out
+    array([3., 6.])
+    """
+    for row in range(0, block.shape[0], ROWS):
+        _turn(block, row, 0, cells)
+        _count_reached(cells[0], limits, n_limits, counts)
+        for s in range(min(ROWS, block.shape[0] - row)):
+            out[counts[s]] += np.float64(cells[0, s]) * scale
