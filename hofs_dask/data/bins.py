@@ -517,7 +517,9 @@ def _limits(edges: Sequence[np.ndarray], dtype: np.dtype) -> np.ndarray:
 def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return edges in another type of floats, whose numbers they part as the edges do."""
     rounded = edges.astype(dtype)
-    return np.where(rounded < edges, np.nextafter(rounded, dtype.type(np.inf)), rounded)
+    too_low = rounded < edges
+    rounded[too_low] = np.nextafter(rounded[too_low], dtype.type(np.inf))
+    return rounded
 
 
 def _encode_categories(column: np.ndarray, feature: Feature) -> np.ndarray:
