@@ -1,0 +1,56 @@
+"""The pictures of growth: time against each size, on logarithmic axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.bench.tools import Curve
+
+TITLES = {
+    "n_samples": "samples",
+    "n_features": "features",
+    "n_picks": "picks",
+    "n_classes": "classes",
+    "n_codes": "codes a feature",
+    "workers": "worker processes",
+}
+COLOURS = {"jmi": "#0072b2", "joint": "#d55e00", "a task": "#009e73"}
+N_COLUMNS = 3
+
+
+def draw_curves(curves: Sequence[Curve], path: Path) -> None:
+    """Write a picture with one panel a size."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    import matplotlib.pyplot as plt
+
+    axes = list(dict.fromkeys(curve.axis for curve in curves))
+    n_rows = -(-len(axes) // N_COLUMNS)
+    figure, panels = plt.subplots(
+        n_rows, N_COLUMNS, figsize=(11, 3.3 * n_rows), squeeze=False, layout="constrained"
+    )
+    for panel in panels.ravel()[len(axes) :]:
+        panel.set_axis_off()
+    for axis, panel in zip(axes, panels.ravel(), strict=False):
+        for curve in (curve for curve in curves if curve.axis == axis):
+            x, y = np.array(curve.x), np.array(curve.seconds)
+            label = curve.method
+            if axis != "workers":
+                label += f", slope {curve.slope:.2f}"
+                guide = y[-1] * x / x[-1]
+                panel.plot(x, guide, color=COLOURS[curve.method], linestyle=":", linewidth=1)
+            panel.plot(x, y, "o-", color=COLOURS[curve.method], label=label, markersize=4)
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        panel.set_xticks(x, [f"{value:g}" for value in x])
+        panel.minorticks_off()
+        panel.grid(alpha=0.3)
+        panel.set_xlabel(TITLES[axis])
+        panel.set_ylabel("seconds a task" if axis == "workers" else "seconds")
+        panel.legend(frameon=False, fontsize=9)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
