@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+import click
 import numpy as np
 from scipy.optimize import nnls
 
 from hofs_dask.config import HOFS, JMI
+from hofs_dask.data.encode import CHUNK_BYTES, CHUNK_FEATURES, MIN_CHUNK_ROWS
+from hofs_dask.engine.budget import CACHE_SHARE
 from hofs_dask.engine.passes import FAN_IN, MIN_TASKS, TASK_BYTES
 from hofs_dask.engine.statistic import Context, Pass, Statistic
 from hofs_dask.engine.statistics import MARGINAL_COUNTS, PAIR_TERMS
@@ -40,7 +43,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Walk:
-    """One walk that was timed: all that its time depends on, and its time."""
+    """One walk that was timed, or what a round did beside them: what it depends on, its time."""
 
     statistic: str
     n_samples: int
@@ -127,7 +130,7 @@ def request(statistic: str, store: Store, n_columns: int) -> Pass:
     return found[statistic]
 
 
-def count(store: Store, asked: Pass, new_columns: int = 0) -> Counts:
+def count(store: Store, asked: Pass, new_columns: int = 0, task_bytes: int = TASK_BYTES) -> Counts:
     """What a walk for one pass does.
 
     Parameters
@@ -138,6 +141,8 @@ def count(store: Store, asked: Pass, new_columns: int = 0) -> Counts:
         The pass.
     new_columns
         Columns of the pass that no earlier walk has copied, where there are several tiles.
+    task_bytes
+        Codes that a map task reads, about.
 
     Examples
     --------
@@ -149,7 +154,7 @@ def count(store: Store, asked: Pass, new_columns: int = 0) -> Counts:
     tile = min(store.chunk_features, store.n_features)
     tiles = -(-store.n_features // tile)
     row_chunks = -(-store.n_samples // store.chunk_samples)
-    n_tasks = min(row_chunks, max(MIN_TASKS, -(-store.n_samples * tile // TASK_BYTES)))
+    n_tasks = min(row_chunks, max(MIN_TASKS, -(-store.n_samples * tile // task_bytes)))
     spans = -(-row_chunks // -(-row_chunks // n_tasks))
     combines, level = 0, spans
     while level > FAN_IN:
@@ -176,6 +181,19 @@ def count(store: Store, asked: Pass, new_columns: int = 0) -> Counts:
         context=_size(asked.context) + (tiles - 1) * _size(asked.context.shared),
         returned=terms if asked.statistic is PAIR_TERMS else whole,
     )
+
+
+def driver_parts(store: Store, method: str, n_columns: int) -> dict[str, float]:
+    """How often a round pays each constant beside its walks: scores, fits, the choice.
+
+    The rivals add a term a pick and feature; `joint` fits pair tables, and rows on the picks.
+    """
+    tables = store.n_features * store.n_classes * store.n_codes**2
+    return {
+        "round": 1.0,
+        "jmi on the driver": store.n_features * n_columns * float(method == "jmi"),
+        "joint on the driver": tables * float(method == "joint"),
+    }
 
 
 def parts(
@@ -208,13 +226,21 @@ UNITS = {
     "posterior of a class": ("ns a cell, class and core", 1e9),
     "combine": ("ns a byte and core", 1e9),
     "driver": ("ns a byte", 1e9),
+    "round": ("ms a round", 1e3),
+    "jmi on the driver": ("ns a feature and pick", 1e9),
+    "joint on the driver": ("ns a cell of a table", 1e9),
 }
 
 
 def parts_of(walk: Walk) -> dict[str, float]:
     """How often a walk that was timed paid each constant."""
+    none = dict.fromkeys(UNITS, 0.0)
+    method = walk.statistic.removesuffix(" on the driver")
+    if method in ROUNDS:
+        return none | driver_parts(walk.store, method, walk.n_columns)
     found = count(walk.store, request(walk.statistic, walk.store, walk.n_columns))
-    return parts(found, walk.statistic, walk.n_classes, walk.n_cores, kept=walk.kept)
+    paid = parts(found, walk.statistic, walk.n_classes, walk.n_cores, kept=walk.kept)
+    return none | paid
 
 
 @dataclass(frozen=True)
@@ -256,8 +282,9 @@ def fit(walks: Sequence[Walk]) -> Fit:
 
 
 def read_walks(path: Path) -> list[Walk]:
-    """The walks of a run of the benchmark that the model knows the statistics of."""
-    known = {"read-only", "marginal-counts", "pair-terms", "pair-counts", "posterior-gains"}
+    """What a run of the benchmark timed that the model knows about."""
+    known = {"read-only", "marginal-counts", *(f"{method} on the driver" for method in ROUNDS)}
+    known.update(*ROUNDS.values())
     found = [Walk(**walk) for walk in json.loads(path.read_text())["walks"]]
     return [walk for walk in found if walk.statistic in known]
 
@@ -271,3 +298,98 @@ def _size(value: object) -> int:
     if isinstance(value, Context):
         return _size(value.shared) + _size(value.per_feature)
     return 0
+
+
+#: What is assumed of a cluster of single-thread workers, beside the constants of this machine.
+STORAGE = 100e6  # bytes a second and worker, from an object store
+NETWORK = 1.25e9  # bytes a second of one machine
+MEMORY = 4 * 2**30  # bytes of a worker
+#: Walks of a round of each method.
+ROUNDS = {"jmi": ("pair-terms",), "joint": ("pair-counts", "posterior-gains")}
+
+
+def source_store(n_bytes: float, n_features: int) -> Store:
+    """The store of float32 values of so many bytes, with the chunks that `encode` makes."""
+    width = min(n_features, CHUNK_FEATURES)
+    rows = max(CHUNK_BYTES // width, MIN_CHUNK_ROWS)
+    return Store(int(n_bytes / 4 / n_features), n_features, 32, 2, rows, width)
+
+
+def predict_round(
+    found: Fit, store: Store, method: str, n_workers: int, n_columns: int, task_bytes: int
+) -> tuple[int, dict[str, float]]:
+    """The tasks of a round on a cluster, and its seconds by what they are spent on."""
+    share = min(1.0, n_workers * CACHE_SHARE * MEMORY / (store.n_samples * store.n_features))
+    spent = dict.fromkeys(("scheduler", "kernel", "storage", "driver", "network"), 0.0)
+    n_tasks = 0
+    for statistic in ROUNDS[method]:
+        counts = count(store, request(statistic, store, n_columns), task_bytes=task_bytes)
+        n_tasks += counts.tasks
+        paid = parts(counts, statistic, store.n_classes, n_workers, kept=True)
+        seconds = {name: found.constants[name] * often for name, often in paid.items()}
+        spent["scheduler"] += seconds["task"]
+        spent["driver"] += seconds["walk"] + seconds["driver"]
+        own = ("chunk", "count", "posterior", "posterior of a class", "combine")
+        spent["kernel"] += sum(seconds[name] for name in own)
+        read = (1 - share) * counts.read
+        spent["storage"] += max(
+            read / (STORAGE * n_workers), read * found.constants["read"] / n_workers
+        )
+        # every worker needs the context, from one that has it; partials meet in the tree
+        spent["network"] += counts.context * np.ceil(np.log2(n_workers)) / NETWORK
+        spent["network"] += counts.combined / (n_workers * NETWORK)
+    for name in (f"{method} on the driver", "round"):
+        spent["driver"] += found.constants[name] * driver_parts(store, method, n_columns)[name]
+    return n_tasks, spent
+
+
+def show(found: Fit) -> None:
+    """Print the constants, how well they fit, and what they predict."""
+    print("constants")
+    for name, (unit, factor) in UNITS.items():
+        print(f"  {name:<22} {factor * found.constants[name]:9.3g} {unit}")
+    print(f"\nprediction over measurement, {len(found.walks)} kinds of walks")
+    errors = found.errors
+    for statistic in dict.fromkeys(walk.statistic for walk in found.walks):
+        own = np.array([walk.statistic == statistic for walk in found.walks])
+        low, middle, high = np.exp(np.quantile(errors[own], [0.1, 0.5, 0.9]))
+        print(f"  {statistic:<20} {own.sum():4d}  {low:5.2f} {middle:5.2f} {high:5.2f}")
+    print("\nmany thin workers on one machine: tasks, seconds measured and predicted")
+    for walk in found.walks:
+        if walk.n_workers > walk.n_cores or walk.statistic == "read-only":
+            n_tasks = count(walk.store, request("read-only", walk.store, 0)).tasks
+            told = found.predict(parts_of(walk))
+            print(f"  {walk.n_workers:3d} workers {n_tasks:6d} {walk.seconds:8.3f} {told:8.3f}")
+    print("\na round, seconds by what they are spent on; 30 picks known, 32 codes, 2 classes")
+    print("  source features workers method  tasks of     tasks  scheduler  kernel storage driver")
+    for size, text in ((1e12, "1 TB"), (1e15, "1 PB")):
+        for n_features in (1_000, 20_000):
+            for n_workers in (100, 1_000):
+                for method in ROUNDS:
+                    for task_bytes in (TASK_BYTES, 64 * TASK_BYTES):
+                        store = source_store(size, n_features)
+                        n_tasks, spent = predict_round(
+                            found, store, method, n_workers, 30, task_bytes
+                        )
+                        limit = max(spent, key=lambda name: spent[name])
+                        print(
+                            f"  {text:>6} {n_features:8d} {n_workers:7d} {method:<6} "
+                            f"{task_bytes >> 20:6d} MiB {n_tasks:9d} "
+                            + " ".join(f"{seconds:8.1f}" for seconds in spent.values())
+                            + f" {sum(spent.values()):8.1f}  {limit}"
+                        )
+
+
+@click.command()
+@click.argument(
+    "measured", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=MEASURED
+)
+def main(measured: Path) -> None:
+    """Fit the model to a run of the benchmark, and print what it says of larger data."""
+    about = json.loads(measured.read_text())["machine"]
+    print(f"{about['date']}, {about['cpu']}, {about['cores']} cores\n")
+    show(fit(read_walks(measured)))
+
+
+if __name__ == "__main__":
+    main()

@@ -131,11 +131,28 @@ class Run:
         return hd.encode(*draw(size), path, bins=None, chunks=chunks)
 
     def listener(self, codes: CodeStore, *, kept: bool) -> Callable[[object], None]:
-        """A callback of `select` that records every walk; the first one reads in any case."""
+        """A callback of `select` that records every walk, and what a round does beside them.
+
+        The first walk reads in any case.
+        """
         bits = store_bits(codes)
+        methods = {"jmi": "jmi", hd.HOFS().label: "joint"}
+        walked = [0.0]
 
         def listen(event: object) -> None:
+            if isinstance(event, hd.RoundStarted):
+                walked[0] = 0.0
+            if isinstance(event, hd.RoundEnded) and event.method in methods and event.rank > 1:
+                self.record(
+                    codes,
+                    f"{methods[event.method]} on the driver",
+                    event.seconds - walked[0],
+                    bits=bits,
+                    n_columns=event.rank - 1,
+                    kept=kept,
+                )
             if isinstance(event, hd.PassDone):
+                walked[0] += event.seconds
                 n_columns = {"marginal-counts": 0, "posterior-gains": event.rank - 1}
                 self.record(
                     codes,
