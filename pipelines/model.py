@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -26,6 +26,19 @@ MEASURED = Path(__file__).with_name("results") / "bench.json"
 
 #: A pass that reads and decodes and does nothing else.
 READ_ONLY = Statistic("read-only", lambda _c, _n: {}, lambda _c, _b, _p: None, lambda _c, t: t)
+
+#: What is assumed of a cluster of single-thread workers, beside the constants of this machine.
+STORAGE = 100e6  # bytes a second and worker, from an object store
+NETWORK = 1.25e9  # bytes a second of one machine
+MEMORY = 4 * 2**30  # bytes of a worker
+#: Walks of a round of each method.
+ROUNDS = {"jmi": ("pair-terms",), "joint": ("pair-counts", "posterior-gains")}
+#: What the time of a round is spent on.
+SPENT = ("scheduler", "workers", "storage", "driver", "network")
+#: Picks that are known in the round that is predicted.
+N_KNOWN = 30
+#: Tasks a tile and walk that are enough for any cluster that is predicted here.
+ENOUGH_TASKS = 4096
 
 
 @dataclass(frozen=True)
@@ -300,14 +313,6 @@ def _size(value: object) -> int:
     return 0
 
 
-#: What is assumed of a cluster of single-thread workers, beside the constants of this machine.
-STORAGE = 100e6  # bytes a second and worker, from an object store
-NETWORK = 1.25e9  # bytes a second of one machine
-MEMORY = 4 * 2**30  # bytes of a worker
-#: Walks of a round of each method.
-ROUNDS = {"jmi": ("pair-terms",), "joint": ("pair-counts", "posterior-gains")}
-
-
 def source_store(n_bytes: float, n_features: int) -> Store:
     """The store of float32 values of so many bytes, with the chunks that `encode` makes."""
     width = min(n_features, CHUNK_FEATURES)
@@ -315,12 +320,18 @@ def source_store(n_bytes: float, n_features: int) -> Store:
     return Store(int(n_bytes / 4 / n_features), n_features, 32, 2, rows, width)
 
 
+def fat_tasks(store: Store) -> int:
+    """The bytes of a map task that keep a walk at so many tasks as are enough."""
+    tile = min(store.chunk_features, store.n_features)
+    return max(TASK_BYTES, store.n_samples * tile // ENOUGH_TASKS)
+
+
 def predict_round(
     found: Fit, store: Store, method: str, n_workers: int, n_columns: int, task_bytes: int
 ) -> tuple[int, dict[str, float]]:
     """The tasks of a round on a cluster, and its seconds by what they are spent on."""
     share = min(1.0, n_workers * CACHE_SHARE * MEMORY / (store.n_samples * store.n_features))
-    spent = dict.fromkeys(("scheduler", "kernel", "storage", "driver", "network"), 0.0)
+    spent = dict.fromkeys(SPENT, 0.0)
     n_tasks = 0
     for statistic in ROUNDS[method]:
         counts = count(store, request(statistic, store, n_columns), task_bytes=task_bytes)
@@ -330,7 +341,7 @@ def predict_round(
         spent["scheduler"] += seconds["task"]
         spent["driver"] += seconds["walk"] + seconds["driver"]
         own = ("chunk", "count", "posterior", "posterior of a class", "combine")
-        spent["kernel"] += sum(seconds[name] for name in own)
+        spent["workers"] += sum(seconds[name] for name in own)
         read = (1 - share) * counts.read
         spent["storage"] += max(
             read / (STORAGE * n_workers), read * found.constants["read"] / n_workers
@@ -343,41 +354,67 @@ def predict_round(
     return n_tasks, spent
 
 
-def show(found: Fit) -> None:
-    """Print the constants, how well they fit, and what they predict."""
-    print("constants")
-    for name, (unit, factor) in UNITS.items():
-        print(f"  {name:<22} {factor * found.constants[name]:9.3g} {unit}")
-    print(f"\nprediction over measurement, {len(found.walks)} kinds of walks")
-    errors = found.errors
+def tables(found: Fit) -> Iterator[str]:
+    """The constants, how well they fit and what they predict, as lines of Markdown."""
+    yield from _table(
+        ("constant", "value", "unit"),
+        (
+            (name, f"{factor * found.constants[name]:.3g}", unit)
+            for name, (unit, factor) in UNITS.items()
+        ),
+    )
+    errors = np.exp(found.errors)
+    rows: list[tuple[str, ...]] = []
     for statistic in dict.fromkeys(walk.statistic for walk in found.walks):
-        own = np.array([walk.statistic == statistic for walk in found.walks])
-        low, middle, high = np.exp(np.quantile(errors[own], [0.1, 0.5, 0.9]))
-        print(f"  {statistic:<20} {own.sum():4d}  {low:5.2f} {middle:5.2f} {high:5.2f}")
-    print("\nmany thin workers on one machine: tasks, seconds measured and predicted")
-    for walk in found.walks:
-        if walk.n_workers > walk.n_cores or walk.statistic == "read-only":
-            n_tasks = count(walk.store, request("read-only", walk.store, 0)).tasks
-            told = found.predict(parts_of(walk))
-            print(f"  {walk.n_workers:3d} workers {n_tasks:6d} {walk.seconds:8.3f} {told:8.3f}")
-    print("\na round, seconds by what they are spent on; 30 picks known, 32 codes, 2 classes")
-    print("  source features workers method  tasks of     tasks  scheduler  kernel storage driver")
-    for size, text in ((1e12, "1 TB"), (1e15, "1 PB")):
+        own = errors[[walk.statistic == statistic for walk in found.walks]]
+        low, middle, high = np.quantile(own, [0.1, 0.5, 0.9])
+        rows.append((statistic, str(len(own)), f"{low:.2f}", f"{middle:.2f}", f"{high:.2f}"))
+    yield from _table(("predicted / measured", "kinds", "10 %", "median", "90 %"), rows)
+    thin = [walk for walk in found.walks if walk.statistic == "read-only"]
+    yield from _table(
+        ("workers on one machine", "tasks", "chunks", "measured s", "predicted s"),
+        (
+            (
+                str(walk.n_workers),
+                f"{counts.tasks}",
+                f"{counts.chunks}",
+                f"{walk.seconds:.3g}",
+                f"{found.predict(parts_of(walk)):.3g}",
+            )
+            for walk in thin
+            for counts in (count(walk.store, request("read-only", walk.store, 0)),)
+        ),
+    )
+    rows = []
+    for text, n_bytes in (("1 TB", 1e12), ("1 PB", 1e15)):
         for n_features in (1_000, 20_000):
             for n_workers in (100, 1_000):
                 for method in ROUNDS:
-                    for task_bytes in (TASK_BYTES, 64 * TASK_BYTES):
-                        store = source_store(size, n_features)
+                    store = source_store(n_bytes, n_features)
+                    for task_bytes in (TASK_BYTES, fat_tasks(store)):
                         n_tasks, spent = predict_round(
-                            found, store, method, n_workers, 30, task_bytes
+                            found, store, method, n_workers, N_KNOWN, task_bytes
                         )
-                        limit = max(spent, key=lambda name: spent[name])
-                        print(
-                            f"  {text:>6} {n_features:8d} {n_workers:7d} {method:<6} "
-                            f"{task_bytes >> 20:6d} MiB {n_tasks:9d} "
-                            + " ".join(f"{seconds:8.1f}" for seconds in spent.values())
-                            + f" {sum(spent.values()):8.1f}  {limit}"
+                        rows.append(
+                            (
+                                f"{text}, {n_features} features",
+                                f"{n_workers}",
+                                method,
+                                f"{n_tasks}",
+                                *(f"{seconds:.3g}" for seconds in spent.values()),
+                                f"{sum(spent.values()):.3g}",
+                                max(spent, key=lambda name: spent[name]),
+                            )
                         )
+    head = ("source", "workers", "round of", "tasks", *SPENT, "sum, s", "limit")
+    yield from _table(head, dict.fromkeys(rows))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(head) + " |"
+    yield "|---" * len(head) + "|"
+    yield from ("| " + " | ".join(row) + " |" for row in rows)
+    yield ""
 
 
 @click.command()
@@ -388,7 +425,7 @@ def main(measured: Path) -> None:
     """Fit the model to a run of the benchmark, and print what it says of larger data."""
     about = json.loads(measured.read_text())["machine"]
     print(f"{about['date']}, {about['cpu']}, {about['cores']} cores\n")
-    show(fit(read_walks(measured)))
+    print("\n".join(tables(fit(read_walks(measured)))))
 
 
 if __name__ == "__main__":

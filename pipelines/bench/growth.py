@@ -167,7 +167,7 @@ def bench_memory(job: Run) -> Iterator[Figure]:
 def bench_scheduler(job: Run) -> Iterator[Figure]:
     """Walks of very many tiny tasks on more and more workers: what a task costs."""
     size = job.size
-    counts = [n for n in (1, 2, 8, 16, 32) if n <= job.n_workers]
+    counts = [n for n in (2, 8, 16, 32) if n <= max(job.n_workers, 2)]
     request = Pass(READ_ONLY, Context({}))
     with (
         job.cluster(counts[0], "1 GiB") as client,

@@ -124,10 +124,12 @@ def walks():
 
 
 def known_constants():
-    return {
-        name: number / factor
-        for number, (name, (_, factor)) in zip((20, 1, 0.1), UNITS.items(), strict=False)
-    } | {name: 0.5e-9 for name in list(UNITS)[3:]}
+    return dict.fromkeys(UNITS, 0.5e-9) | {
+        "walk": 20e-3,
+        "task": 1e-3,
+        "chunk": 1e-4,
+        "round": 0.01,
+    }
 
 
 def timed(constants):
@@ -138,7 +140,7 @@ def timed(constants):
 
 
 def test_fit__recovers_known_constants():
-    constants = known_constants() | {"round": 0.01}
+    constants = known_constants()
     found = fit(timed(constants))
     for name, value in constants.items():
         assert found.constants[name] == pytest.approx(value, rel=1e-6), name
@@ -146,7 +148,7 @@ def test_fit__recovers_known_constants():
 
 
 def test_fit__takes_the_fastest_of_equal_walks():
-    constants = known_constants() | {"round": 0.01}
+    constants = known_constants()
     usual = timed(constants)
     slowed = [replace(walk, seconds=3 * walk.seconds) for walk in usual]
     found = fit([*slowed, *usual])
@@ -164,7 +166,7 @@ def test_main__prints_constants_and_predictions(tmp_path):
     path = tmp_path / "bench.json"
     content = {
         "machine": {"date": "2026-01-01", "cpu": "a processor", "cores": 2},
-        "walks": [vars(walk) for walk in timed(known_constants() | {"round": 0.01})],
+        "walks": [vars(walk) for walk in timed(known_constants())],
     }
     path.write_text(json.dumps(content))
     done = CliRunner().invoke(main, [str(path)], catch_exceptions=False)
