@@ -31,7 +31,7 @@ from pipelines.bench.speed import (
     bench_small,
     bench_streaming,
 )
-from pipelines.bench.tools import Figure, Run, Size, machine
+from pipelines.bench.tools import Curve, Figure, Run, Size, machine
 
 #: Every group: what measures it, on which data, and the tiny data that a test runs it on.
 GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
@@ -49,6 +49,8 @@ GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
 }
 #: Processes of the groups that do not take those of the command.
 MANY_WORKERS = {"scheduler": 32}
+#: Processes at work before the benchmark that disturb it.
+BUSY = 0.5
 
 
 def line(figure: Figure) -> str:
@@ -93,9 +95,12 @@ def main(
     about = machine()
     asked = {"n_samples": samples, "n_features": features, "n_picks": picks}
     given = {name: value for name, value in asked.items() if value is not None}
-    report: dict[str, object] = {"machine": about, "workers": workers, "repeats": repeats}
-    figures, curves, walks = [], [], []
+    figures: list[dict[str, object]] = []
+    curves: list[Curve] = []
+    walks: list[dict[str, object]] = []
     click.echo(f"{about['date']}, {about['cpu']}, {about['cores']} cores, {workers} workers")
+    if about["load"] > BUSY:
+        click.echo(f"others are at work here: the load is {about['load']}")
     with TemporaryDirectory() as folder:
         for name in only or GROUPS:
             measure, usual, tiny = GROUPS[name]
@@ -109,8 +114,16 @@ def main(
             click.echo(f"         {name} took {time.perf_counter() - start:.0f} s")
             curves += run.curves
             walks += [asdict(walk) for walk in run.walks]
-    report |= {"figures": figures, "curves": [asdict(curve) for curve in curves], "walks": walks}
-    output.write_text(json.dumps(report, indent=1) + "\n")
+            # after every group: a long run may be stopped
+            report = {
+                "machine": about,
+                "workers": workers,
+                "repeats": repeats,
+                "figures": figures,
+                "curves": [asdict(curve) for curve in curves],
+                "walks": walks,
+            }
+            output.write_text(json.dumps(report, indent=1) + "\n")
     if curves:
         draw_curves(curves, output.with_suffix(".png"))
 

@@ -37,20 +37,34 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
         panel.set_axis_off()
     for axis, panel in zip(axes, panels.ravel(), strict=False):
         for curve in (curve for curve in curves if curve.axis == axis):
-            x, y = np.array(curve.x), np.array(curve.seconds)
-            label = curve.method
-            if axis != "workers":
-                label += f", slope {curve.slope:.2f}"
-                guide = y[-1] * x / x[-1]
-                panel.plot(x, guide, color=COLOURS[curve.method], linestyle=":", linewidth=1)
-            panel.plot(x, y, "o-", color=COLOURS[curve.method], label=label, markersize=4)
+            colour, x, y = COLOURS[curve.method], np.array(curve.x), np.array(curve.seconds)
+            if axis == "workers":
+                panel.plot(x, 1e3 * y, "o-", color=colour, markersize=4)
+                continue
+            label = f"{curve.method}, slope {curve.slope:.2f}"
+            panel.plot(x, y, "o-", color=colour, label=label, markersize=4)
+            panel.plot(x, y[-1] * x / x[-1], color=colour, linestyle=":", linewidth=1)
+        panel.set_title(curve.size, fontsize=8)
         panel.set_xscale("log")
-        panel.set_yscale("log")
-        panel.set_xticks(x, [f"{value:g}" for value in x])
+        panel.set_xticks(x, [_short(value) for value in curve.x])
         panel.minorticks_off()
         panel.grid(alpha=0.3)
         panel.set_xlabel(TITLES[axis])
-        panel.set_ylabel("seconds a task" if axis == "workers" else "seconds")
-        panel.legend(frameon=False, fontsize=9)
+        if axis == "workers":
+            panel.set_ylim(bottom=0)
+            panel.set_ylabel("milliseconds a task")
+        else:
+            panel.set_yscale("log")
+            panel.set_ylabel("seconds")
+            panel.legend(frameon=False, fontsize=9)
+    figure.supxlabel("dotted: in proportion to the last point", fontsize=9)
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def _short(value: float) -> str:
+    """The number with a thousand as k and a million as M."""
+    for letter, unit in (("M", 1e6), ("k", 1e3)):
+        if value >= unit:
+            return f"{value / unit:g}{letter}"
+    return f"{value:g}"

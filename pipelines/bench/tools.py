@@ -350,6 +350,7 @@ def machine() -> dict[str, Any]:
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": cpu,
         "cores": os.cpu_count(),
+        "load": round(psutil.getloadavg()[0], 1),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
