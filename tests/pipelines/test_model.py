@@ -11,12 +11,11 @@ from click.testing import CliRunner
 
 import hofs_dask as hd
 from hofs_dask.engine import passes
+from hofs_dask.engine.statistic import Context, Pass
 from pipelines.bench.tools import counting_pass
 from pipelines.model import (
     READ_ONLY,
     UNITS,
-    Context,
-    Pass,
     Store,
     Walk,
     count,
@@ -40,12 +39,12 @@ def store_of(codes):
 
 
 def graph_of(codes, asked, monkeypatch):
-    """The kinds of keys of the graph of a walk, what its tasks read, and its totals."""
-    keys, read, compute, read_codes = set(), [], passes.compute, passes.read_codes
+    """The graph of a walk, what its tasks read, and its total."""
+    graph, read, compute, read_codes = {}, [], passes.compute, passes.read_codes
 
     def spying(*totals):
         for total in totals:
-            keys.update(total.dask)
+            graph.update(total.dask)
         return compute(*totals)
 
     def reading(path, features, rows, **options):
@@ -57,10 +56,7 @@ def graph_of(codes, asked, monkeypatch):
     monkeypatch.setattr(passes, "read_codes", reading)
     with dask.config.set({"scheduler": "synchronous", "hofs_dask.cache": "0"}):
         (total,) = passes.run(codes, [asked])
-    stages = ("map", "combine", "finish", "copy", "Plan")
-    kinds = Counter(stage for key in keys for stage in stages if stage in str(key))
-    assert kinds.total() == len(keys)
-    return kinds, read, total
+    return graph, read, total
 
 
 @pytest.mark.parametrize(
@@ -72,12 +68,24 @@ def test_count__equals_the_graph(tmp_path, monkeypatch, n_samples, n_features, c
     asked = counting_pass(codes)
     store = store_of(codes)
     found = count(store, request("pair-terms", store, 1), new_columns=1)
-    kinds, read, total = graph_of(codes, asked, monkeypatch)
+    graph, read, total = graph_of(codes, asked, monkeypatch)
+    stages = ("map", "combine", "finish", "copy", "Plan")
+    kinds = Counter(stage for key in graph for stage in stages if stage in str(key))
+    assert kinds["Plan"] == found.plans
     assert kinds["map"] == found.maps
     assert kinds["combine"] == found.combines
     assert kinds["finish"] == found.finishes
     assert kinds["copy"] == found.copies
-    assert kinds.total() == found.tasks
+    assert kinds.total() == len(graph) == found.tasks
+    plans = [node.value for key, node in graph.items() if "Plan" in str(key)]
+    arrays = [
+        array
+        for plan in plans
+        for part in (plan.contexts[0].shared, plan.contexts[0].per_feature)
+        for array in part.values()
+        if isinstance(array, np.ndarray)
+    ]
+    assert sum(array.nbytes for array in arrays) == found.context
     copied = n_samples if found.copies else 0
     assert sum(read) == n_samples * n_features + copied
     assert len(read) == found.chunks + copied // chunks[0]
