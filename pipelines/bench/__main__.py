@@ -111,19 +111,19 @@ def main(
             for figure in measure(run):
                 click.echo(line(figure))
                 figures.append({"group": name, **asdict(figure), "holds": figure.holds})
+                # after every figure: a long run may be stopped
+                report = {
+                    "machine": about,
+                    "workers": workers,
+                    "repeats": repeats,
+                    "figures": figures,
+                    "curves": [asdict(curve) for curve in [*curves, *run.curves]],
+                    "walks": [*walks, *(asdict(walk) for walk in run.walks)],
+                }
+                output.write_text(json.dumps(report, indent=1) + "\n")
             click.echo(f"         {name} took {time.perf_counter() - start:.0f} s")
             curves += run.curves
             walks += [asdict(walk) for walk in run.walks]
-            # after every group: a long run may be stopped
-            report = {
-                "machine": about,
-                "workers": workers,
-                "repeats": repeats,
-                "figures": figures,
-                "curves": [asdict(curve) for curve in curves],
-                "walks": walks,
-            }
-            output.write_text(json.dumps(report, indent=1) + "\n")
     if curves:
         draw_curves(curves, output.with_suffix(".png"))
 

@@ -188,6 +188,8 @@ def bench_scheduler(job: Run) -> Iterator[Figure]:
             job.record(codes, "read-only", seconds, bits=bits)
             n_tasks = count(job.walks[-1].store, request).tasks
             times.append(seconds / n_tasks)
+            x = tuple(map(float, counts[: len(times)]))
+            job.curves[:] = [Curve("workers", "a task", x, tuple(times), f"{n_tasks} tasks")]
             yield Figure(
                 f"a task on {n_workers} workers",
                 1e3 * seconds / n_tasks,
@@ -196,9 +198,6 @@ def bench_scheduler(job: Run) -> Iterator[Figure]:
                 {"seconds": seconds, "seconds of driver and scheduler": busy},
                 note=f"{1e3 * busy / n_tasks:.2f} ms of it driver and scheduler",
             )
-        if len(counts) > 1:
-            x = tuple(map(float, counts))
-            job.curves.append(Curve("workers", "a task", x, tuple(times), str(size)))
 
 
 def _scaled(size: Size, factors: dict[str, float]) -> Size:
