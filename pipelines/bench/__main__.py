@@ -47,8 +47,6 @@ GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
     "memory": (bench_memory, Size(3_000_000, 100, 8, 4), Size(2_000, 12, 8, 3)),
     "scheduler": (bench_scheduler, Size(1_024, 200), Size(1_024, 8)),
 }
-#: Processes of the groups that do not take those of the command.
-MANY_WORKERS = {"scheduler": 32}
 #: Processes at work before the benchmark that disturb it.
 BUSY = 0.5
 
@@ -73,6 +71,9 @@ def line(figure: Figure) -> str:
 @click.option("--features", type=int, help="Features, instead of those of the group.")
 @click.option("--picks", type=int, help="Picks, instead of those of the group.")
 @click.option("--workers", default=2, show_default=True, help="Worker processes of one thread.")
+@click.option(
+    "--most-workers", default=32, show_default=True, help="Worker processes of the group scheduler."
+)
 @click.option("--repeats", default=2, show_default=True, help="Runs that the best is taken of.")
 @click.option(
     "--output",
@@ -88,6 +89,7 @@ def main(
     features: int | None,
     picks: int | None,
     workers: int,
+    most_workers: int,
     repeats: int,
     output: Path,
 ) -> None:
@@ -105,7 +107,7 @@ def main(
         for name in only or GROUPS:
             measure, usual, tiny = GROUPS[name]
             size = replace(tiny if small else usual, **given)
-            n_workers = workers if small else MANY_WORKERS.get(name, workers)
+            n_workers = most_workers if name == "scheduler" and not small else workers
             run = Run(Path(folder), size, n_workers, repeats, processes=not small)
             start = time.perf_counter()
             for figure in measure(run):
