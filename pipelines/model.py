@@ -275,17 +275,18 @@ class Fit:
         return logs
 
 
-def fit(walks: Sequence[Walk]) -> Fit:
-    """Constants >= 0 with the least squares of relative errors.
-
-    Of walks that differ in nothing but their time the fastest counts: what slowed the others down
-    was something else.
-    """
+def fastest_walks(walks: Iterable[Walk]) -> tuple[Walk, ...]:
+    """Of walks that differ in nothing but their time the fastest: others were disturbed."""
     best: dict[Walk, float] = {}
     for walk in walks:
         key = replace(walk, seconds=0.0)
         best[key] = min(best.get(key, np.inf), walk.seconds)
-    chosen = tuple(replace(walk, seconds=seconds) for walk, seconds in best.items())
+    return tuple(replace(walk, seconds=seconds) for walk, seconds in best.items())
+
+
+def fit(walks: Sequence[Walk]) -> Fit:
+    """Constants >= 0 with the least squares of relative errors over the fastest walks."""
+    chosen = fastest_walks(walks)
     table = np.array([list(parts_of(walk).values()) for walk in chosen])
     seconds = np.array([walk.seconds for walk in chosen])
     relative = table / seconds[:, None]
@@ -423,7 +424,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
 )
 def main(measured: Path) -> None:
     """Fit the model to a run of the benchmark, and print what it says of larger data."""
-    about = json.loads(measured.read_text())["machine"]
+    (about,) = json.loads(measured.read_text())["machine"]
     print(f"{about['date']}, {about['cpu']}, {about['cores']} cores\n")
     print("\n".join(tables(fit(read_walks(measured)))))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +32,7 @@ from pipelines.bench.speed import (
     bench_streaming,
 )
 from pipelines.bench.tools import Curve, Figure, Run, Size, machine
+from pipelines.model import Walk, fastest_walks
 
 #: Every group: what measures it, on which data, and the tiny data that a test runs it on.
 GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
@@ -60,6 +61,15 @@ def line(figure: Figure) -> str:
     parts = ", ".join(f"{name} {value:.3g}" for name, value in figure.parts.items())
     rest = "; ".join(filter(None, (figure.size, parts, figure.note)))
     return f"{figure.value:8.3g} {figure.unit:<17} {target:<12} {figure.name} ({rest})"
+
+
+def as_json(report: Mapping[str, Sequence[object]]) -> str:
+    """The report with a line for every record."""
+    lists = (
+        f'"{name}": [\n' + ",\n".join(json.dumps(record) for record in records) + "\n]"
+        for name, records in report.items()
+    )
+    return "{\n" + ",\n".join(lists) + "\n}\n"
 
 
 @click.command()
@@ -94,12 +104,12 @@ def main(
     output: Path,
 ) -> None:
     """Measure what hofs_dask costs, as ratios, and say whether that is what was aimed at."""
-    about = machine()
+    about = {**machine(), "workers": workers, "repeats": repeats}
     asked = {"n_samples": samples, "n_features": features, "n_picks": picks}
     given = {name: value for name, value in asked.items() if value is not None}
     figures: list[dict[str, object]] = []
     curves: list[Curve] = []
-    walks: list[dict[str, object]] = []
+    walks: list[Walk] = []
     click.echo(f"{about['date']}, {about['cpu']}, {about['cores']} cores, {workers} workers")
     if about["load"] > BUSY:
         click.echo(f"others are at work here: the load is {about['load']}")
@@ -115,17 +125,15 @@ def main(
                 figures.append({"group": name, **asdict(figure), "holds": figure.holds})
                 # after every figure: a long run may be stopped
                 report = {
-                    "machine": about,
-                    "workers": workers,
-                    "repeats": repeats,
+                    "machine": [about],
                     "figures": figures,
                     "curves": [asdict(curve) for curve in [*curves, *run.curves]],
-                    "walks": [*walks, *(asdict(walk) for walk in run.walks)],
+                    "walks": [asdict(walk) for walk in fastest_walks([*walks, *run.walks])],
                 }
-                output.write_text(json.dumps(report, indent=1) + "\n")
+                output.write_text(as_json(report))
             click.echo(f"         {name} took {time.perf_counter() - start:.0f} s")
             curves += run.curves
-            walks += [asdict(walk) for walk in run.walks]
+            walks += run.walks
     if curves:
         draw_curves(curves, output.with_suffix(".png"))
 

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from pipelines.bench.__main__ import GROUPS, main
 from pipelines.bench.tools import Curve, Figure
-from pipelines.model import Walk, fit
+from pipelines.model import fit, read_walks
 
 
 def test_bench__runs_and_writes_what_it_measured(tmp_path):
@@ -15,7 +15,7 @@ def test_bench__runs_and_writes_what_it_measured(tmp_path):
     done = CliRunner().invoke(main, options, catch_exceptions=False)
     assert done.exit_code == 0
     report = json.loads(output.read_text())
-    assert report["machine"]["cores"] >= 1
+    assert report["machine"][0]["cores"] >= 1
     figures = report["figures"]
     names = [figure["name"] for figure in figures]
     assert len(names) == len(set(names))
@@ -24,7 +24,7 @@ def test_bench__runs_and_writes_what_it_measured(tmp_path):
         assert figure["name"] in done.output
         assert (figure["holds"] is None) == (figure["target"] is None)
     assert (tmp_path / "bench.png").stat().st_size > 0
-    assert fit([Walk(**walk) for walk in report["walks"] if walk["statistic"] != "row-terms"])
+    assert all(value >= 0 for value in fit(read_walks(output)).constants.values())
 
 
 def test_figure__holds_where_its_target_is_met():

@@ -173,7 +173,7 @@ def test_driver_parts__a_rival_grows_with_picks_and_joint_with_tables():
 def test_main__prints_constants_and_predictions(tmp_path):
     path = tmp_path / "bench.json"
     content = {
-        "machine": {"date": "2026-01-01", "cpu": "a processor", "cores": 2},
+        "machine": [{"date": "2026-01-01", "cpu": "a processor", "cores": 2}],
         "walks": [vars(walk) for walk in timed(known_constants())],
     }
     path.write_text(json.dumps(content))
