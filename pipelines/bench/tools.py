@@ -352,7 +352,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "load": round(psutil.getloadavg()[0], 1),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
         "python": platform.python_version(),
         "packages": {package: version(package) for package in packages},
     }
