@@ -4,19 +4,36 @@ import json
 
 from click.testing import CliRunner
 
-from pipelines.bench import BENCHMARKS, main
+from pipelines.bench.__main__ import GROUPS, main
+from pipelines.bench.tools import Curve, Figure
+from pipelines.model import fit, read_walks
 
 
 def test_bench__runs_and_writes_what_it_measured(tmp_path):
     output = tmp_path / "bench.json"
-    options = ["--small", "--workers", "1", "--repeats", "1", "--output", str(output)]
+    options = ["--small", "--repeats", "1", "--output", str(output)]
     done = CliRunner().invoke(main, options, catch_exceptions=False)
     assert done.exit_code == 0
     report = json.loads(output.read_text())
-    assert report["machine"]["cores"] >= 1
-    names = [figure["name"] for figure in report["figures"]]
-    assert len(names) == len(set(names)) == 9
-    for figure in report["figures"]:
-        assert figure["ratio"] == figure["seconds"] / figure["of_seconds"]
+    assert report["machine"][0]["cores"] >= 1
+    figures = report["figures"]
+    names = [figure["name"] for figure in figures]
+    assert len(names) == len(set(names))
+    assert {figure["group"] for figure in figures} == set(GROUPS)
+    for figure in figures:
         assert figure["name"] in done.output
-    assert len(BENCHMARKS) == 3
+        assert (figure["holds"] is None) == (figure["target"] is None)
+    assert (tmp_path / "bench.png").stat().st_size > 0
+    assert all(value >= 0 for value in fit(read_walks(output)).constants.values())
+
+
+def test_figure__holds_where_its_target_is_met():
+    low = Figure("a", 1.0, "", "", {}, target=2.0)
+    assert low.holds
+    assert not Figure("a", 1.0, "", "", {}, target=2.0, at_most=False).holds
+    assert Figure("a", 1.0, "", "", {}).holds is None
+
+
+def test_curve__slope_is_the_exponent_of_the_last_points():
+    curve = Curve("n_samples", "jmi", (1, 2, 4, 8), (5.0, 4.0, 16.0, 64.0), "")
+    assert abs(curve.slope - 2) < 1e-12

@@ -1,0 +1,1 @@
+"""What hofs_dask costs, measured: ``python -m pipelines.bench``."""

@@ -1,0 +1,142 @@
+"""What it costs, as ratios measured in one run: ``python -m pipelines.bench``.
+
+Every figure compares things that were timed in turns on the same machine, the best of a few runs
+each. A machine of its own is not needed, but nobody else should be at work on it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from pipelines.bench.encoding import bench_encoding
+from pipelines.bench.growth import (
+    bench_memory,
+    bench_rounds,
+    bench_scaling,
+    bench_scheduler,
+    bench_workers,
+)
+from pipelines.bench.plot import draw_curves
+from pipelines.bench.speed import (
+    bench_cached,
+    bench_compare,
+    bench_hofs,
+    bench_small,
+    bench_streaming,
+)
+from pipelines.bench.tools import Curve, Figure, Run, Size, machine
+from pipelines.model import Walk, fastest_walks
+
+#: Every group: what measures it, on which data, and the tiny data that a test runs it on.
+GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
+    "cached": (bench_cached, Size(2_000_000, 200, 5, 20), Size(3_000, 12, 5, 3)),
+    "streaming": (bench_streaming, Size(2_000_000, 200, 5), Size(3_000, 12, 5)),
+    "hofs": (bench_hofs, Size(1_000_000, 500, 5, 30), Size(3_000, 12, 5, 3)),
+    "compare": (bench_compare, Size(2_000_000, 100, 5, 5), Size(3_000, 12, 5, 3)),
+    "encoding": (bench_encoding, Size(2_000_000, 100), Size(3_000, 12)),
+    "small": (bench_small, Size(1_000, 50), Size(200, 12, n_picks=2)),
+    "scaling": (bench_scaling, Size(50_000, 100, 8, 5), Size(1_000, 4, 8, 1)),
+    "workers": (bench_workers, Size(1_000_000, 100, 8, 10), Size(1_000, 12, 8, 3)),
+    "rounds": (bench_rounds, Size(2_000, 250, n_picks=200), Size(500, 24, n_picks=20)),
+    "memory": (bench_memory, Size(3_000_000, 100, 8, 4), Size(2_000, 12, 8, 3)),
+    "scheduler": (bench_scheduler, Size(1_024, 400), Size(1_024, 8)),
+}
+#: Processes at work before the benchmark that disturb it.
+BUSY = 0.5
+
+
+def line(figure: Figure) -> str:
+    """The figure as a line of the table."""
+    target = ""
+    if figure.target is not None:
+        sign = "<=" if figure.at_most else ">="
+        target = f"{sign} {figure.target:.3g} {'yes' if figure.holds else 'NO'}"
+    parts = ", ".join(f"{name} {value:.3g}" for name, value in figure.parts.items())
+    rest = "; ".join(filter(None, (figure.size, parts, figure.note)))
+    return f"{figure.value:8.3g} {figure.unit:<17} {target:<12} {figure.name} ({rest})"
+
+
+def as_json(report: Mapping[str, Sequence[object]]) -> str:
+    """The report with a line for every record."""
+    lists = (
+        f'"{name}": [\n' + ",\n".join(json.dumps(record) for record in records) + "\n]"
+        for name, records in report.items()
+    )
+    return "{\n" + ",\n".join(lists) + "\n}\n"
+
+
+@click.command()
+@click.option(
+    "--only", type=click.Choice(list(GROUPS)), multiple=True, help="One group; again for more."
+)
+@click.option("--small", is_flag=True, help="Tiny data, no processes: whether it runs.")
+@click.option("--samples", type=int, help="Samples, instead of those of the group.")
+@click.option("--features", type=int, help="Features, instead of those of the group.")
+@click.option("--picks", type=int, help="Picks, instead of those of the group.")
+@click.option("--workers", default=2, show_default=True, help="Worker processes of one thread.")
+@click.option(
+    "--most-workers", default=32, show_default=True, help="Worker processes of the group scheduler."
+)
+@click.option("--repeats", default=2, show_default=True, help="Runs that the best is taken of.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="bench.json",
+    show_default=True,
+    help="A JSON file; the plots of growth go beside it.",
+)
+def main(
+    only: tuple[str, ...],
+    small: bool,
+    samples: int | None,
+    features: int | None,
+    picks: int | None,
+    workers: int,
+    most_workers: int,
+    repeats: int,
+    output: Path,
+) -> None:
+    """Measure what hofs_dask costs, as ratios, and say whether that is what was aimed at."""
+    about = {**machine(), "workers": workers, "repeats": repeats}
+    asked = {"n_samples": samples, "n_features": features, "n_picks": picks}
+    given = {name: value for name, value in asked.items() if value is not None}
+    figures: list[dict[str, object]] = []
+    curves: list[Curve] = []
+    walks: list[Walk] = []
+    click.echo(f"{about['date']}, {about['cpu']}, {about['cores']} cores, {workers} workers")
+    if about["load"] > BUSY:
+        click.echo(f"others are at work here: the load is {about['load']}")
+    with TemporaryDirectory() as folder:
+        for name in only or GROUPS:
+            measure, usual, tiny = GROUPS[name]
+            size = replace(tiny if small else usual, **given)
+            n_workers = most_workers if name == "scheduler" and not small else workers
+            run = Run(Path(folder), size, n_workers, repeats, processes=not small)
+            start = time.perf_counter()
+            for figure in measure(run):
+                click.echo(line(figure))
+                figures.append({"group": name, **asdict(figure), "holds": figure.holds})
+                # after every figure: a long run may be stopped
+                report = {
+                    "machine": [about],
+                    "figures": figures,
+                    "curves": [asdict(curve) for curve in [*curves, *run.curves]],
+                    "walks": [asdict(walk) for walk in fastest_walks([*walks, *run.walks])],
+                }
+                output.write_text(as_json(report))
+            click.echo(f"         {name} took {time.perf_counter() - start:.0f} s")
+            curves += run.curves
+            walks += run.walks
+    if curves:
+        draw_curves(curves, output.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()

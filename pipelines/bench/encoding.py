@@ -1,0 +1,88 @@
+"""What encoding costs, against reading the source twice and writing the codes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from dask.delayed import delayed
+
+import hofs_dask as hd
+from hofs_dask.data.chunks import open_array
+from hofs_dask.data.codes import CodeStore
+from hofs_dask.data.compute import compute
+from hofs_dask.data.source import Source, open_source
+from pipelines.bench.tools import Figure, Run, fastest, ratio
+
+#: Rows of a chunk of the Zarr sources, 100 features of which are 4 MB.
+SOURCE_ROWS = 10_000
+
+
+def bench_encoding(job: Run) -> Iterator[Figure]:
+    """Times of encoding float32 data, each beside that of its two reads and one write alone."""
+    size, folder = job.size, job.folder / "encoding"
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((size.n_samples, size.n_features), dtype=np.float32)
+    target = rng.integers(0, 2, size.n_samples)
+    chunks = (min(size.n_samples, SOURCE_ROWS), size.n_features)
+    plain = zarr.create_array(folder / "plain.zarr", data=table, chunks=chunks, compressors=None)
+    packed = zarr.create_array(folder / "packed.zarr", data=table, chunks=chunks)
+    del table
+    with job.cluster():
+        for name, data in (("plain Zarr", plain), ("packed Zarr", packed)):
+            store = folder / "store.zarr"
+
+            def encode(data: Any = data, store: Path = store) -> CodeStore:
+                shutil.rmtree(store, ignore_errors=True)
+                return hd.encode(data, target, store)
+
+            codes = encode()
+            source = open_source(data, target)
+
+            def read_and_write(source: Source = source, codes: CodeStore = codes) -> None:
+                _read(source)
+                _read(source)
+                _write(codes, folder / "copy.zarr")
+
+            read_and_write()
+            seconds, of_seconds = fastest(2 * job.repeats, encode, read_and_write)
+            of = "two reads and one write"
+            yield ratio(f"encoding: {name}", size, seconds, of, of_seconds, target=1 / 0.7)
+
+
+def _read(source: Source) -> None:
+    """Read every block of a source as the encoder does."""
+    (part,) = source.parts
+    compute([delayed(len)(block) for block in part.to_delayed(optimize_graph=False).ravel()])
+
+
+def _write(codes: CodeStore, path: Path) -> None:
+    """Write codes, which a worker has in memory, into an array like that of the store."""
+    shutil.rmtree(path, ignore_errors=True)
+    (path / "codes").mkdir(parents=True)
+    shutil.copy(Path(codes.path, "codes", "zarr.json"), path / "codes")
+    rows, features = codes.chunks
+    compute(
+        [
+            delayed(_write_chunk)(str(path), int(codes.n_codes[i]), i, s, features, rows)
+            for i in range(0, codes.n_features, features)
+            for s in range(0, codes.n_samples, rows)
+        ]
+    )
+
+
+def _write_chunk(path: str, n_codes: int, i: int, s: int, features: int, rows: int) -> None:
+    array = open_array(path, "codes", "r+")
+    drawn = _draw(n_codes, features, rows)
+    array[i : i + features, s : s + rows] = drawn[: array.shape[0] - i, : array.shape[1] - s]
+
+
+@lru_cache(maxsize=1)
+def _draw(n_codes: int, features: int, rows: int) -> np.ndarray:
+    """Codes as quantiles are coded: each as often as the others."""
+    return np.random.default_rng(0).integers(0, n_codes, (features, rows), dtype=np.uint8)

@@ -1,0 +1,292 @@
+"""How it grows: with every size, with workers, with chunks, with rounds and with tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+import dask
+import numpy as np
+import psutil
+from distributed import Client, LocalCluster
+
+import hofs_dask as hd
+from hofs_dask.engine import passes
+from hofs_dask.engine.cluster import Worker
+from hofs_dask.engine.passes import run
+from hofs_dask.engine.statistic import Context, Pass
+from hofs_dask.kernels.planes import add_plane_counts, cell_masks, n_bits, pack
+from pipelines.bench.tools import (
+    Curve,
+    Figure,
+    Run,
+    Size,
+    counting_pass,
+    fastest,
+    forget_chunks,
+    kernel_seconds,
+)
+from pipelines.model import READ_ONLY, count
+
+METHODS: dict[str, hd.JMI | hd.HOFS] = {"jmi": hd.JMI(), "joint": hd.HOFS()}
+#: By how much the size of each axis is multiplied, and what the others are multiplied by there.
+AXES: dict[str, tuple[tuple[int, ...], dict[str, float]]] = {
+    "n_samples": ((1, 4, 16, 32), {}),
+    "n_features": ((1, 4, 16, 64, 200), {"n_samples": 0.4}),
+    "n_picks": ((1, 2, 4, 8), {"n_samples": 2}),
+    "n_classes": ((1, 2, 4, 8), {"n_samples": 4}),
+    "n_codes": ((1, 2, 4, 8), {"n_samples": 4, "n_codes": 0.5}),
+}
+#: A slope of 1 is growth in proportion; this much is left to the noise of a busy machine.
+SLOPE_NOISE = 0.1
+#: Chunks of the store that the cost of a chunk is measured on, and their size.
+SMALL_CHUNKS, CHUNK_SAMPLES, CHUNK_FEATURES = 2000, 1000, 20
+#: The features of a chunk of the store that the scheduler is measured on: tasks enough.
+TILE_FEATURES = 1
+MIB = 2**20
+
+
+def bench_scaling(job: Run) -> Iterator[Figure]:
+    """Times of whole selections against every size."""
+    with job.cluster():
+        for axis, (factors, others) in AXES.items():
+            base = _scaled(job.size, others)
+            sizes = [_scaled(base, {axis: factor}) for factor in factors]
+            widest = max(size.n_picks for size in sizes)
+            sizes = [replace(size, n_features=max(size.n_features, widest)) for size in sizes]
+            for name, method in METHODS.items():
+                times = [_time(job.resized(size), method) for size in sizes]
+                x = tuple(float(getattr(size, axis)) for size in sizes)
+                curve = Curve(axis, name, x, tuple(times), str(base))
+                job.curves.append(curve)
+                yield Figure(
+                    f"{name}: slope with {axis}",
+                    curve.slope,
+                    "",
+                    str(base),
+                    {f"{value:g}": seconds for value, seconds in zip(x, times, strict=True)},
+                    target=1 + SLOPE_NOISE,
+                    note="of the last three points",
+                )
+
+
+def bench_workers(job: Run) -> Iterator[Figure]:
+    """Two workers against one, with what the machine allows; the cost of a chunk."""
+    size = job.size
+    with job.cluster(1) as one, job.cluster(2) as two:
+        codes = job.codes()
+        for name, method in METHODS.items():
+
+            def select(
+                client: Client, method: hd.JMI | hd.HOFS = method, n_picks: int = size.n_picks
+            ) -> None:
+                with client.as_current():
+                    hd.select(codes, None, n_picks, method=method)
+
+            for client in (one, two):
+                select(client, n_picks=2)  # workers compile and read before anything is timed
+            alone, both = fastest(job.repeats, partial(select, one), partial(select, two))
+            yield Figure(
+                f"{name}: two workers over one",
+                alone / both,
+                "",
+                str(size),
+                {"one": alone, "two": both},
+                target=1.8,
+                at_most=False,
+            )
+        yield _ceiling(job, two)
+        with one.as_current():
+            yield _cost_of_a_chunk(job, codes.n_samples)
+
+
+def bench_rounds(job: Run) -> Iterator[Figure]:
+    """What workers and driver take of memory over very many rounds."""
+    with job.cluster() as client:
+        codes, last = job.codes(), job.size.n_picks
+        first = max(last // 10, 1)
+        workers = [psutil.Process(pid) for pid in client.run(_pid).values()]
+        everyone = [*workers, psutil.Process()]
+        seen: dict[int, list[int]] = {}
+
+        def look(event: object) -> None:
+            if isinstance(event, hd.RoundEnded) and event.rank in (first, last):
+                seen[event.rank] = [process.memory_info().rss for process in everyone]
+
+        hd.select(codes, None, last, method="jmi", callback=look)
+        early, late = np.array(seen[first]) / MIB, np.array(seen[last]) / MIB
+        for who, before, after in (
+            ("workers", early[:-1].max(), late[:-1].max()),
+            ("driver and scheduler", early[-1], late[-1]),
+        ):
+            yield Figure(
+                f"memory of {who}: round {last} over round {first}",
+                after / before,
+                "",
+                str(job.size),
+                {f"MiB at {first}": before, f"MiB at {last}": after},
+                target=1.05,
+            )
+
+
+def bench_memory(job: Run) -> Iterator[Figure]:
+    """The peaks of workers under a limit against the estimate, for two numbers of samples."""
+    limit = "640 MiB"
+    sizes = [replace(job.size, n_samples=factor * job.size.n_samples) for factor in (1, 4)]
+    with job.cluster():
+        stores = [job.resized(size).codes() for size in sizes]
+    for name, method in METHODS.items():
+        peaks = []
+        for codes, size in zip(stores, sizes, strict=True):
+            # fresh processes: what an earlier run left in memory is not this one's
+            with job.cluster(memory_limit=limit) as client:
+                expected = hd.estimate(codes, size.n_picks, method=method).memory
+                client.run(_forget_peak)
+                hd.select(codes, None, size.n_picks, method=method)
+                peaks.append(max(client.run(_peak).values()))
+            parts = {"MiB estimated": expected.total / MIB, "MiB at the peak": peaks[-1] / MIB}
+            found = expected.total / peaks[-1]
+            text = f"{name}: estimate over peak of {size.n_samples} samples"
+            enough = Figure(f"{text}, enough", found, "", f"{size}, limit {limit}", parts)
+            yield replace(enough, target=1.0, at_most=False)
+            yield replace(enough, name=f"{text}, not too much", target=1.3)
+        yield Figure(
+            f"{name}: peak of four times the samples over that of one time",
+            peaks[1] / peaks[0],
+            "",
+            f"{sizes[0]}, limit {limit}",
+            {f"{size.n_samples}": peak / MIB for size, peak in zip(sizes, peaks, strict=True)},
+            target=1.05,
+        )
+
+
+def bench_scheduler(job: Run) -> Iterator[Figure]:
+    """Walks of very many tiny tasks on more and more workers: what a task costs."""
+    size = job.size
+    counts = [n for n in (2, 8, 16, 32) if n <= max(job.n_workers, 2)]
+    request = Pass(READ_ONLY, Context({}))
+    with (
+        job.cluster(counts[0], "1 GiB") as client,
+        patch.object(passes, "current_workers", _workers),
+    ):
+        local = client.cluster
+        assert isinstance(local, LocalCluster)
+        codes = job.codes(chunks=(size.n_samples, TILE_FEATURES))
+        driver, times = psutil.Process(), []
+        for n_workers in counts:
+            local.scale(n_workers)
+            client.wait_for_workers(n_workers)
+            run(codes, [request])  # imports and opens
+            busy = sum(driver.cpu_times()[:2])
+            (seconds,) = fastest(job.repeats, partial(run, codes, [request]))
+            busy = (sum(driver.cpu_times()[:2]) - busy) / job.repeats
+            job.record(codes, "read-only", seconds)
+            n_tasks = count(job.walks[-1].store, request, n_workers).tasks
+            times.append(seconds / n_tasks)
+            x = tuple(map(float, counts[: len(times)]))
+            job.curves[:] = [Curve("workers", "a task", x, tuple(times), f"{n_tasks} tasks")]
+            yield Figure(
+                f"a task on {n_workers} workers",
+                1e3 * seconds / n_tasks,
+                "ms",
+                f"{size.n_samples} x {size.n_features}, {n_tasks} tasks",
+                {"seconds": seconds, "seconds of driver and scheduler": busy},
+                note=f"{1e3 * busy / n_tasks:.2f} ms of it driver and scheduler",
+            )
+
+
+def _scaled(size: Size, factors: dict[str, float]) -> Size:
+    return replace(size, **{name: int(getattr(size, name) * by) for name, by in factors.items()})
+
+
+def _time(job: Run, method: hd.JMI | hd.HOFS) -> float:
+    """The time of a selection whose first walk reads the store and whose others need not."""
+    codes, n_picks = job.codes(), job.size.n_picks
+    listen = job.listener(codes, kept=True)
+    hd.select(codes, None, min(2, n_picks), method=method)  # compiles, and copies columns
+    select = partial(hd.select, codes, None, n_picks, method=method, callback=listen)
+    return fastest(job.repeats, select, before=forget_chunks)[0]
+
+
+def _ceiling(job: Run, client: Client) -> Figure:
+    """What two processes that share nothing but the machine do, against one."""
+    places = sorted(client.nthreads())
+
+    def work(n_workers: int) -> None:
+        several = [
+            client.submit(_count, job.size.n_samples, workers=[place], pure=False)
+            for place in places[:n_workers]
+        ]
+        client.gather(several)
+
+    work(2)
+    alone, both = fastest(3 * job.repeats, partial(work, 1), partial(work, 2))
+    return Figure(
+        "the bare kernel in two processes over one",
+        2 * alone / both,
+        "",
+        f"{job.size.n_samples} samples",
+        {"one": alone, "two": both},
+        note="what the machine allows",
+    )
+
+
+def _count(n_samples: int) -> None:
+    """Count codes that are in the second-level cache again and again."""
+    n_codes, n_cells, n_rows = 5, 10, 10_000
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, n_codes, (8, n_rows)).astype(np.uint8)
+    cells = rng.integers(0, n_cells, n_rows).astype(np.uint16)
+    planes = pack(codes, n_bits(n_codes))
+    masks = cell_masks(cells, np.zeros(0, np.int64), n_cells, planes.shape[2])
+    totals, out = np.bincount(cells, minlength=n_cells), np.zeros((8, n_cells * n_codes), np.int64)
+    for _ in range(-(-n_samples // 100)):
+        add_plane_counts(planes, masks, totals, n_codes, 0, out)
+
+
+def _cost_of_a_chunk(job: Run, n_samples: int) -> Figure:
+    """The time of a walk on one worker, less that of its kernel, over the number of chunks."""
+    n_chunks = max(min(SMALL_CHUNKS, n_samples // 100), 4)
+    size = Size(n_chunks * CHUNK_SAMPLES, CHUNK_FEATURES)
+    codes = job.resized(size).codes(chunks=(CHUNK_SAMPLES, CHUNK_FEATURES))
+    request = counting_pass(codes)
+    kernel = kernel_seconds(codes, request, 1)
+    with dask.config.set({"hofs_dask.cache": "0"}):
+        run(codes, [request])
+        (walk,) = fastest(3 * job.repeats, partial(run, codes, [request]))
+    job.record(codes, "pair-terms", walk, n_columns=1)
+    return Figure(
+        "overhead a chunk",
+        1e3 * (walk - kernel) / n_chunks,
+        "ms",
+        f"{n_chunks} chunks of {CHUNK_SAMPLES} x {CHUNK_FEATURES}, one worker",
+        {"walk": walk, "kernel": kernel},
+        target=1.0,
+    )
+
+
+def _workers() -> tuple[Worker, ...]:
+    """The current workers, without compiling on each what a walk that only reads does not need."""
+    places = sorted(Client.current().nthreads())
+    return tuple(Worker(place, 1, 2**30, 2**28) for place in places)
+
+
+def _status(name: str) -> int:
+    """A line of this process's status, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(name)).split()[1]) * 1024
+
+
+def _peak() -> int:
+    return _status("VmHWM")
+
+
+def _forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _pid() -> int:
+    return psutil.Process().pid

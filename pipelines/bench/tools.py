@@ -1,0 +1,347 @@
+"""What all benchmarks use: data, clocks, clusters, and the records of what was measured."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import psutil
+from dask.delayed import delayed
+from distributed import Client, LocalCluster
+
+import hofs_dask as hd
+from hofs_dask.data.codes import CodeStore
+from hofs_dask.engine.cache import CACHE
+from hofs_dask.engine.passes import run
+from hofs_dask.engine.statistic import Block, Context, Partial, Pass
+from hofs_dask.engine.statistics import MARGINAL_COUNTS
+from hofs_dask.methods.pairwise import learn
+from hofs_dask.rounds import describe
+from pipelines.model import Walk
+
+#: Samples that one task draws, and cells at most.
+DRAWN_ROWS, DRAWN_CELLS = 25_000, 5_000_000
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the data of a benchmark is."""
+
+    n_samples: int
+    n_features: int
+    n_codes: int = 5
+    n_picks: int = 10
+    n_classes: int = 2
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_samples} x {self.n_features}, {self.n_codes} codes, "
+            f"{self.n_classes} classes, {self.n_picks} picks"
+        )
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number that was measured, and what it should be."""
+
+    name: str
+    value: float
+    unit: str  # empty for a ratio
+    size: str
+    parts: dict[str, float]  # what it was made of
+    target: float | None = None
+    at_most: bool = True  # False where more is better
+    note: str = ""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the target is met; None where there is none."""
+        if self.target is None:
+            return None
+        return bool(self.value <= self.target if self.at_most else self.value >= self.target)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Times against one size, all others fixed."""
+
+    axis: str
+    method: str
+    x: tuple[float, ...]
+    seconds: tuple[float, ...]
+    size: str
+
+    @property
+    def slope(self) -> float:
+        """The exponent of the last three points: overheads flatten the first ones."""
+        x, y = np.log(self.x[-3:]), np.log(self.seconds[-3:])
+        return float(np.polyfit(x, y, 1)[0])
+
+
+@dataclass
+class Run:
+    """A benchmark at work: what it is to measure, and all that it found."""
+
+    folder: Path
+    size: Size
+    n_workers: int
+    repeats: int
+    processes: bool = True  # whether workers are processes of their own; tests need not wait
+    curves: list[Curve] = field(default_factory=list)
+    walks: list[Walk] = field(default_factory=list)
+
+    def resized(self, size: Size) -> Run:
+        """The same run with data of another size."""
+        return replace(self, size=size)
+
+    @contextmanager
+    def cluster(
+        self, n_workers: int | None = None, memory_limit: str = "4 GiB"
+    ) -> Iterator[Client]:
+        """A client of so many workers of one thread."""
+        with (
+            LocalCluster(
+                n_workers=self.n_workers if n_workers is None else n_workers,
+                threads_per_worker=1,
+                processes=self.processes,
+                memory_limit=memory_limit if self.processes else 0,
+                dashboard_address="127.0.0.1:0",
+            ) as local,
+            Client(local) as client,
+        ):
+            yield client
+
+    def codes(self, chunks: tuple[int, int] | None = None) -> CodeStore:
+        """The store of this size, drawn unless it is there."""
+        size = self.size
+        name = "-".join(map(str, (size.n_samples, size.n_features, size.n_codes, size.n_classes)))
+        path = self.folder / (name + "".join(f"-{length}" for length in chunks or ()))
+        return hd.encode(*draw(size), path, bins=None, chunks=chunks)
+
+    def listener(self, codes: CodeStore, *, kept: bool) -> Callable[[object], None]:
+        """A callback of `select` that records every walk, and what a round does beside them.
+
+        The first walk reads in any case.
+        """
+        methods = {"jmi": "jmi", hd.HOFS().label: "joint"}
+        walked = [0.0]
+
+        def listen(event: object) -> None:
+            if isinstance(event, hd.RoundStarted):
+                walked[0] = 0.0
+            if isinstance(event, hd.RoundEnded) and event.method in methods and event.rank > 1:
+                self.record(
+                    codes,
+                    f"{methods[event.method]} on the driver",
+                    event.seconds - walked[0],
+                    n_columns=event.rank - 1,
+                    kept=kept,
+                )
+            if isinstance(event, hd.PassDone):
+                walked[0] += event.seconds
+                n_columns = {"marginal-counts": 0, "posterior-gains": event.rank - 1}
+                self.record(
+                    codes,
+                    event.statistic,
+                    event.seconds,
+                    n_columns=n_columns.get(event.statistic, 1),
+                    kept=kept and event.rank > 0,
+                )
+
+        return listen
+
+    def record(
+        self,
+        codes: CodeStore,
+        statistic: str,
+        seconds: float,
+        *,
+        n_columns: int = 0,
+        kept: bool = False,
+    ) -> None:
+        """Keep the time of a walk on the current workers."""
+        n_workers = len(Client.current().nthreads())
+        self.walks.append(
+            Walk(
+                statistic,
+                codes.n_samples,
+                codes.n_features,
+                int(codes.n_codes.max()),
+                len(codes.labels.classes),
+                n_columns,
+                *codes.chunks,
+                n_workers,
+                min(n_workers, os.cpu_count() or 1),
+                kept,
+                seconds,
+            )
+        )
+
+
+def ratio(
+    name: str,
+    size: object,
+    seconds: float,
+    of: str,
+    of_seconds: float,
+    target: float | None = None,
+    note: str = "",
+) -> Figure:
+    """The figure that one time over another is."""
+    parts = {"seconds": seconds, of: of_seconds}
+    return Figure(name, seconds / of_seconds, "", str(size), parts, target, note=note)
+
+
+def fastest(
+    repeats: int, *functions: Callable[[], object], before: Callable[[], object] | None = None
+) -> list[float]:
+    """The shortest of several times that each function takes, in seconds; they take turns.
+
+    What is to happen before each is not timed.
+    """
+    times = [math.inf] * len(functions)
+    for _ in range(repeats):
+        for i, function in enumerate(functions):
+            if before is not None:
+                before()
+            start = time.perf_counter()
+            function()
+            times[i] = min(times[i], time.perf_counter() - start)
+    return times
+
+
+def draw(size: Size, seed: int = 0) -> tuple[da.Array, da.Array]:
+    """Codes and labels: groups of ten features share a cause, every seventh tells of the class."""
+    step = max(1, min(DRAWN_ROWS, DRAWN_CELLS // size.n_features))
+    lengths = [min(step, size.n_samples - start) for start in range(0, size.n_samples, step)]
+    blocks = [
+        # the key is the content: a store that was made of it is reused
+        da.from_delayed(
+            delayed(_block, pure=True)(size, n_rows, [seed, number]),
+            (n_rows, size.n_features + 1),
+            np.uint8,
+        )
+        for number, n_rows in enumerate(lengths)
+    ]
+    table = da.concatenate(blocks)
+    return table[:, : size.n_features], table[:, size.n_features]
+
+
+def _block(size: Size, n_rows: int, seed: Sequence[int]) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    m = size.n_features
+    y = rng.integers(0, size.n_classes, n_rows)
+    z = rng.standard_normal((n_rows, m), np.float32)
+    causes = rng.standard_normal((n_rows, -(-m // 10)), np.float32)
+    z += 0.7 * np.repeat(causes, 10, axis=1)[:, :m]
+    telling = range(0, m, 7)
+    strength = np.linspace(1.5, 0.3, len(telling), dtype=np.float32)
+    z[:, telling] += np.float32(0.35) * (2 * y[:, None] / size.n_classes) * strength
+    codes = np.clip((z / 1.3 + 2) / 4 * size.n_codes, 0, size.n_codes - 1).astype(np.uint8)
+    return np.column_stack([codes, y.astype(np.uint8)])
+
+
+def chunk_files(codes: CodeStore) -> list[Path]:
+    """The files that hold the chunks of codes and labels, without the copies of columns."""
+    folders = [path for path in Path(codes.path).iterdir() if path.name != "columns"]
+    files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in files if path.name != "zarr.json")
+
+
+def counting_pass(codes: CodeStore, pick: int = 0) -> Pass:
+    """The pass in which a method that looks at pairs counts one pick against all features."""
+    shared = {"n_classes": len(codes.labels.classes), "n_codes": int(codes.n_codes.max())}
+    (total,) = run(codes, [Pass(MARGINAL_COUNTS, Context(shared))])
+    return next(learn(describe(codes, total["counts"]), pick))
+
+
+def kernel_seconds(codes: CodeStore, request: Pass, repeats: int) -> float:
+    """The time that a statistic takes of one thread for the chunks of a store, reading left out."""
+    chunk = request.statistic.chunk
+    times: list[float] = []
+
+    def timed(context: Context, block: Block, partial: Partial) -> None:
+        times.extend(fastest(max(repeats, 3), lambda: chunk(context, block, partial)))
+
+    with dask.config.set({"scheduler": "synchronous", "hofs_dask.cache": "0"}):
+        run(codes, [replace(request, statistic=replace(request.statistic, chunk=timed))])
+    return sum(times)
+
+
+def bincount_seconds(
+    cells: np.ndarray, labels: np.ndarray, size: Size, picks: Sequence[int], repeats: int
+) -> float:
+    """The time of a loop of `np.bincount` over all features for so many picks as were asked for.
+
+    One thread, codes in memory, each feature one run. It takes the same for every pick, so that a
+    few are timed and the rest is multiplied.
+    """
+
+    def loop() -> None:
+        for pick in picks:
+            pair = (cells[pick].astype(np.int64) * size.n_classes + labels) * size.n_codes
+            for column in cells:
+                np.bincount(pair + column, minlength=size.n_classes * size.n_codes**2)
+
+    return fastest(repeats, loop)[0] * size.n_picks / len(picks)
+
+
+def forgetter(files: Iterable[Path]) -> Callable[[], None]:
+    """A function that makes the system forget files, so that the next read is from the disk."""
+    known = list(files)
+    for file in known:
+        _with_file(file, os.fsync)
+
+    def forget() -> None:
+        for file in known:
+            _with_file(file, lambda handle: os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED))
+
+    return forget
+
+
+def _with_file(path: Path, function: Callable[[int], None]) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        function(handle)
+    finally:
+        os.close(handle)
+
+
+def forget_chunks() -> None:
+    """Empty the workers' caches of decoded chunks."""
+    Client.current().run(_clear)
+
+
+def _clear() -> None:
+    CACHE.clear()
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    cpu = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next((line.split(":")[1].strip() for line in lines if "model name" in line), cpu)
+    packages = ("hofs-dask", "dask", "distributed", "numpy", "numba", "zarr")
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "load": round(psutil.getloadavg()[0], 1),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
+        "python": platform.python_version(),
+        "packages": {package: version(package) for package in packages},
+    }
