@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from hofs_dask.config import HOFS
+from hofs_dask.engine.rows import ROW_TERMS
 from hofs_dask.engine.statistic import Context, Partial, Pass
-from hofs_dask.engine.statistics import PAIR_COUNTS, ROW_TERMS
+from hofs_dask.engine.statistics import PAIR_COUNTS
 from hofs_dask.kernels.entropy import information
 from hofs_dask.kernels.rows import (
     Newton,

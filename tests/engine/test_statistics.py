@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
+from hofs_dask.engine.rows import ROW_TERMS
 from hofs_dask.engine.statistic import Block, Context, combine
 from hofs_dask.engine.statistics import (
     MARGINAL_COUNTS,
     N_FOLDS,
     PAIR_COUNTS,
     PAIR_TERMS,
-    ROW_TERMS,
 )
 
 N, M, C, B = 60, 4, 3, 5
@@ -167,7 +167,7 @@ def test_warm_up__leaves_nothing_to_compile_for_a_selection(tmp_path):
     script = """
 import numpy as np
 import hofs_dask as hd
-from hofs_dask.engine import posteriors, statistics
+from hofs_dask.engine import posteriors, rows as row_statistics, statistics
 from hofs_dask.kernels import counts, hashing, posterior, rows
 
 def compiled():
@@ -180,6 +180,7 @@ def compiled():
 
 statistics.warm_up()
 posteriors.warm_up()
+row_statistics.warm_up()
 before = compiled()
 rng = np.random.default_rng(0)
 x1, x2 = rng.integers(0, 2, (2, 500))
