@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
-from hofs_dask.engine.rows import ROW_TERMS
+from hofs_dask.engine.rows import ROW_TERMS, ROW_VALUES
 from hofs_dask.engine.statistic import Block, Context, combine
 from hofs_dask.engine.statistics import (
     MARGINAL_COUNTS,
@@ -58,13 +58,22 @@ def contexts():
             {"n_classes": C, "parents": rng.normal(size=(2, B)), "after": np.array([0, 2])},
             {"numbers": rng.normal(size=(M, B)), "position": np.arange(M)},
         ),
-        ROW_TERMS: Context(
+        ROW_VALUES: Context(
             {
                 "members": rng.normal(size=(2, B)),
-                "label_columns": rng.normal(size=(C, 2)),
+                "sizes": (B, B),
+                "label_columns": np.eye(C)[:, :2],
                 "n_samples": N,
             },
-            {"values": np.nan_to_num(values), "theta": rng.normal(size=(M, 2, 6))},
+            {"values": np.nan_to_num(values), "theta": rng.uniform(0.1, 0.2, size=(M, 2, 6))},
+        ),
+        ROW_TERMS: Context(
+            {"members": rng.normal(size=(2, B)), "n_classes": C, "n_samples": N},
+            {
+                "values": np.nan_to_num(values),
+                "rows": rng.normal(size=(M, 2, C + 3)),
+                "wanted": np.ones((M, 2), bool),
+            },
         ),
         POSTERIOR_GAINS: Context(
             {
