@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numba.extending import intrinsic, overload
 
 from hofs_dask.kernels._jit import jit
-from hofs_dask.kernels.posterior import BITS, STRIP, log_1p, muladd, power_of_two, sum_logs
+from hofs_dask.kernels.posterior import (
+    BITS,
+    STRIP,
+    add_any,
+    log_1p,
+    muladd,
+    power_of_two,
+    sum_logs,
+)
 
 #: The largest ``w`` of a standardised column: an exact function saturates here.
 MAX_W = 100.0
@@ -80,34 +86,6 @@ def logistic_start(moments: np.ndarray) -> np.ndarray:
     scale = np.minimum(LOGISTIC_SD / np.sqrt(np.maximum(variance, 1e-300)), MAX_W)
     result: np.ndarray = row * scale[..., None]
     return result
-
-
-def add_any(a: float, b: float, total: float) -> float:
-    """``a b + total`` that the compiler may add up in any order, so that a sum is vector code.
-
-    Examples
-    --------
-    >>> add_any(2.0, 3.0, 1.0)
-    7.0
-    """
-    return a * b + total
-
-
-def _generate_add_any(_context: Any, a: Any, b: Any, total: Any) -> Any:
-    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        first, second, third = arguments
-        product = builder.fmul(first, second, flags=("contract",))
-        return builder.fadd(product, third, flags=("reassoc", "contract"))
-
-    return a(a, b, total), generate
-
-
-_fadd_any: Any = intrinsic(_generate_add_any)
-
-
-@overload(add_any, strict=False)
-def _add_any(_a: Any, _b: Any, _total: Any) -> Any:
-    return lambda a, b, total: _fadd_any(a, b, total)
 
 
 @jit

@@ -49,6 +49,7 @@ def contexts():
         "pair_parents": np.array([[1], [2], [-1], [1]]),
         "pair_table": pair,
         "truth": truth,
+        "wanted": np.array([True, True, True, True]),
     }
     sizes = {"n_classes": C, "n_codes": B}
     return {
@@ -82,6 +83,8 @@ def contexts():
                 "numbers": np.nan_to_num(values[:2]),
                 "logistic": True,
                 "linear": ("shared", "class"),
+                "folds": (0, 1, 2, 3),
+                "squares": True,
                 "n_samples": N,
             },
             candidates,
