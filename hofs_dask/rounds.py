@@ -101,7 +101,7 @@ def search(
     identity = _identity(codes, method, include, exclude, min_gain)
     saved = checkpoint.load(identity) if checkpoint else None
     counts = saved.counts if saved else (yield from _count_all(codes))
-    problem = describe(codes, counts, exclude)
+    problem = describe(codes, counts, exclude, include)
     candidates = problem.candidates.copy()
     _check_request(codes.names, problem, candidates, n_features, include)
     work: Search = search_of(method)(problem, method)
@@ -316,7 +316,12 @@ def _counted(
         total = yield request
 
 
-def describe(codes: CodeStore, counts: np.ndarray, exclude: Sequence[int] = ()) -> Problem:
+def describe(
+    codes: CodeStore,
+    counts: np.ndarray,
+    exclude: Sequence[int] = (),
+    include: Sequence[int] = (),
+) -> Problem:
     """The problem of a code store: its tables, and the counts of every feature."""
     return Problem(
         n_codes=codes.n_codes,
@@ -327,6 +332,7 @@ def describe(codes: CodeStore, counts: np.ndarray, exclude: Sequence[int] = ()) 
         label_kind=codes.labels.kind,
         label_values=codes.labels.values,
         excluded=tuple(exclude),
+        included=tuple(include),
     )
 
 

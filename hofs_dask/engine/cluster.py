@@ -15,7 +15,7 @@ import dask.config
 import dask.system
 import psutil
 
-from hofs_dask.engine import posteriors, statistics
+from hofs_dask.engine import posteriors, rows, statistics
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -165,6 +165,7 @@ def _prepare() -> tuple[int, int]:
 
     statistics.warm_up()
     posteriors.warm_up()
+    rows.warm_up()
     limit = get_worker().memory_manager.memory_limit
     return int(limit or psutil.virtual_memory().total), psutil.Process().memory_info().rss
 

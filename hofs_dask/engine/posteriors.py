@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,12 +60,13 @@ def _pieces(context: Context, block: Block) -> Iterator[_Piece]:
 
     A piece is void when the next one is asked for: they share their memory.
     """
+    shared = context.shared
     n_features, n_folds, n_classes = context.per_feature["table"].shape[:3]
     length = n_folds * max(min(BLOCK, BLOCK_CODES // n_features), 64)
     work = np.empty(n_features * min(length, len(block.labels)), np.uint8)
     for start in range(0, len(block.labels), length):
         labels = block.labels[start : start + length]
-        if n_folds == 1 and not context.shared["linear"]:
+        if n_folds == 1 and not shared["linear"]:
             # tables do not ask for the class: the order is as good as any
             yield _piece(context, block, start, 0, np.arange(len(labels), dtype=np.uint16), work)
             continue
@@ -74,7 +75,7 @@ def _pieces(context: Context, block: Block) -> Iterator[_Piece]:
             groups += n_classes * block.folds[start : start + length].astype(np.uint16)
         order = np.argsort(groups, kind="stable").astype(np.uint16)
         edges = np.searchsorted(groups[order], np.arange(n_folds * n_classes + 1))
-        for fold in range(n_folds):
+        for fold in shared["folds"]:
             starts = edges[fold * n_classes : (fold + 1) * n_classes + 1]
             if starts[-1] > starts[0]:
                 rows = order[starts[0] : starts[-1]]
@@ -128,44 +129,87 @@ def _posterior(context: Context, piece: _Piece) -> tuple[np.ndarray, np.ndarray]
 
 
 def _gain_layout(_context: Context, n_features: int) -> Layout:
-    return {"gain": ((n_features, len(KINDS)), np.float64)}
+    shape = ((n_features, len(KINDS)), np.float64)
+    return {"gain": shape, "square": shape}
 
 
 def _gain_chunk(context: Context, block: Block, partial: Partial) -> None:
+    wanted = np.flatnonzero(context.per_feature["wanted"])
+    if len(wanted) == len(block.tile):
+        gain, square = _gains_of(context, block)
+    else:
+        per_feature = {name: array[wanted] for name, array in context.per_feature.items()}
+        some = frozen(replace(context, per_feature=per_feature))
+        gain, square = _gains_of(some, frozen(replace(block, tile=block.tile.only(wanted))))
+    partial["gain"][wanted] += gain
+    partial["square"][wanted] += square
+
+
+def _gains_of(context: Context, block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """The sums over a block of gains but for the tables of the true class, and of squares."""
     shared, own = context.shared, context.per_feature
     m = len(block.tile)
+    gain, square = np.zeros((2, m, len(KINDS)))
+    n_squared = m if shared["squares"] else 0
     no_parent = frozen(np.zeros((m, 1), np.intp))
     tables = {"table": (no_parent, own["table"][:, None])}
     if own["pair_parents"].shape[1]:
         tables["pair"] = (own["pair_parents"], own["pair_table"])
-    linear = (own["parents"], own["linear_table"], own["slopes"], own["shifts"], own["scales"])
+    linear = (own["linear_table"], own["slopes"], own["shifts"], own["scales"])
+    kinds, few = [KINDS.index(kind) for kind in shared["linear"]], _few_cells(context)[:, None]
     for piece in _pieces(context, block):
         posterior, probability = _posterior(context, piece)
         for kind, (parents, table) in tables.items():
-            found = np.empty(m)
+            found, squares = np.empty(m), np.empty(n_squared)
             kernel.score_tables(
-                piece.codes, piece.bases, parents, table, piece.fold, probability, found
+                piece.codes,
+                piece.bases,
+                parents,
+                table,
+                piece.fold,
+                piece.starts,
+                probability,
+                found,
+                squares,
             )
             for i in np.flatnonzero(np.isnan(found)).tolist():
                 found[i] = _exact_tables(piece, posterior, i, parents[i], table[i])
-            partial["gain"][:, KINDS.index(kind)] += found
+                squares[i : i + 1] = np.inf
+            gain[:, KINDS.index(kind)] += found
+            square[:n_squared, KINDS.index(kind)] += squares
         if shared["linear"]:
-            several = np.empty((m, len(shared["linear"])))
+            rest = (shared["logistic"], piece.fold, piece.starts, probability)
+            several = np.empty((2, m, len(kinds)))
+            squares_of = np.empty((2, n_squared, len(kinds)))
+            kernel.score_grids(
+                piece.codes,
+                piece.columns,
+                own["values"],
+                shared["numbers"],
+                np.where(few, own["parents"], -1),
+                *linear,
+                *rest,
+                several[0],
+                squares_of[0],
+            )
             kernel.score_linear(
                 piece.codes,
                 own["values"],
                 piece.numbers,
+                np.where(few, -1, own["parents"]),
                 *linear,
-                shared["logistic"],
-                piece.fold,
-                piece.starts,
-                probability,
-                several,
+                *rest,
+                several[1],
+                squares_of[1],
             )
-            for i, place in np.argwhere(np.isnan(several)).tolist():
-                several[i, place] = _exact_linear(context, piece, posterior, i, place)
-            kinds = [KINDS.index(kind) for kind in shared["linear"]]
-            partial["gain"][:, kinds] += several
+            for way, i, place in np.argwhere(np.isnan(several)).tolist():
+                several[way, i, place] = _exact_linear(
+                    context, piece, posterior, i, place, way == 0
+                )
+                squares_of[way, i : i + 1, place] = np.inf
+            gain[:, kinds] += several.sum(axis=0)
+            square[:n_squared, kinds] += squares_of.sum(axis=0)
+    return gain, square
 
 
 def _exact_tables(
@@ -180,9 +224,12 @@ def _exact_tables(
 
 
 def _exact_linear(
-    context: Context, piece: _Piece, posterior: np.ndarray, i: int, place: int
+    context: Context, piece: _Piece, posterior: np.ndarray, i: int, place: int, whole: bool
 ) -> float:
-    """What `kernel.score_linear` sets for one row of a feature, where products are too small."""
+    """What a kernel sets for one linear row of a feature, where products are too small.
+
+    The table of the true class is part of what `kernel.score_grids` sets, the whole.
+    """
     own, logistic = context.per_feature, context.shared["logistic"]
     after = posterior.copy()
     fit = (own["slopes"][i, place], own["shifts"][i, place], own["scales"][i, place])
@@ -191,20 +238,39 @@ def _exact_linear(
     truth = piece.labels, np.arange(len(piece.labels))
     gain = float((after[truth] - posterior[truth]).sum())
     table = own["linear_table"][i, place][None]
+    if whole:
+        gain += float(np.log(table[0, piece.fold])[piece.labels, piece.codes[i]].sum())
     return gain + _exact_tables(piece, after, i, np.zeros(1, np.intp), table)
 
 
+def _few_cells(context: Context) -> np.ndarray:
+    """The features whose linear rows are worked out by `kernel.score_grids`, (feature,)."""
+    own = context.per_feature
+    n_parents = (own["parents"] >= 0).sum(axis=1)
+    width = float(max(own["values"].shape[1], context.shared["numbers"].shape[1], 1))
+    result: np.ndarray = width ** (n_parents + 1) <= kernel.GRID
+    return result
+
+
 def _gains(context: Context, total: Partial) -> Partial:
-    return {"gain": context.per_feature["truth"] + total["gain"] / context.shared["n_samples"]}
+    n_samples, wanted = context.shared["n_samples"], context.per_feature["wanted"][:, None]
+    truth = context.per_feature["truth"].copy()
+    kinds = [KINDS.index(kind) for kind in context.shared["linear"]]
+    truth[:, kinds] *= ~_few_cells(context)[:, None]  # of those it is in the sums
+    gain = truth * wanted + total["gain"] / n_samples
+    return {"gain": gain, "square": total["square"] / n_samples}
 
 
 #: The mean gain in log posterior of the true class that each kind of row of each candidate brings:
-#: ``gain[i, kind]`` in the order of `KINDS`, zero where a candidate has no row of a kind. Tables
+#: ``gain[i, kind]`` in the order of `KINDS`, zero where a candidate has no row of a kind; with it
+#: ``square[i, kind]``, the mean of squares of the gains of samples or a little more. Tables
 #: are of 4 folds, or of 1 that all samples are in. Context: prior (class,), its log; rows; numbers
-#: (column, code); logistic; linear, the kinds of linear rows; n_samples. Per feature: table (fold,
-#: class, code); values, parents, linear_table, slopes, shifts, scales of `kernel.score_linear`;
-#: pair_parents, pair_table of `kernel.score_tables`, with the places of parents from 1; truth
-#: (kind,), the mean log of what the tables of each kind have for the true class.
+#: (column, code); logistic; linear, the kinds of linear rows; folds, those whose samples are summed
+#: up; squares, whether they are wanted; n_samples, what sums are divided by. Per feature: wanted,
+#: else all is zero; table (fold, class, code); values, parents, linear_table, slopes, shifts and
+#: scales of `kernel.score_linear`; pair_parents, pair_table of `kernel.score_tables`, with places
+#: of parents from 1; truth (kind,), what the tables of each kind have for the true class: the sum
+#: of its logs over the same samples, divided as sums are.
 POSTERIOR_GAINS = Statistic("posterior-gains", _gain_layout, _gain_chunk, _gains)
 
 
@@ -222,6 +288,7 @@ def warm_up() -> None:
         "shifts": row,
         "scales": row,
         "pair_parents": np.zeros((n_features, 0), np.intp),
+        "wanted": np.ones(n_features, np.bool_),
     }
     fit = (values[0], row[0, 0, ..., None], row[0, 0], row[0, 0])
     shared = {
@@ -230,6 +297,8 @@ def warm_up() -> None:
         "numbers": values[:1],
         "logistic": True,
         "linear": ("class",),
+        "folds": (0,),
+        "squares": True,
     }
     context = frozen(Context(shared, candidates))
     samples = np.zeros((n_features, 4), np.uint8)

@@ -27,8 +27,9 @@ class Tile:
     >>> tile = Tile.of(np.array([[0, 1, 2]], dtype=np.uint8))
     >>> tile.codes
     array([[0, 1, 2]], dtype=uint8)
-    >>> tile.take(np.array([2, 2])).codes
-    array([[2, 2]], dtype=uint8)
+    >>> tile.take(np.array([2, 2])).only(np.array([0, 0])).codes
+    array([[2, 2],
+           [2, 2]], dtype=uint8)
     """
 
     def __init__(self, planes: np.ndarray, n_chunk: int, samples: np.ndarray | None = None) -> None:
@@ -45,6 +46,10 @@ class Tile:
         """The tile of the samples at these places, ascending."""
         places = samples if self._samples is None else self._samples[samples]
         return Tile(self.planes, self._n_chunk, places)
+
+    def only(self, features: np.ndarray) -> Tile:
+        """The tile of the features at these places."""
+        return Tile(self.planes[features], self._n_chunk, self._samples)
 
     def __len__(self) -> int:
         return len(self.planes)

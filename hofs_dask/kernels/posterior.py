@@ -26,6 +26,10 @@ from hofs_dask.kernels._jit import jit
 TINY = 1e-75
 #: Logs of densities are cut here, in bits, far below `TINY`.
 LIMIT = 500.0
+#: Ratios of classes above this are left to logarithms too.
+HUGE = 1e75
+#: Choices of codes up to which a linear row is worked out for each and not for every sample.
+GRID = 1024
 #: Signals of two classes that are closer than this are both beyond reach where one is cut.
 NEAR = 170.0
 #: Samples that a linear row is worked out for at a time: its arrays stay in the first-level cache.
@@ -68,6 +72,34 @@ _fmuladd: Any = intrinsic(_generate_muladd)
 @overload(muladd, strict=False)
 def _muladd(_a: Any, _b: Any, _c: Any) -> Any:
     return lambda a, b, c: _fmuladd(a, b, c)
+
+
+def add_any(a: float, b: float, total: float) -> float:
+    """``a b + total`` that the compiler may add up in any order, so that a sum is vector code.
+
+    Examples
+    --------
+    >>> add_any(2.0, 3.0, 1.0)
+    7.0
+    """
+    return a * b + total
+
+
+def _generate_add_any(_context: Any, a: Any, b: Any, total: Any) -> Any:
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        first, second, third = arguments
+        product = builder.fmul(first, second, flags=("contract",))
+        return builder.fadd(product, third, flags=("reassoc", "contract"))
+
+    return a(a, b, total), generate
+
+
+_fadd_any: Any = intrinsic(_generate_add_any)
+
+
+@overload(add_any, strict=False)
+def _add_any(_a: Any, _b: Any, _total: Any) -> Any:
+    return lambda a, b, total: _fadd_any(a, b, total)
 
 
 @jit
@@ -286,21 +318,46 @@ def add_linear(
 
 @jit
 def _mix(
-    weights: np.ndarray, cells: np.ndarray, n: int, table: np.ndarray, out: np.ndarray
-) -> float:
-    """The sum of logs of ``out = sum_c weights[c] * table[c, cells]``, two classes at a time."""
+    weights: np.ndarray, start: int, cells: np.ndarray, n: int, table: np.ndarray, out: np.ndarray
+) -> None:
+    """Set ``out = sum_c weights[c, start:] * table[c, cells]``, two classes at a time."""
     n_classes = weights.shape[0]
     odd = n_classes % 2
     if odd:
+        weight, first = weights[0, start:], table[0]
         for s in range(n):
-            out[s] = weights[0, s] * table[0, cells[s]]
+            out[s] = weight[s] * first[cells[s]]
     for c in range(odd, n_classes, 2):
         first, second = table[c], table[c + 1]
+        weight, other = weights[c, start:], weights[c + 1, start:]
         for s in range(n):
             cell = cells[s]
-            both = weights[c, s] * first[cell] + weights[c + 1, s] * second[cell]
+            both = weight[s] * first[cell] + other[s] * second[cell]
             out[s] = both if c == 0 else out[s] + both
-    return sum_logs(out, n)
+
+
+@jit
+def _of_class(cells: np.ndarray, table: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
+    """Multiply ``out[first:last]`` by the table of their cells."""
+    part, target = cells[first:last], out[first:last]
+    for s in range(last - first):
+        target[s] *= table[part[s]]
+
+
+@jit
+def sum_squares(truth: np.ndarray, total: np.ndarray, n: int) -> float:
+    """The sum of squares of ``log(truth / total)`` of the first n, or more: of ``r + 1 / r - 2``.
+
+    Examples
+    --------
+    >>> round(sum_squares(np.array([1.0, 2.0]), np.array([1.0, 1.0]), 2), 12)
+    0.5
+    """
+    result = 0.0
+    for s in range(n):
+        difference = truth[s] - total[s]
+        result = add_any(difference, np.divide(difference, truth[s] * total[s]), result)
+    return result
 
 
 @jit
@@ -310,8 +367,10 @@ def score_tables(
     parents: np.ndarray,
     tables: np.ndarray,
     fold: int,
+    starts: np.ndarray,
     probability: np.ndarray,
     out: np.ndarray,
+    squares: np.ndarray,
 ) -> None:
     """Set ``out[i]`` to minus the sum of ``log Z`` for rows that are products of tables.
 
@@ -326,25 +385,33 @@ def score_tables(
         p(code | parent code, class), (feature, table, fold, class, base + code).
     fold
         The fold of the samples.
+    starts
+        Where the classes begin, (class + 1,), where the samples are sorted by them.
     probability
         The posterior, (class, sample).
     out
         (feature,): NaN where the Z of a sample is below `TINY`, zero without a row.
+    squares
+        (feature,): the sum of squares of the gains of samples, or a little more; of no length
+        where it is not wanted.
 
     Examples
     --------
     >>> zero, half, out = np.zeros((1, 1), np.uint16), np.full((2, 1), 0.5), np.zeros(1)
     >>> score_tables(np.zeros((1, 1), np.uint8), zero, np.zeros((1, 1), np.intp),
-    ...              np.array([0.5, 1.0]).reshape(1, 1, 1, 2, 1), 0, half, out)
+    ...              np.array([0.5, 1.0]).reshape(1, 1, 1, 2, 1), 0, np.zeros(0, np.intp), half,
+    ...              out, np.zeros(0))
     >>> np.exp(-out).round(12)
     array([0.75])
     """
     n_classes, n_samples = probability.shape
     last = parents.shape[1] - 1
     cells, total = np.empty(n_samples, np.uint16), np.empty(n_samples + 3)
-    work = np.empty((n_classes, n_samples))
+    work, truth = np.empty((n_classes, n_samples)), np.empty(n_samples)
     for i in range(codes.shape[0]):
         out[i] = 0.0
+        if squares.size:
+            squares[i] = 0.0
         if parents[i, 0] < 0:
             continue
         weights = probability
@@ -359,7 +426,13 @@ def score_tables(
                         work[c, s] = weights[c, s] * table[c, cells[s]]
                 weights = work
             else:
-                out[i] = -_mix(weights, cells, n_samples, table, total)
+                _mix(weights, 0, cells, n_samples, table, total)
+                if squares.size:
+                    truth[:] = 1.0
+                    for c in range(n_classes):
+                        _of_class(cells, table[c], starts[c], starts[c + 1], truth)
+                    squares[i] = sum_squares(truth, total, n_samples)
+                out[i] = -sum_logs(total, n_samples)
 
 
 @jit
@@ -389,6 +462,7 @@ def score_linear(
     starts: np.ndarray,
     probability: np.ndarray,
     out: np.ndarray,
+    squares: np.ndarray,
 ) -> None:
     """Set ``out[i]`` to the sum of ``log density_y - log Z`` for tables times densities.
 
@@ -412,13 +486,15 @@ def score_linear(
     out
         (feature, kind): NaN where a Z or a density of the true class is below `TINY`, zero without
         parents.
+    squares
+        (feature, kind), see `score_tables`.
 
     Examples
     --------
     >>> out, row = np.zeros((1, 1)), np.ones((1, 1, 1, 1))
     >>> score_linear(np.zeros((1, 1), np.uint8), np.zeros((1, 1)), np.zeros((1, 1)),
     ...              np.zeros((1, 1), np.intp), row[..., None], row[..., None], row, row, True,
-    ...              0, np.array([0, 1]), np.ones((1, 1)), out)
+    ...              0, np.array([0, 1]), np.ones((1, 1)), out, out[:0])
     >>> out
     array([[0.]])
     """
@@ -426,12 +502,14 @@ def score_linear(
     cells = np.empty(STRIP, np.uint16)
     own, signal, density = np.empty(STRIP), np.empty(STRIP), np.empty(STRIP)
     truth, total = np.empty(STRIP + 3), np.empty(STRIP + 3)
-    work = np.empty((n_classes, STRIP))
+    work, own_truth = np.empty((n_classes, STRIP)), np.empty(STRIP)
     # densities are powers of two: 2^s of a logistic signal in bits, 2^-(s^2) of a gaussian one
     unit = BITS if logistic else math.sqrt(0.5 * BITS)
     for i in range(codes.shape[0]):
         for kind in range(slopes.shape[1]):
             out[i, kind] = 0.0
+            if squares.size:
+                squares[i, kind] = 0.0
     for start in range(0, n_samples, STRIP):
         n = n_samples - start if n_samples - start < STRIP else STRIP
         for i in range(codes.shape[0]):
@@ -478,5 +556,205 @@ def score_linear(
                         of_class, density_of_class = truth[first:last], density[first:last]
                         for s in range(last - first):
                             of_class[s] = density_of_class[s]
-                total_log = _mix(work, cells, n, tables[i, kind, fold], total)
-                out[i, kind] += sum_logs(truth, n) - total_log
+                table = tables[i, kind, fold]
+                _mix(work, 0, cells, n, table, total)
+                if squares.size:
+                    own_truth[:n] = truth[:n]
+                    for c in range(n_classes):
+                        first, last = starts[c] - start, starts[c + 1] - start
+                        first, last = (first if first > 0 else 0), (last if last < n else n)
+                        if first < last:
+                            _of_class(cells, table[c], first, last, own_truth)
+                    squares[i, kind] += sum_squares(own_truth, total, n)
+                out[i, kind] += sum_logs(truth, n) - sum_logs(total, n)
+
+
+@jit
+def _fill_grid(
+    own: np.ndarray, numbers: np.ndarray, parents: np.ndarray, k: int, grid: np.ndarray
+) -> int:
+    """Set the numbers of k parents, and last the candidate's own, in every cell; their number."""
+    width: int = numbers.shape[1]
+    n_cells: int = own.shape[0]
+    for _ in range(k):
+        n_cells *= width
+    stride = n_cells
+    for j in range(k):
+        stride //= width
+        for block in range(0, n_cells, stride * width):
+            for a in range(width):
+                number, first = numbers[parents[j], a], block + a * stride
+                for cell in range(first, first + stride):
+                    grid[j, cell] = number
+    for block in range(0, n_cells, own.shape[0]):
+        for b in range(own.shape[0]):
+            grid[k, block + b] = own[b]
+    return n_cells
+
+
+@jit
+def _grid_logs(
+    grid: np.ndarray,
+    k: int,
+    n_cells: int,
+    places: np.ndarray,
+    table: np.ndarray,
+    slopes: np.ndarray,
+    shift: float,
+    scale: float,
+    logistic: bool,
+    out: np.ndarray,
+) -> None:
+    """Set the log of table times density of one class in every cell, in bits."""
+    _signals(grid[k], n_cells, grid, 0, places, slopes, shift, scale, out)
+    for cell in range(n_cells):
+        x = out[cell]
+        if logistic:
+            size = -x if x < 0.0 else x
+            bits = BITS * size if size < 690.0 else 1000.0  # what is less is nothing beside 1
+            x = -size - 2.0 * log_1p(power_of_two(-bits))
+        else:
+            x = -0.5 * x * x
+        out[cell] = BITS * x if grid[k, cell] == grid[k, cell] else 0.0
+    n_codes = table.shape[0]
+    for b in range(n_codes):
+        log = BITS * math.log(table[b])
+        for cell in range(b, n_cells, n_codes):
+            out[cell] += log
+
+
+@jit
+def score_grids(
+    codes: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    numbers: np.ndarray,
+    parents: np.ndarray,
+    tables: np.ndarray,
+    slopes: np.ndarray,
+    shifts: np.ndarray,
+    scales: np.ndarray,
+    logistic: bool,
+    fold: int,
+    starts: np.ndarray,
+    probability: np.ndarray,
+    out: np.ndarray,
+    squares: np.ndarray,
+) -> None:
+    """Set ``out[i]`` to the sum of ``log R_y - log Z`` of linear rows of few choices of codes.
+
+    A row is worked out for every choice of the codes of its parents and of the candidate, `GRID` at
+    most, and looked up for the samples.
+
+    Parameters
+    ----------
+    codes, columns
+        The candidates, uint8 (feature, sample), and the chosen features, uint8 (column, sample).
+    values, numbers
+        The numbers of their codes, (feature, code) and (column, code).
+    parents, tables, slopes, shifts, scales, logistic, fold, starts, probability
+        See `score_linear`; here R is the table times the density.
+    out, squares
+        See `score_linear`; NaN where a Z is below `TINY` or the ratio of classes is too large.
+
+    Examples
+    --------
+    >>> out, row, code = np.zeros((1, 1)), np.ones((1, 1, 1, 1)), np.zeros((1, 1), np.uint8)
+    >>> score_grids(code, code, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1), np.intp),
+    ...             row[..., None], row[..., None], row, row, True, 0, np.array([0, 1]),
+    ...             np.ones((1, 1)), out, out[:0])
+    >>> out
+    array([[0.]])
+    """
+    n_classes, n_samples = probability.shape
+    n_codes, width = values.shape[1], numbers.shape[1]
+    grid, logs = np.empty((parents.shape[1] + 1, GRID)), np.empty((n_classes, GRID))
+    places = np.empty(parents.shape[1], np.intp)
+    cells, truth, total = np.empty(n_samples, np.uint16), np.empty(STRIP + 3), np.empty(STRIP + 3)
+    for i in range(codes.shape[0]):
+        for kind in range(slopes.shape[1]):
+            out[i, kind] = 0.0
+            if squares.size:
+                squares[i, kind] = 0.0
+        if parents[i, 0] < 0:
+            continue
+        k = 0
+        for s in range(n_samples):
+            cells[s] = 0
+        for j in range(parents.shape[1]):
+            places[j] = j if parents[i, j] >= 0 else -1
+            if parents[i, j] >= 0:
+                k += 1
+                column = columns[parents[i, j]]
+                for s in range(n_samples):
+                    cells[s] = cells[s] * width + column[s]
+        code = codes[i]
+        for s in range(n_samples):
+            cells[s] = cells[s] * n_codes + code[s]
+        n_cells = _fill_grid(values[i], numbers, parents[i], k, grid)
+        for kind in range(slopes.shape[1]):
+            for c in range(n_classes):
+                row = (slopes[i, kind, fold, c], shifts[i, kind, fold, c], scales[i, kind, fold, c])
+                table = tables[i, kind, fold, c]
+                _grid_logs(grid, k, n_cells, places, table, *row, logistic, logs[c])
+            # powers: of two classes the ratios of either to the other, else of all to the largest
+            if n_classes == 2:
+                for cell in range(n_cells):
+                    x = logs[1, cell] - logs[0, cell]
+                    x = x if x > -LIMIT else -LIMIT
+                    x = x if x < LIMIT else LIMIT
+                    logs[0, cell] = power_of_two(x)
+                    logs[1, cell] = power_of_two(-x)
+            else:
+                for cell in range(n_cells):
+                    top = logs[0, cell]
+                    for c in range(1, n_classes):
+                        top = logs[c, cell] if logs[c, cell] > top else top
+                    for c in range(n_classes):
+                        x = logs[c, cell] - top
+                        logs[c, cell] = power_of_two(x if x > -LIMIT else -LIMIT)
+            for start in range(0, n_samples, STRIP):
+                n = n_samples - start if n_samples - start < STRIP else STRIP
+                part = cells[start:]
+                for s in range(n):
+                    truth[s] = 1.0
+                if n_classes != 2:
+                    _mix(probability, start, part, n, logs, total)
+                for c in range(n_classes):
+                    first, last = starts[c] - start, starts[c + 1] - start
+                    first, last = (first if first > 0 else 0), (last if last < n else n)
+                    if first >= last:
+                        continue
+                    if n_classes == 2:
+                        mine, other = probability[c, start:], probability[1 - c, start:]
+                        _weigh(mine, other, part, logs[c], first, last, total)
+                    else:
+                        _of_class(part, logs[c], first, last, truth)
+                if squares.size:
+                    squares[i, kind] += sum_squares(truth, total, n)
+                if n_classes != 2:
+                    out[i, kind] += sum_logs(truth, n)
+                out[i, kind] -= sum_logs(total, n)
+
+
+@jit
+def _weigh(
+    mine: np.ndarray,
+    other: np.ndarray,
+    cells: np.ndarray,
+    ratio: np.ndarray,
+    first: int,
+    last: int,
+    out: np.ndarray,
+) -> None:
+    """Set ``out = mine + other * ratio[cells]`` from first to last; nothing where it is `HUGE`."""
+    mine, other, cells, out = (
+        mine[first:last],
+        other[first:last],
+        cells[first:last],
+        out[first:last],
+    )
+    for s in range(last - first):
+        x = ratio[cells[s]]
+        x = muladd(other[s], x, mine[s])
+        out[s] = x if x < HUGE else 0.0

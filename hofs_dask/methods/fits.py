@@ -76,11 +76,12 @@ def fit_pairs(pair_counts: np.ndarray, tables: np.ndarray, n_codes: np.ndarray) 
 
 
 def parent_gain(pair_counts: np.ndarray, pairs: np.ndarray, tables: np.ndarray) -> np.ndarray:
-    """What knowing the parent adds to the log-likelihood of each feature, out of sample."""
+    """What knowing the parent adds to the log-likelihood, (feature, fold), out of sample."""
     counts = pair_counts.transpose(0, 1, 3, 2, 4)
     gains = np.log(pairs / tables[:, :, :, None])
-    result: np.ndarray = (counts * gains).sum(axis=(1, 2, 3, 4)) / counts[0].sum()
-    return result
+    sums: np.ndarray = (counts * gains).sum(axis=(2, 3, 4))
+    # a feature without a parent yet has no counts
+    return sums / max(int(counts.sum(axis=(1, 2, 3, 4)).max(initial=0)), 1)
 
 
 def to_factors(logs: np.ndarray) -> np.ndarray:
@@ -99,8 +100,11 @@ def to_factors(logs: np.ndarray) -> np.ndarray:
 
 
 def mean_log(problem: Problem, factors: np.ndarray) -> np.ndarray:
-    """The mean log of the factor (feature, fold, class, code) of the true class, (feature,)."""
-    result: np.ndarray = np.einsum("ifcb,ifcb->i", problem.counts, np.log(factors))
+    """What each fold adds to the mean log of the factor of the true class, (feature, fold).
+
+    Factors are (feature, fold, class, code).
+    """
+    result: np.ndarray = np.einsum("ifcb,ifcb->if", problem.counts, np.log(factors))
     return result / problem.n_samples
 
 

@@ -25,6 +25,7 @@ class Problem:
     label_kind: str  # class, ordinal or continuous
     label_values: np.ndarray  # (class,) the number of each class
     excluded: tuple[int, ...] = ()  # features that are never chosen
+    included: tuple[int, ...] = ()  # features that are chosen whatever their score
 
     @property
     def n_features(self) -> int:

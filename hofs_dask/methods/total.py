@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,12 +10,13 @@ from functools import cached_property
 import numpy as np
 
 from hofs_dask.config import HOFS
+from hofs_dask.engine.rows import ROW_TERMS, ROW_VALUES
 from hofs_dask.engine.statistic import Context, Partial, Pass
-from hofs_dask.engine.statistics import PAIR_COUNTS, ROW_TERMS
+from hofs_dask.engine.statistics import PAIR_COUNTS
 from hofs_dask.kernels.entropy import information
 from hofs_dask.kernels.rows import (
-    Newton,
-    add_row_terms,
+    MAX_PASSES,
+    Chain,
     gaussian_entropy,
     least_squares,
     logistic_start,
@@ -22,8 +24,9 @@ from hofs_dask.kernels.rows import (
 from hofs_dask.methods.affinity import correlation, gram_row, within_classes
 from hofs_dask.methods.problem import Problem, Scores, Sizes, count_pairs, empty, to_unit_scale
 
-#: Newton passes at most; the hardest rows of the tests are at their optimum after seven.
-MAX_PASSES = 12
+#: Counts of a candidate are solved where that many samples fall to a cell, or cells are few; more
+#: than the most would take memory.
+CELL_SAMPLES, FEW_CELLS, MOST_CELLS = 32, 2**12, 2**15
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,14 @@ class Total:
         """The passes that take most memory, with arrays of the right sizes and no content."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         shared = {"n_classes": c, "n_codes": b, "by_fold": False}
-        rows = {"members": empty(k, b), "label_columns": empty(c, c - 1)}
-        own = {"values": empty(m, b), "theta": empty(m, c - 1, k + c + 1)}
+        rows = {"members": empty(k, b), "n_samples": 0, "label_columns": empty(c, c - 1)}
+        terms = {"values": empty(m, b), "rows": empty(m, c - 1, k + c + 1)}
+        table = {"values": empty(m, b), "theta": empty(m, c - 1, k + c + 1)}
+        sizes_of_members = {**rows, "sizes": (max(MOST_CELLS // (c * b), 1),)}
         return (
             Pass(PAIR_COUNTS, Context(shared), (0,)),
-            Pass(ROW_TERMS, Context(rows, own), tuple(range(k))),
+            Pass(ROW_VALUES, Context(sizes_of_members, table), tuple(range(k))),
+            Pass(ROW_TERMS, Context(rows, terms), tuple(range(k))),
         )
 
     def score(self, state: TotalState) -> Generator[Pass, Partial, tuple[TotalState, Scores]]:
@@ -83,10 +89,11 @@ class Total:
         if state.chosen and not len(state.alone):
             state = replace(state, alone=(yield from self._label_entropy(state, ())))
         if len(state.affinity) < len(state.chosen):
-            state = yield from self._learn(state, state.chosen[-1])
+            pair_counts = (yield count_pairs(problem, state.chosen[-1], by_fold=False))["counts"]
+            state = self._learned(state, pair_counts)
             changed = state.subsets[-1]
             members = tuple(rank for rank, subset in enumerate(state.subsets) if subset == changed)
-            joint = yield from self._label_entropy(state, members)
+            joint = yield from self._label_entropy(state, members, pair_counts[:, 0])
             terms = _set(state.terms, changed, np.maximum(state.alone - joint, 0.0))
             # a member of the subset as its own candidate adds nothing: h(y | X_j)
             alone = max(self._bare_entropy() - float(joint[state.chosen[-1]]), 0.0)
@@ -111,9 +118,9 @@ class Total:
         """The state itself: these criteria have nothing to start afresh."""
         return state
 
-    def _learn(self, state: TotalState, pick: int) -> Generator[Pass, Partial, TotalState]:
-        problem = self.problem
-        counts = (yield count_pairs(problem, pick, by_fold=False))["counts"]
+    def _learned(self, state: TotalState, counts: np.ndarray) -> TotalState:
+        """The state that knows the pair counts of the last pick with every feature."""
+        problem, pick = self.problem, state.chosen[-1]
         measure = within_classes if self.options.affinity == "within" else correlation
         numbers = problem.filled
         gram = gram_row(counts, numbers[pick], numbers)[:, 0]
@@ -126,64 +133,64 @@ class Total:
         )
 
     def _label_entropy(
-        self, state: TotalState, members: tuple[int, ...]
+        self, state: TotalState, members: tuple[int, ...], pair_counts: np.ndarray | None = None
     ) -> Generator[Pass, Partial, np.ndarray]:
-        """h(y | members, x_i) of every feature: the rows of the label columns, chained."""
+        """h(y | members, x_i) of every feature: the rows of the label columns, chained.
+
+        Given the pair counts (feature, parent code, class, code) of the only member.
+        """
         moments = self._moments(state, members)
         if self.options.source == "gaussian":
             variances = np.stack([least_squares(matrix)[1] for matrix in moments])
             total: np.ndarray = gaussian_entropy(variances).sum(axis=0)
             return total
-        rows = [Newton.start(logistic_start(matrix)) for matrix in moments]
-        width = rows[-1].trial.shape[1]
-        numbers = self.problem.filled
+        problem, numbers = self.problem, self.problem.filled
+        theta = [logistic_start(matrix) for matrix in moments]
         chosen = tuple(state.chosen[rank] for rank in members)
-        shared = {
-            "members": numbers[list(chosen)],
-            "label_columns": self._label_columns,
-            "n_samples": self.problem.n_samples,
-        }
+        sizes = tuple(problem.n_codes[list(chosen)].tolist())
+        chain = Chain.start(theta, self._label_columns)
+        if not members:
+            counts = problem.counts.sum(axis=1)[..., None]
+            return chain.solve(counts, np.zeros((0, 1)), numbers).value
+        if len(members) == 1 and pair_counts is not None:
+            counts = np.ascontiguousarray(pair_counts.transpose(0, 2, 3, 1))
+            return chain.solve(counts, numbers[list(chosen)], numbers).value
+        shared = {"members": numbers[list(chosen)], "n_samples": problem.n_samples}
+        if math.prod(sizes) * problem.n_classes * problem.table_width <= largest_table(problem):
+            shared |= {"sizes": sizes, "label_columns": self._label_columns}
+            starts = np.zeros((problem.n_features, len(theta), theta[-1].shape[1]))
+            for r, rows in enumerate(theta):
+                starts[:, r, : rows.shape[1]] = rows
+            context = Context(shared, {"values": numbers, "theta": starts})
+            value: np.ndarray = (yield Pass(ROW_VALUES, context, chosen))["value"]
+            return value
+        shared["n_classes"] = problem.n_classes
         for _ in range(MAX_PASSES):
-            theta = np.zeros((self.problem.n_features, len(rows), width))
-            for r, row in enumerate(rows):
-                theta[:, r, : row.trial.shape[1]] = row.trial
-            context = Context(shared, {"values": numbers, "theta": theta})
-            means = yield Pass(ROW_TERMS, context, chosen)
-            for r, row in enumerate(rows):
-                used = row.trial.shape[1]
-                rows[r] = row.advance(
-                    means["value"][:, r],
-                    means["gradient"][:, r, :used],
-                    means["hessian"][:, r, :used, :used],
-                )
-            # the last step of a converged row moves its value by less than rounding does, so
-            # that it does not matter should two chunkings stop one pass apart
-            if all(row.done for row in rows):
+            own = {"values": numbers, "rows": chain.trial, "wanted": chain.wanted}
+            means = yield Pass(ROW_TERMS, Context(shared, own), chosen)
+            chain = chain.advance(means["value"], means["gradient"], means["hessian"])
+            # what is left is known to less than rounding, so that it does not matter should two
+            # chunkings stop one pass apart
+            if chain.done:
                 break
-        result: np.ndarray = np.sum([row.value for row in rows], axis=0)
-        return result
+        return chain.value
 
     def _bare_entropy(self) -> float:
         """h(y): the rows of the label columns with nothing but an intercept."""
-        labels = self._label_columns
-        shares = self.problem.class_counts.sum(axis=0) / self.problem.n_samples
-        total = 0.0
+        labels, sizes = self._label_columns, self.problem.class_counts.sum(axis=0)
+        shares, total = sizes / self.problem.n_samples, 0.0
+        theta = []
         for r in range(labels.shape[1]):
             columns = np.column_stack([labels[:, r], -np.ones(len(labels)), -labels[:, :r]])
             moments = np.einsum("c,cu,cv->uv", shares, columns, columns)[None]
             if self.options.source == "gaussian":
                 total += gaussian_entropy(least_squares(moments)[1])[0]
                 continue
-            row = Newton.start(logistic_start(moments))
-            for _ in range(MAX_PASSES):
-                terms = [_row_terms(column, row.trial[0]) for column in columns]
-                values, gradients, hessians = map(np.stack, zip(*terms, strict=True))
-                row = row.advance(
-                    np.einsum("c,c->", shares, values)[None],
-                    np.einsum("c,cu->u", shares, gradients)[None],
-                    np.einsum("c,cuv->uv", shares, hessians)[None],
-                )
-            total += row.value[0]
+            theta.append(np.append(logistic_start(moments), np.zeros((1, 1)), axis=1))
+        if theta:
+            # a candidate that is always 0 adds nothing
+            counts, none = sizes[None, :, None, None], np.zeros((1, 1))
+            total = Chain.start(theta, labels).solve(counts, none[:0], none).value[0]
         return float(total)
 
     @cached_property
@@ -250,13 +257,9 @@ class Total:
         return moments
 
 
-def _row_terms(column: np.ndarray, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """The terms of one row at one sample."""
-    size = len(theta)
-    value, gradient, hessian = np.zeros(1), np.zeros((1, size)), np.zeros((1, size, size))
-    fixed, own = column[None, :-1].copy(), column[None, -1:].copy()
-    add_row_terms(fixed, own, theta[None].copy(), value, gradient, hessian)
-    return value[0], gradient[0], hessian[0]
+def largest_table(problem: Problem) -> int:
+    """The cells up to which counts are solved rather than samples: few beside the samples."""
+    return min(max(problem.n_samples // CELL_SAMPLES, FEW_CELLS), MOST_CELLS)
 
 
 def _set(array: np.ndarray, place: int, value: float | np.ndarray) -> np.ndarray:

@@ -84,6 +84,8 @@ class VariationalInformation:
             "numbers": problem.filled[list(picks)],
             "logistic": True,
             "linear": (),
+            "folds": (0,),
+            "squares": False,
             "n_samples": problem.n_samples,
         }
         candidates = self._candidates(state)
@@ -175,6 +177,7 @@ class VariationalInformation:
             "pair_parents": np.tile(np.arange(1, n_pairs + 1), (m, 1)),
             "pair_table": np.ascontiguousarray(pairs)[:, :, None],
             "truth": truth,
+            "wanted": np.ones(m, np.bool_),
         }
 
 

@@ -8,7 +8,7 @@ from hofs_dask.engine import posteriors
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
 from hofs_dask.engine.statistic import Block, Context, Tile
 
-N, M, C, B, K = 300, 4, 3, 5, 2
+N, M, B, K = 300, 4, 5, 2
 
 
 def log_density(row, fold, values, codes, numbers, logistic):
@@ -25,21 +25,30 @@ def log_density(row, fold, values, codes, numbers, logistic):
 @pytest.mark.parametrize("logistic", [True, False])
 @pytest.mark.parametrize("n_folds", [1, 4])
 @pytest.mark.parametrize("extreme", [1.0, 100.0])
-def test_posterior_gains__are_those_of_plain_formulas(monkeypatch, logistic, n_folds, extreme):
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("few_cells", [True, False])
+def test_posterior_gains__are_those_of_plain_formulas(
+    monkeypatch, logistic, n_folds, extreme, n_classes, few_cells
+):
     monkeypatch.setattr(posteriors, "BLOCK", 64)  # several pieces
+    if not few_cells:
+        monkeypatch.setattr(posteriors, "_few_cells", lambda _: np.zeros(M, bool))
     rng = np.random.default_rng(0)
 
     def draw(high, *shape):
         return rng.integers(0, high, shape).astype(np.uint8)
 
-    block = Block(Tile.of(draw(B, M, N)), draw(B, K, N), draw(C, N), draw(4, N))
+    block = Block(Tile.of(draw(B, M, N)), draw(B, K, N), draw(n_classes, N), draw(4, N))
     fold = block.folds if n_folds == 4 else np.zeros(N, int)
     labels, (first, second) = block.labels, block.columns
-    tables = rng.uniform(0.1, 1.0, (M, 2, n_folds, C, B))
-    pairs = rng.uniform(0.1, 1.0, (M, 1, n_folds, C, B, B)) ** extreme
+    tables = rng.uniform(0.1, 1.0, (M, 2, n_folds, n_classes, B))
+    pairs = rng.uniform(0.1, 1.0, (M, 1, n_folds, n_classes, B, B)) ** extreme
     values = rng.normal(size=(M, B)) * extreme
     values[:, 0] = np.nan
-    slopes, shifts = rng.normal(size=(2, M, 2, n_folds, C, 2)), rng.normal(size=(M, 2, n_folds, C))
+    slopes, shifts = (
+        rng.normal(size=(2, M, 2, n_folds, n_classes, 2)),
+        rng.normal(size=(M, 2, n_folds, n_classes)),
+    )
     slopes, scales = slopes[0], slopes[1, ..., 0] ** 2
     parents, numbers = np.array([[0, 1], [1, -1], [-1, -1], [0, -1]]), rng.normal(size=(K, B))
     fit = (np.array([0]), slopes[1, 1, ..., :1].copy(), shifts[1, 1], scales[1, 1])
@@ -48,7 +57,7 @@ def test_posterior_gains__are_those_of_plain_formulas(monkeypatch, logistic, n_f
         PosteriorRow("class", 1, fit[0], np.log(tables[1, :1]), values[1], *fit[1:]),
     )
     number = np.stack([numbers[0][first], numbers[1][second]])
-    prior = np.log(np.full(C, 1 / C))
+    prior = np.log(np.full(n_classes, 1 / n_classes))
     before = prior + np.log(tables[0, 0])[fold, :, first] + np.log(tables[1, 0])[fold, :, second]
     before += log_density(fit, fold, values[1], second, number, logistic)
 
@@ -78,8 +87,9 @@ def test_posterior_gains__are_those_of_plain_formulas(monkeypatch, logistic, n_f
         "shifts": shifts,
         "scales": scales,
         "pair_parents": np.array([[2], [2], [-1], [2]]),
-        "pair_table": pairs.reshape(M, 1, n_folds, C, B * B),
+        "pair_table": pairs.reshape(M, 1, n_folds, n_classes, B * B),
         "truth": of_tables,
+        "wanted": np.ones(M, bool),
     }
     shared = {
         "prior": prior,
@@ -87,6 +97,8 @@ def test_posterior_gains__are_those_of_plain_formulas(monkeypatch, logistic, n_f
         "numbers": numbers,
         "logistic": logistic,
         "linear": ("shared", "class"),
+        "folds": tuple(range(n_folds)),
+        "squares": True,
         "n_samples": N,
     }
     context = Context(shared, own)

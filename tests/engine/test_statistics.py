@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
+from hofs_dask.engine.rows import ROW_TERMS, ROW_VALUES
 from hofs_dask.engine.statistic import Block, Context, Tile, combine
 from hofs_dask.engine.statistics import (
     MARGINAL_COUNTS,
     N_FOLDS,
     PAIR_COUNTS,
     PAIR_TERMS,
-    ROW_TERMS,
 )
 
 N, M, C, B = 60, 4, 3, 5
@@ -49,6 +49,7 @@ def contexts():
         "pair_parents": np.array([[1], [2], [-1], [1]]),
         "pair_table": pair,
         "truth": truth,
+        "wanted": np.array([True, True, True, True]),
     }
     sizes = {"n_classes": C, "n_codes": B}
     return {
@@ -58,13 +59,22 @@ def contexts():
             {"n_classes": C, "parents": rng.normal(size=(2, B)), "after": np.array([0, 2])},
             {"numbers": rng.normal(size=(M, B)), "position": np.arange(M)},
         ),
-        ROW_TERMS: Context(
+        ROW_VALUES: Context(
             {
                 "members": rng.normal(size=(2, B)),
-                "label_columns": rng.normal(size=(C, 2)),
+                "sizes": (B, B),
+                "label_columns": np.eye(C)[:, :2],
                 "n_samples": N,
             },
-            {"values": np.nan_to_num(values), "theta": rng.normal(size=(M, 2, 6))},
+            {"values": np.nan_to_num(values), "theta": rng.uniform(0.1, 0.2, size=(M, 2, 6))},
+        ),
+        ROW_TERMS: Context(
+            {"members": rng.normal(size=(2, B)), "n_classes": C, "n_samples": N},
+            {
+                "values": np.nan_to_num(values),
+                "rows": rng.normal(size=(M, 2, C + 3)),
+                "wanted": np.ones((M, 2), bool),
+            },
         ),
         POSTERIOR_GAINS: Context(
             {
@@ -73,6 +83,8 @@ def contexts():
                 "numbers": np.nan_to_num(values[:2]),
                 "logistic": True,
                 "linear": ("shared", "class"),
+                "folds": (0, 1, 2, 3),
+                "squares": True,
                 "n_samples": N,
             },
             candidates,
@@ -167,7 +179,7 @@ def test_warm_up__leaves_nothing_to_compile_for_a_selection(tmp_path):
     script = """
 import numpy as np
 import hofs_dask as hd
-from hofs_dask.engine import posteriors, statistics
+from hofs_dask.engine import posteriors, rows as row_statistics, statistics
 from hofs_dask.kernels import counts, hashing, posterior, rows
 
 def compiled():
@@ -180,6 +192,7 @@ def compiled():
 
 statistics.warm_up()
 posteriors.warm_up()
+row_statistics.warm_up()
 before = compiled()
 rng = np.random.default_rng(0)
 x1, x2 = rng.integers(0, 2, (2, 500))

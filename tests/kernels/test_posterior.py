@@ -135,8 +135,10 @@ def test_score_tables__is_minus_the_log_of_the_mixture_of_classes(compiled, n_cl
     codes, bases, q = given["codes"], given["bases"], given["probability"]
     tables = given["rng"].uniform(0.01, 1.0, size=(M, 2, F, n_classes, B * B))
     parents = np.array([[1, 3], [2, 2], [-1, -1], [3, 1]])
-    out = np.full(M, 7.0)
-    alias(kernel.score_tables, compiled)(codes, bases, parents, tables, 1, q, out)
+    out, starts = np.full(M, 7.0), given["starts"]
+    alias(kernel.score_tables, compiled)(
+        codes, bases, parents, tables, 1, starts, q, out, np.zeros(0)
+    )
     for i in range(M):
         first, second = (tables[i, j, 1][:, bases[parents[i, j]] + codes[i]] for j in (0, 1))
         expected = 0.0 if i == 2 else -np.log((q * first * second).sum(axis=0)).sum()
@@ -151,7 +153,8 @@ def test_score_tables__allows_zeros_and_says_where_all_classes_are_too_small():
     tables[1, 0, 1, :, 2] = 0.0
     tables[2, 0, 1, :, 2] = 1e-200
     out, no_parent = np.zeros(M), np.zeros((M, 1), int)
-    kernel.score_tables(codes, given["bases"], no_parent, tables, 1, q, out)
+    rest = (tables, 1, given["starts"], q, out, np.zeros(0))
+    kernel.score_tables(codes, given["bases"], no_parent, *rest)
     np.testing.assert_array_equal(np.isnan(out), [False, True, True, False])
     total = (q * tables[0, 0, 1][:, codes[0]]).sum(axis=0)
     assert out[0] == pytest.approx(-np.log(total).sum(), rel=1e-13)
@@ -172,7 +175,7 @@ def test_score_linear__is_the_gain_of_tables_times_densities(
     tables, slopes, shifts, scales = rows_of(given["rng"], n_classes)
     parents = np.array([[1, 2], [2, -1], [-1, -1], [0, 1]])
     out = np.full((M, 2), 7.0)
-    rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], q, out)
+    rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], q, out, out[:0])
     alias(kernel.score_linear, compiled)(codes, values, numbers, parents, *rows)
     for i in range(M):
         for kind in range(2):
@@ -185,6 +188,63 @@ def test_score_linear__is_the_gain_of_tables_times_densities(
             assert out[i, kind] == pytest.approx(expected, rel=1e-12)
 
 
+@COMPILED
+@pytest.mark.parametrize("logistic", [True, False])
+@pytest.mark.parametrize("n_classes", [1, 2, 4])
+def test_score_grids__is_the_gain_of_tables_times_densities(n_classes, logistic, compiled):
+    given = problem(kernel.STRIP + 77 if compiled else 40, n_classes)
+    codes, q, labels = given["codes"], given["probability"], given["labels"]
+    columns = (given["bases"][1:] // B).astype(np.uint8)
+    values, numbers = given["rng"].normal(size=(M, B)), given["rng"].normal(size=(K, B))
+    values[0, 4] = np.nan  # missing: the table alone
+    tables, slopes, shifts, scales = rows_of(given["rng"], n_classes)
+    parents = np.array([[1, 2], [2, -1], [-1, -1], [0, 1]])
+    out, squares = np.full((M, 2), 7.0), np.full((M, 2), 7.0)
+    rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], q, out, squares)
+    alias(kernel.score_grids, compiled)(codes, columns, values, numbers, parents, *rows)
+    number = np.take_along_axis(numbers, columns.astype(int), axis=1)
+    for i in range(M):
+        for kind in range(2):
+            fit = (slopes[i, kind, 1], shifts[i, kind, 1], scales[i, kind, 1])
+            density = log_density(signals(values[i][codes[i]], number, parents[i], *fit), logistic)
+            density[:, np.isnan(values[i][codes[i]])] = 0.0
+            added = np.log(tables[i, kind, 1][:, codes[i]]) + density
+            gain = of_truth(added, labels) - logsumexp(np.log(q) + added, axis=0)
+            expected = 0.0 if i == 2 else gain.sum()
+            assert out[i, kind] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+            least = 0.0 if i == 2 else (gain**2).sum()
+            assert squares[i, kind] >= least - 1e-9
+
+
+@COMPILED
+def test_squares__are_no_less_than_those_of_gains_and_little_more(compiled):
+    given = problem(400, 3)
+    codes, bases, labels, q = (given[name] for name in ("codes", "bases", "labels", "probability"))
+    numbers, values = given["numbers"], given["rng"].normal(size=(M, B))
+    tables, slopes, shifts, scales = rows_of(given["rng"], 3)
+    tables = tables**0.3  # gains of moderate size
+    scales *= 0.3
+    parents = np.array([[1, 2], [2, -1], [-1, -1], [0, 1]])
+    no_parent = np.array([[0], [0], [-1], [0]])
+    out, squares, squares_of = np.zeros((M, 2)), np.full(M, 7.0), np.full((M, 2), 7.0)
+    rest = (1, given["starts"], q)
+    first = tables[:, :1].copy()
+    alias(kernel.score_tables, compiled)(
+        codes, bases, no_parent, first, *rest, out[:, 0].copy(), squares
+    )
+    rows = (tables, slopes, shifts, scales, True, *rest, out, squares_of)
+    alias(kernel.score_linear, compiled)(codes, values, numbers, parents, *rows)
+    for i in (0, 1, 3):
+        logs = np.log(tables[i, 0, 1][:, codes[i]])
+        fit = (slopes[i, 0, 1], shifts[i, 0, 1], scales[i, 0, 1])
+        density = log_density(signals(values[i][codes[i]], numbers, parents[i], *fit), True)
+        for found, added in ((squares[i], logs), (squares_of[i, 0], logs + density)):
+            gain = of_truth(added, labels) - logsumexp(np.log(q) + added, axis=0)
+            assert (gain**2).sum() <= found <= 1.2 * (gain**2).sum()
+    assert squares[2] == 0
+    assert not squares_of[2].any()
+
+
 @pytest.mark.parametrize("logistic", [True, False])
 @pytest.mark.parametrize("apart", [0.0, 1000.0])
 def test_score_linear__says_where_densities_are_too_small(logistic, apart):
@@ -195,7 +255,7 @@ def test_score_linear__says_where_densities_are_too_small(logistic, apart):
     values[1, 2] = 1e4
     shifts[2, :, :, 1] += apart  # the classes far apart: those of class 1 are far off
     parents, out = np.zeros((M, 2), int), np.zeros((M, 2))
-    rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], q, out)
+    rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], q, out, out[:0])
     kernel.score_linear(codes, values, numbers, parents, *rows)
     expected = [[False] * 2, [True] * 2, [apart > 0] * 2, [False] * 2]
     np.testing.assert_array_equal(np.isnan(out), expected)
@@ -227,8 +287,10 @@ def test_kernels__take_zero_samples_and_read_only_input():
     for array in (codes, q, tables, slopes, shifts, scales, parents, values):
         array.setflags(write=False)
     one, out = np.ones(M), np.ones((M, 2))
-    kernel.score_tables(codes, given["bases"], parents, tables, 1, q, one)
-    rows = (tables, slopes, shifts, scales, True, 1, given["starts"], q, out)
+    squares = np.ones(M), np.ones((M, 2))
+    rest = (tables, 1, given["starts"], q, one, squares[0])
+    kernel.score_tables(codes, given["bases"], parents, *rest)
+    rows = (tables, slopes, shifts, scales, True, 1, given["starts"], q, out, squares[1])
     kernel.score_linear(codes, values, given["numbers"], parents, *rows)
-    assert not one.any()
-    assert not out.any()
+    for array in (one, out, *squares):
+        assert not array.any()

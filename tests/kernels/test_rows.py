@@ -6,8 +6,11 @@ from scipy.optimize import minimize
 
 from hofs_dask.kernels.rows import (
     MAX_W,
+    Chain,
     Newton,
-    add_row_terms,
+    add_cells,
+    add_sample_terms,
+    add_table_terms,
     gaussian_entropy,
     least_squares,
     logistic_start,
@@ -22,15 +25,20 @@ def columns_of(z, t):
     return np.column_stack([t, -np.ones(len(t)), -z])
 
 
+def means(u, theta):
+    """phi and its derivatives in theta, over the samples."""
+    s = u @ theta
+    slope = np.tanh(s / 2)
+    value = np.mean(np.abs(s) + 2 * np.log1p(np.exp(-np.abs(s))))
+    return value, slope @ u / len(u), (u * ((1 - slope**2) / 2)[:, None]).T @ u / len(u)
+
+
 def fit(z, t):
     u = columns_of(z, t)
     moments = (u.T @ u / len(t))[None]
     state = Newton.start(logistic_start(moments))
     for _ in range(12):
-        value, gradient = np.zeros(1), np.zeros((1, u.shape[1]))
-        hessian = np.zeros((1, u.shape[1], u.shape[1]))
-        add_row_terms(u[:, :-1].copy(), u[:, -1:].copy(), state.trial, value, gradient, hessian)
-        state = state.advance(value / len(t), gradient / len(t), hessian / len(t))
+        state = state.advance(*(term[None] for term in map(np.asarray, means(u, state.trial[0]))))
         if state.done:
             break
     return state
@@ -146,33 +154,95 @@ def test_gaussian_row__is_the_closed_form():
     assert u @ row == pytest.approx(residual, abs=1e-6)
 
 
-def test_row_terms__plain_function_equals_its_compiled_alias():
-    rng = np.random.default_rng(2)
-    fixed, own, theta = rng.normal(size=(7, 2)), rng.normal(size=(7, 3)), rng.normal(size=(3, 3))
-    results = []
-    for function in (add_row_terms, add_row_terms.py_func):
-        value, gradient, hessian = np.zeros(3), np.zeros((3, 3)), np.zeros((3, 3, 3))
-        function(fixed, own, theta, value, gradient, hessian)
-        results.append((value, gradient, hessian))
-    for compiled, plain in zip(*results, strict=True):
-        np.testing.assert_allclose(compiled, plain, rtol=1e-12)
+N, M, C, B, K = 700, 3, 3, 4, 2
 
 
-def test_row_terms__derivatives_equal_differences():
-    rng = np.random.default_rng(3)
-    fixed, own, theta = rng.normal(size=(50, 2)), rng.normal(size=(50, 1)), np.array([[1.0, 2, 3]])
+def coded_case(seed):
+    """Samples sorted by class, and rows of every feature."""
+    rng = np.random.default_rng(seed)
+    labels = np.sort(rng.integers(0, C, N))
+    codes = rng.integers(0, B, (M, N)).astype(np.uint8)
+    columns = rng.integers(0, B, (K, N)).astype(np.uint8)
+    values, members = rng.normal(size=(M, B)), rng.normal(size=(K, B))
+    return labels, codes, columns, values, members, rng.normal(size=(M, 2, C + K + 1))
 
-    def terms(at):
-        value, gradient, hessian = np.zeros(1), np.zeros((1, 3)), np.zeros((1, 3, 3))
-        add_row_terms(fixed, own, at, value, gradient, hessian)
-        return value[0], gradient[0], hessian[0]
 
-    step = 1e-6
-    _, gradient, hessian = terms(theta)
-    for j in range(3):
-        up, down = theta.copy(), theta.copy()
-        up[0, j] += step
-        down[0, j] -= step
-        assert (terms(up)[0] - terms(down)[0]) / (2 * step) == pytest.approx(gradient[j], abs=1e-5)
-        slope = (terms(up)[1] - terms(down)[1]) / (2 * step)
-        np.testing.assert_allclose(slope[: j + 1], hessian[j, : j + 1], atol=1e-5)
+def zeros():
+    width = C + K + 1
+    return np.zeros((M, 2)), np.zeros((M, 2, width)), np.zeros((M, 2, width, width))
+
+
+def sample_terms(case, rows, function=add_sample_terms):
+    labels, codes, columns, values, members, _ = case
+    starts, terms = np.searchsorted(labels, np.arange(C + 1)), zeros()
+    numbers = np.take_along_axis(members, columns.astype(int), axis=1)
+    function(codes, starts, numbers, values, rows, np.ones((M, 2), bool), *terms)
+    return terms
+
+
+def table_terms(case, rows, function=add_table_terms):
+    labels, codes, columns, values, members, _ = case
+    counts, terms = np.zeros((M, C * B * B * B), np.int32), zeros()
+    cells = (columns[0].astype(np.int32) * B + columns[1]) + labels.astype(np.int32) * B**3
+    add_cells(codes, cells, B * B, counts)
+    numbers = np.stack([np.repeat(members[0], B), np.tile(members[1], B)])
+    counts = counts.reshape(M, C, B, B * B)
+    function(counts, numbers, values, rows, np.ones((M, 2), bool), *terms)
+    return terms
+
+
+@pytest.mark.parametrize("terms", [sample_terms, table_terms])
+def test_row_terms__are_those_of_plain_formulas(terms):
+    case = coded_case(2)
+    labels, codes, columns, values, members, rows = case
+    value, gradient, hessian = terms(case, rows)
+    for i in range(M):
+        numbers = np.take_along_axis(members, columns.astype(int), axis=1)
+        u = np.column_stack([np.eye(C)[labels], numbers.T, values[i][codes[i]]])
+        for r in range(2):
+            expected = means(u, rows[i, r])
+            assert value[i, r] / N == pytest.approx(expected[0], rel=1e-13)
+            np.testing.assert_allclose(gradient[i, r] / N, expected[1], rtol=0, atol=1e-13)
+            np.testing.assert_allclose(
+                hessian[i, r] / N, np.tril(expected[2]), rtol=1e-11, atol=1e-14
+            )
+
+
+@pytest.mark.parametrize("terms", [sample_terms, table_terms])
+def test_row_terms__plain_function_equals_its_compiled_alias(terms):
+    case = coded_case(3)
+    function = add_sample_terms if terms is sample_terms else add_table_terms
+    with np.errstate(over="ignore"):  # whole powers are in the bits of an exponent
+        plain = terms(case, case[-1], function.py_func)
+    for compiled, expected in zip(terms(case, case[-1]), plain, strict=True):
+        np.testing.assert_allclose(compiled, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_row_terms__leave_out_rows_that_are_not_wanted():
+    case = coded_case(4)
+    wanted, found = np.zeros((M, 2), bool), zeros()
+    wanted[1, 0] = True
+    counts, numbers = np.ones((M, C, B, 1), np.int64), np.zeros((K, 1))
+    add_table_terms(counts, numbers, case[3], case[-1], wanted, *found)
+    assert (found[0] != 0).tolist() == wanted.tolist()
+
+
+def test_chain__of_counts_is_that_of_samples():
+    case = coded_case(5)
+    labels, codes, columns, values, members, _ = case
+    label_columns = np.eye(C)[:, :2]
+    theta = [np.random.default_rng(r).normal(size=(M, 3 + K + r)) for r in range(2)]
+    theta = [np.abs(rows) for rows in theta]
+    chain = Chain.start(theta, label_columns)
+    for _ in range(12):
+        terms = sample_terms(case, chain.trial)
+        chain = chain.advance(*(term / N for term in terms))
+    assert chain.done
+    counts = np.zeros((M, C * B * B * B), np.int32)
+    cells = (columns[0].astype(np.int32) * B + columns[1]) + labels.astype(np.int32) * B**3
+    add_cells(codes, cells, B * B, counts)
+    numbers = np.stack([np.repeat(members[0], B), np.tile(members[1], B)])
+    solved = Chain.start(theta, label_columns).solve(
+        counts.reshape(M, C, B, B * B), numbers, values
+    )
+    np.testing.assert_allclose(solved.value, chain.value, rtol=1e-11)
