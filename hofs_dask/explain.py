@@ -290,7 +290,7 @@ def plan_search(
     kind = codes.labels.kind
     rehearsals = [rehearse(method, n_features, n_classes, n_codes, kind) for method in methods]
     read = on_a_worker(try_reading, codes) if codes.path else layout.chunk_bytes / STORE_RATE
-    workers = current_workers()  # now that the kernels are compiled, which is resident memory
+    workers = current_workers([request for several in largest for request in several])
     counted = [
         _passes(codes, method_passes, rehearsal, n_features)
         for method_passes, rehearsal in zip(largest, rehearsals, strict=True)

@@ -116,7 +116,7 @@ def test_compare__walks_that_do_not_fit_are_cut_and_the_result_is_the_same(
     (worker,) = passes.current_workers()
     needed = budget.estimate(codes, [largest], (worker,)).needed
 
-    def tight():
+    def tight(_walk):
         limit = int((needed + 100_000) / budget.USABLE)
         return (type(worker)("", worker.n_threads, limit, worker.resident),)
 

@@ -85,9 +85,9 @@ def test_plan__is_a_page_that_fits_a_terminal(codes):
 def test_plan__says_what_would_be_refused_and_what_to_do(codes, monkeypatch):
     resident = 100 * 2**20
     small = (Worker("", 1, int(1.4 * resident), resident),)
-    monkeypatch.setattr(cluster, "current_workers", lambda: small)
-    monkeypatch.setattr(passes, "current_workers", lambda: small)
-    monkeypatch.setattr("hofs_dask.explain.current_workers", lambda: small)
+    monkeypatch.setattr(cluster, "current_workers", lambda *_: small)
+    monkeypatch.setattr(passes, "current_workers", lambda *_: small)
+    monkeypatch.setattr("hofs_dask.explain.current_workers", lambda *_: small)
     plan = hd.estimate(codes, 4)
     assert not plan.memory.fits
     text = " ".join(str(plan).split())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 import dask.base
 import dask.config
@@ -20,7 +21,12 @@ from hofs_dask.engine import posteriors, rows, statistics
 if TYPE_CHECKING:
     from distributed import Client
 
+    from hofs_dask.engine.statistic import Pass
+
 Result = TypeVar("Result")
+
+#: Modules of statistics whose kernels the workers of a client have compiled.
+_COMPILED: WeakKeyDictionary[Client, frozenset[str]] = WeakKeyDictionary()
 
 #: Packages whose versions must be the same everywhere: they decide what a task computes.
 SAME_VERSIONS = ("hofs-dask", "dask", "distributed", "numpy", "numba", "zarr")
@@ -36,8 +42,13 @@ class Worker:
     resident: int  # bytes that it takes before a pass
 
 
-def current_workers() -> tuple[Worker, ...]:
+def current_workers(walk: Sequence[Pass] = ()) -> tuple[Worker, ...]:
     """The workers of the current Dask client, by address; this process where there is none.
+
+    Parameters
+    ----------
+    walk
+        What they are to do: kernels are compiled first, which takes memory for good.
 
     Examples
     --------
@@ -57,7 +68,10 @@ def current_workers() -> tuple[Worker, ...]:
             f"the scheduler at {address} has no workers; start some, for example with: dask worker "
             f"{address}"
         )
-    found = _describe(client, tuple(sorted(threads)))
+    modules = {request.statistic.chunk.__module__ for request in walk}
+    modules |= _COMPILED.get(client, frozenset())
+    _COMPILED[client] = frozenset(modules)
+    found = _describe(client, tuple(sorted(threads)), _COMPILED[client])
     return tuple(Worker(address, threads[address], *found[address]) for address in sorted(threads))
 
 
@@ -146,26 +160,28 @@ def _local_threads() -> int:
 
 
 @lru_cache(maxsize=4)
-def _describe(client: Client, addresses: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+def _describe(
+    client: Client, addresses: tuple[str, ...], modules: frozenset[str]
+) -> dict[str, tuple[int, int]]:
     """The memory limit and the resident memory of workers, asked once for the same workers.
 
-    Versions are compared and kernels compiled on the way: a compiled kernel is resident memory.
+    Versions are compared and the kernels of some modules of statistics compiled on the way.
     """
     check_cluster(client)
     # as tasks: compiling would keep a worker's event loop from its heartbeats
     prepared = [
-        client.submit(_prepare, key=f"prepare-{uuid4()}", workers=[address], priority=10)
+        client.submit(_prepare, modules, key=f"prepare-{uuid4()}", workers=[address], priority=10)
         for address in addresses
     ]
     return dict(zip(addresses, client.gather(prepared), strict=True))
 
 
-def _prepare() -> tuple[int, int]:
+def _prepare(modules: Iterable[str]) -> tuple[int, int]:
     from distributed import get_worker
 
-    statistics.warm_up()
-    posteriors.warm_up()
-    rows.warm_up()
+    for module in (statistics, posteriors, rows):
+        if module.__name__ in modules:
+            module.warm_up()
     limit = get_worker().memory_manager.memory_limit
     return int(limit or psutil.virtual_memory().total), psutil.Process().memory_info().rss
 

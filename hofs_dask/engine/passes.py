@@ -91,7 +91,7 @@ _Nodes = dict[tuple[int, int] | None, Partial]
 
 def walks(codes: CodeStore, requests: Sequence[Pass]) -> list[list[Pass]]:
     """The requests in order, cut into as few walks as fit the memory of the current workers."""
-    workers = current_workers()
+    workers = current_workers(requests)
     found: list[list[Pass]] = []
     for request in requests:
         if found and estimate(codes, [*found[-1], request], workers).fits:
@@ -109,7 +109,7 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
     workers. Where there are several tiles, a column that all of them need is copied first, so that
     no tile has to read its neighbours.
     """
-    workers = current_workers()
+    workers = current_workers(walk)
     found = estimate(codes, walk, workers)
     if len(walk) == 1:  # several are put together only where they fit
         check(codes, walk[0], found, workers)

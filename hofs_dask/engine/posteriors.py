@@ -135,6 +135,8 @@ def _gain_layout(_context: Context, n_features: int) -> Layout:
 
 def _gain_chunk(context: Context, block: Block, partial: Partial) -> None:
     wanted = np.flatnonzero(context.per_feature["wanted"])
+    if len(wanted) == 0:  # none of this tile
+        return
     if len(wanted) == len(block.tile):
         gain, square = _gains_of(context, block)
     else:

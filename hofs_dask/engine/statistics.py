@@ -52,12 +52,11 @@ def _add(
         totals = np.bincount(cells, minlength=n_cells)
         add_plane_counts(planes, frozen(masks), frozen(totals), n_codes, first, out, start)
         return
-    cells = cells * n_codes
-    # they are read again for every feature: two bytes of each where eight are not needed
-    if n_cells * n_codes <= 2**16:
-        cells = cells.astype(np.uint16)
+    cells = (cells * n_codes).astype(np.uint32)  # they are read again for every feature
     octets = planes.astype("<u8", copy=False).view(np.uint8)
-    add_counts(frozen(octets), samples, frozen(cells), first, out, start)
+    words = np.empty((1, octets.shape[2]), np.uint64)
+    work = words, words.view(np.uint8)[0]
+    add_counts(frozen(octets), samples, frozen(cells), first, *work, out, start)
 
 
 def _tables(counts: np.ndarray, n_tables: int) -> np.ndarray:
@@ -151,8 +150,8 @@ def warm_up() -> None:
     cells = np.zeros((n_features, 4), np.uint8)
     block = frozen(Block(Tile.of(cells), cells[:1].copy(), cells[0].copy(), cells[1].copy()))
     fold_of(0, 4, N_FOLDS)
-    for n_cells in (2**8, 2**16):  # what is not counted by comparing sets: narrow and wide tables
-        _add(block, np.zeros(4, np.int64), np.zeros((n_features, 1, n_cells, n_codes), np.int64))
+    # a table so wide that it is not counted by comparing sets
+    _add(block, np.zeros(4, np.int64), np.zeros((n_features, 1, MOST_PRODUCTS + 1, n_codes), int))
     for statistic, context in requests:
         total = statistic.identity(context, n_features)
         statistic.chunk(frozen(context), block, total)

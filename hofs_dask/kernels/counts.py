@@ -16,6 +16,8 @@ def add_counts(
     samples: np.ndarray,
     cells: np.ndarray,
     first: int,
+    words: np.ndarray,
+    codes: np.ndarray,
     out: np.ndarray,
     start: int = 0,
 ) -> None:
@@ -34,6 +36,9 @@ def add_counts(
         Integers (sample,): where the counts of a sample begin.
     first
         Features before this one are left alone.
+    words, codes
+        Memory to work in, of one feature: uint64 (1, byte) of `unpack`, and the same as uint8
+        (sample,).
     out
         int64 (feature, cell).
     start
@@ -45,14 +50,14 @@ def add_counts(
     >>> out = np.zeros((1, 6), dtype=np.int64)
     >>> label = np.array([0, 1], dtype=np.int64)
     >>> planes = pack(np.array([[2, 0]], dtype=np.uint8), 2).view(np.uint8)
-    >>> add_counts(planes, np.zeros(0, np.int64), 3 * label, 0, out)
+    >>> words = np.zeros((1, 8), np.uint64)
+    >>> every = np.zeros(0, np.int64)
+    >>> add_counts(planes, every, 3 * label, 0, words, words.view(np.uint8)[0], out)
     >>> out.reshape(2, 3)
     array([[0, 0, 1],
            [1, 0, 0]])
     """
     n_samples = cells.shape[0]
-    words = np.empty((1, planes.shape[2]), np.uint64)
-    codes = words.view(np.uint8)[0]
     taken = np.empty(samples.shape[0], np.uint8)
     for i in range(first, planes.shape[0]):
         unpack(planes[i : i + 1], words)

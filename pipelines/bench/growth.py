@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -268,7 +268,7 @@ def _cost_of_a_chunk(job: Run, n_samples: int) -> Figure:
     )
 
 
-def _workers() -> tuple[Worker, ...]:
+def _workers(_walk: Sequence[Pass]) -> tuple[Worker, ...]:
     """The current workers, without compiling on each what a walk that only reads does not need."""
     places = sorted(Client.current().nthreads())
     return tuple(Worker(place, 1, 2**30, 2**28) for place in places)

@@ -180,10 +180,10 @@ def test_warm_up__leaves_nothing_to_compile_for_a_selection(tmp_path):
 import numpy as np
 import hofs_dask as hd
 from hofs_dask.engine import posteriors, rows as row_statistics, statistics
-from hofs_dask.kernels import counts, hashing, posterior, rows
+from hofs_dask.kernels import counts, hashing, planes, posterior, rows
 
 def compiled():
-    modules = (counts, hashing, posterior, rows)
+    modules = (counts, hashing, planes, posterior, rows)
     return {
         (module.__name__, name): len(function.signatures)
         for module in modules for name, function in vars(module).items()

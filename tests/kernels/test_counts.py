@@ -27,6 +27,11 @@ def random_block(n=200, m=3, seed=0):
     return codes, cells
 
 
+def room(n_samples):
+    words = np.zeros((1, -(-n_samples // 64) * 8), np.uint64)
+    return words, words.view(np.uint8)[0]
+
+
 def octets(codes):
     planes = pack(codes, 2).view(np.uint8)
     planes.setflags(write=False)
@@ -38,7 +43,7 @@ def octets(codes):
 def test_counts__equal_a_loop_over_cells(function, first):
     codes, cells = random_block()
     out = np.zeros((3, 24), dtype=np.int64)
-    function(octets(codes), EVERY, cells, first, out)
+    function(octets(codes), EVERY, cells, first, *room(200), out)
     for i, cell in np.ndindex(out.shape):
         here = (cells + codes[i] == cell) & (i >= first)
         assert out[i, cell] == here.sum()
@@ -49,7 +54,7 @@ def test_counts__of_some_samples_begin_where_they_are_told(function):
     codes, cells = random_block()
     places = np.repeat(np.arange(0, 200, 3), 2)
     out = np.zeros((3, 30), dtype=np.int64)
-    function(octets(codes), places, cells[places], 0, out, 6)
+    function(octets(codes), places, cells[places], 0, *room(200), out, 6)
     expected = [np.bincount(cells[places] + row[places], minlength=24) for row in codes]
     np.testing.assert_array_equal(out[:, 6:], expected)
     assert not out[:, :6].any()
@@ -80,16 +85,16 @@ def test_plane_counts__are_those_of_codes(n_codes, n_samples, some):
     # what is stored past the last sample is anything
     planes[..., -1:] |= ~np.uint64(0) << np.uint64(n_samples % 64) if n_samples % 64 else 0
     masks = cell_masks(cells, places, 6, planes.shape[2])
-    room = n_codes + 20
-    out = np.zeros((3, 2 + 6 * room), np.int64)
+    wide = n_codes + 20
+    out = np.zeros((3, 2 + 6 * wide), np.int64)
     totals = np.bincount(cells, minlength=6)
     for _ in range(2):
-        add_plane_counts(planes, masks, totals, room, 1, out, 2)
+        add_plane_counts(planes, masks, totals, wide, 1, out, 2)
     assert not out[:1].any()
     assert not out[:, :2].any()
     for i in (1, 2):
-        cell = cells.astype(int) * room + taken[i]
-        np.testing.assert_array_equal(out[i, 2:], 2 * np.bincount(cell, minlength=6 * room))
+        cell = cells.astype(int) * wide + taken[i]
+        np.testing.assert_array_equal(out[i, 2:], 2 * np.bincount(cell, minlength=6 * wide))
 
 
 def test_popcount__of_a_word():
@@ -99,7 +104,7 @@ def test_popcount__of_a_word():
 def test_counts__take_zero_rows():
     codes, cells = random_block(n=0)
     out = np.zeros((3, 24), dtype=np.int64)
-    add_counts(octets(codes), EVERY, cells, 0, out)
+    add_counts(octets(codes), EVERY, cells, 0, *room(0), out)
     assert out.sum() == 0
 
 
