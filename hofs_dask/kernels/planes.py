@@ -16,7 +16,9 @@ from hofs_dask.kernels._jit import jit
 
 WORD = 64
 #: Words of a set that are compared at a time: the sets of a feature stay in the first-level cache.
-STRIP = 128
+STRIP = 256
+#: Bytes of a plane that are unpacked at a time: what becomes of them stays there, too.
+OCTETS = 1024
 
 
 def n_bits(n_codes: int) -> int:
@@ -81,14 +83,16 @@ def unpack(planes: np.ndarray, out: np.ndarray) -> None:
     """
     n_features, bits, n_bytes = planes.shape
     for i in range(n_features):
-        codes = out[i]
-        plane = planes[i, 0]
-        for j in range(n_bytes):
-            codes[j] = _SPREAD[plane[j]]
-        for bit in range(1, bits):
-            plane = planes[i, bit]
-            for j in range(n_bytes):
-                codes[j] |= _SPREAD[plane[j]] << bit
+        for start in range(0, n_bytes, OCTETS):
+            length = min(OCTETS, n_bytes - start)
+            codes = out[i][start : start + length]
+            plane = planes[i, 0][start : start + length]
+            for j in range(length):
+                codes[j] = _SPREAD[plane[j]]
+            for bit in range(1, bits):
+                plane = planes[i, bit][start : start + length]
+                for j in range(length):
+                    codes[j] |= _SPREAD[plane[j]] << bit
 
 
 def unpacked(planes: np.ndarray, n_samples: int) -> np.ndarray:
@@ -160,14 +164,15 @@ def cell_masks(cells: np.ndarray, samples: np.ndarray, n_cells: int, n_words: in
 
 
 @jit
-def _add_common(sets: np.ndarray, masks: np.ndarray, out: np.ndarray) -> None:
+def _add_common(sets: np.ndarray, masks: np.ndarray, n_words: int, out: np.ndarray) -> None:
     """Add to ``out[c, k]`` the samples that are in set k, from 1, and in mask c."""
-    n_sets, n_words = sets.shape
+    n_sets = sets.shape[0]
     for c in range(masks.shape[0]):
-        mask = masks[c]
+        mask = masks[c][:n_words]
         k = 1
         while k + 4 <= n_sets:  # four at a time: a word of the mask is read once for them
-            first, second, third, fourth = sets[k], sets[k + 1], sets[k + 2], sets[k + 3]
+            first, second = sets[k][:n_words], sets[k + 1][:n_words]
+            third, fourth = sets[k + 2][:n_words], sets[k + 3][:n_words]
             n_first = n_second = n_third = n_fourth = np.uint64(0)
             for w in range(n_words):
                 n_first += popcount(mask[w] & first[w])
@@ -180,7 +185,7 @@ def _add_common(sets: np.ndarray, masks: np.ndarray, out: np.ndarray) -> None:
             out[c, k + 3] += np.int64(n_fourth)
             k += 4
         while k < n_sets:
-            one = sets[k]
+            one = sets[k][:n_words]
             n_one = np.uint64(0)
             for w in range(n_words):
                 n_one += popcount(mask[w] & one[w])
@@ -255,7 +260,7 @@ def add_plane_counts(
                 else:
                     for w in range(length):
                         larger[w] = plane[w]
-            _add_common(sets, masks[strip], found)
+            _add_common(sets, masks[strip], length, found)
         counts = out[i][start:]
         for c in range(n_cells):
             for b in range(bits):
