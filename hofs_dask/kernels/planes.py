@@ -72,7 +72,7 @@ def unpack(planes: np.ndarray, out: np.ndarray) -> None:
     planes
         uint8 (feature, bit, byte): the words as bytes, the lowest first.
     out
-        uint64 (feature, byte): eight codes each, as bytes.
+        uint64 (feature, byte): eight codes each, as bytes; perhaps not of the last bytes.
 
     Examples
     --------
@@ -81,7 +81,8 @@ def unpack(planes: np.ndarray, out: np.ndarray) -> None:
     >>> out.view(np.uint8)[0, :4]
     array([0, 1, 2, 3], dtype=uint8)
     """
-    n_features, bits, n_bytes = planes.shape
+    n_features, bits, _ = planes.shape
+    n_bytes = out.shape[1]
     for i in range(n_features):
         for start in range(0, n_bytes, OCTETS):
             length = min(OCTETS, n_bytes - start)
@@ -105,7 +106,7 @@ def unpacked(planes: np.ndarray, n_samples: int) -> np.ndarray:
     """
     octets = planes.astype("<u8", copy=False).view(np.uint8)
     octets.setflags(write=False)  # one compilation for what may be written to and what may not
-    out = np.empty((len(planes), octets.shape[2]), np.uint64)
+    out = np.empty((len(planes), -(-n_samples // 8)), np.uint64)
     unpack(octets, out)
     return out.astype("<u8", copy=False).view(np.uint8)[:, :n_samples]
 
