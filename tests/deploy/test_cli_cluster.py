@@ -110,11 +110,11 @@ def test_cluster__worker_killed_in_a_pass_changes_nothing(
 
     def listen(event: Any) -> None:
         in_the_middle = getattr(event, "statistic", None) == "posterior-gains" and event.rank == 2
-        if in_the_middle and isinstance(event, hd.PassStarted):
+        if in_the_middle and isinstance(event, hd.PassStarted) and "started" not in times:
             times["started"] = time.monotonic()
-            threading.Timer(0.1, kill, [victim]).start()
-        elif in_the_middle:
-            times["done"] = time.monotonic()
+            threading.Timer(0.03, kill, [victim]).start()
+        elif in_the_middle and isinstance(event, hd.PassDone):
+            times.setdefault("done", time.monotonic())
 
     with Client(cluster.address) as client:
         victim = next(iter(client.run(os.getpid).values()))

@@ -103,9 +103,9 @@ def test_selection__streams_with_the_cache_off_and_gives_the_same(codes, reads):
 
 def test_chunks__go_to_the_same_worker_each_round(codes, client):
     with dask.config.set({"hofs_dask.cache": "1 MiB"}):
-        hd.select(codes, None, 2)
+        hd.select(codes, None, 2, method="jmi")
         sizes = client.run(cached_bytes)
-        hd.select(codes, None, 4)
+        hd.select(codes, None, 4, method="jmi")
         again = client.run(cached_bytes)
     # four chunks of 6 features, 4 planes of 8 words each, and 2000 labels: each worker holds half
     # of them, and no chunk is held twice
