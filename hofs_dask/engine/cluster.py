@@ -179,6 +179,9 @@ def _describe(
 def _prepare(modules: Iterable[str]) -> tuple[int, int]:
     from distributed import get_worker
 
+    # what tasks import is resident too, from the first of them on
+    import hofs_dask.engine.passes  # noqa: F401
+
     for module in (statistics, posteriors, rows):
         if module.__name__ in modules:
             module.warm_up()
