@@ -17,7 +17,7 @@ from hofs_dask.engine.statistic import Pass
 
 #: A worker pauses at 80 % of its limit; what is planned stays below.
 USABLE = 0.75
-#: The share of a worker's memory limit that decoded chunks may take where there is room.
+#: The share of a worker's memory limit that chunks may take where there is room.
 CACHE_SHARE = 0.3
 #: What a block of signals or posteriors takes within a map task.
 BLOCK_BYTES = 8 * 2**20

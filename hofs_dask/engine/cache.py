@@ -1,4 +1,4 @@
-"""A bounded cache of decoded chunks, one a process.
+"""A bounded cache of chunks as they were read, one a process.
 
 A pass reads every chunk once, in order, so a cache that drops the oldest for the newest would
 always have dropped the one that comes next. This one keeps what came first until its budget is
@@ -14,7 +14,7 @@ import numpy as np
 
 
 class ChunkCache:
-    """Decoded chunks of one store at a time, up to a number of bytes."""
+    """Chunks of one store at a time, up to a number of bytes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -60,7 +60,7 @@ class _Place:
     chunk_features: int
     bits: int
     fingerprint: str
-    cache: int  # bytes of decoded chunks that a process may keep
+    cache: int  # bytes of chunks that a process may keep
 
 
 @dataclass(frozen=True)
