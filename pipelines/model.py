@@ -14,8 +14,8 @@ from scipy.optimize import nnls
 from hofs_dask.config import HOFS, JMI
 from hofs_dask.data.layout import FAN_IN, Layout, choose_layout
 from hofs_dask.engine.budget import CACHE_SHARE
-from hofs_dask.engine.statistic import Context, Pass, Statistic
-from hofs_dask.engine.statistics import MARGINAL_COUNTS, MOST_PRODUCTS, N_FOLDS, PAIR_TERMS
+from hofs_dask.engine.statistic import N_FOLDS, Context, Pass, Statistic
+from hofs_dask.engine.statistics import MARGINAL_COUNTS, MOST_PRODUCTS, PAIR_TERMS
 from hofs_dask.kernels.planes import n_bits
 from hofs_dask.methods.joint import Joint
 from hofs_dask.methods.pairwise import Pairwise

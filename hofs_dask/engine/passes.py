@@ -27,6 +27,7 @@ from hofs_dask.engine.budget import check, estimate
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import Worker, current_workers
 from hofs_dask.engine.statistic import (
+    N_PARTS,
     Block,
     Context,
     Partial,
@@ -36,7 +37,6 @@ from hofs_dask.engine.statistic import (
     combine,
     frozen,
 )
-from hofs_dask.engine.statistics import N_FOLDS
 from hofs_dask.kernels.hashing import fold_of, multiplicity
 from hofs_dask.kernels.planes import WORD, unpacked
 
@@ -91,6 +91,8 @@ _Nodes = dict[tuple[int, int] | None, Partial]
 
 def walks(codes: CodeStore, requests: Sequence[Pass]) -> list[list[Pass]]:
     """The requests in order, cut into as few walks as fit the memory of the current workers."""
+    if len(requests) == 1:  # there is nothing to cut, and asking takes time
+        return [list(requests)]
     workers = current_workers(requests)
     found: list[list[Pass]] = []
     for request in requests:
@@ -207,8 +209,8 @@ def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.n
         for j in places:
             columns[j] = _unpacked(neighbour, place.columns[j] - first, n_rows)
     numbers = np.arange(rows.start, rows.stop, dtype=np.uint64)
-    folds = fold_of(rows.start, rows.stop, N_FOLDS)
-    block = Block(Tile(planes, n_rows), columns, labels, folds)
+    parts = fold_of(rows.start, rows.stop, N_PARTS)
+    block = Block(Tile(planes, n_rows), columns, labels, parts)
     kept = np.flatnonzero(labels != DROPPED)
     if len(kept) == n_rows:
         return block, numbers
@@ -230,7 +232,7 @@ def _taken(block: Block, samples: np.ndarray) -> Block:
         block.tile.take(samples),
         np.take(block.columns, samples, axis=1),
         block.labels[samples],
-        block.folds[samples],
+        block.parts[samples],
     )
 
 

@@ -7,15 +7,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hofs_dask.engine.statistic import Block, Context, Layout, Partial, Statistic, Tile, frozen
-from hofs_dask.engine.statistics import N_FOLDS
+from hofs_dask.engine.statistic import (
+    N_FOLDS,
+    N_PARTS,
+    Block,
+    Context,
+    Layout,
+    Partial,
+    Statistic,
+    Tile,
+    frozen,
+)
 from hofs_dask.kernels import posterior as kernel
 
 KINDS = ("table", "shared", "class", "pair")
 
 #: Samples of one fold that are worked on at a time, about: enough that it pays to read the pair
 #: tables of a feature, few enough that posteriors stay in the second-level cache.
-BLOCK = 4096
+BLOCK = 2048
 #: Codes that are copied at a time at most; less than `BLOCK` samples where features are many.
 BLOCK_CODES = 4 * 2**20
 
@@ -56,50 +65,46 @@ class _Piece:
 
 
 def _pieces(context: Context, block: Block) -> Iterator[_Piece]:
-    """The block in pieces of one fold each; one fold of tables is for all samples.
+    """The samples of the wanted parts in pieces of one fold; one fold of tables is for all samples.
 
     A piece is void when the next one is asked for: they share their memory.
     """
     shared = context.shared
     n_features, n_folds, n_classes = context.per_feature["table"].shape[:3]
-    length = n_folds * max(min(BLOCK, BLOCK_CODES // n_features), 64)
+    of_fold = [sum(part % n_folds == fold for part in shared["parts"]) for fold in range(n_folds)]
+    most = max(min(BLOCK, BLOCK_CODES // n_features), 64)
+    length = most * N_PARTS // max(of_fold)
     work = np.empty(n_features * min(length, len(block.labels)), np.uint8)
+    wanted = np.isin(np.arange(N_PARTS), shared["parts"])
     for start in range(0, len(block.labels), length):
-        labels = block.labels[start : start + length]
+        labels, parts = (array[start : start + length] for array in (block.labels, block.parts))
         if n_folds == 1 and not shared["linear"]:
             # tables do not ask for the class: the order is as good as any
-            yield _piece(context, block, start, 0, np.arange(len(labels), dtype=np.uint16), work)
+            yield _piece(context, block, np.arange(start, start + len(labels)), 0, work)
             continue
-        groups = labels.astype(np.uint16)
-        if n_folds > 1:
-            groups += n_classes * block.folds[start : start + length].astype(np.uint16)
-        order = np.argsort(groups, kind="stable").astype(np.uint16)
+        rows = np.flatnonzero(wanted[parts])
+        groups = labels[rows].astype(np.uint16)
+        groups += n_classes * (parts[rows] % n_folds).astype(np.uint16)
+        order = np.argsort(groups, kind="stable")
         edges = np.searchsorted(groups[order], np.arange(n_folds * n_classes + 1))
-        for fold in shared["folds"]:
+        for fold in range(n_folds):
             starts = edges[fold * n_classes : (fold + 1) * n_classes + 1]
             if starts[-1] > starts[0]:
-                rows = order[starts[0] : starts[-1]]
-                yield _piece(context, block, start, fold, rows, work, starts - starts[0])
+                chosen = start + rows[order[starts[0] : starts[-1]]]
+                yield _piece(context, block, chosen, fold, work, starts - starts[0])
 
 
 def _piece(
     context: Context,
     block: Block,
-    start: int,
-    fold: int,
     rows: np.ndarray,
+    fold: int,
     work: np.ndarray,
     starts: np.ndarray = NO_STARTS,
 ) -> _Piece:
-    """The samples at these rows, counted from a start, of a block."""
-    codes = work[: len(block.tile) * len(rows)].reshape(-1, len(rows))
-    columns = np.empty((len(block.columns), len(rows)), np.uint8)
-    if len(starts):
-        kernel.gather(block.codes, start, rows, codes)
-        kernel.gather(block.columns, start, rows, columns)
-    else:
-        codes[:] = block.codes[:, start : start + len(rows)]
-        columns[:] = block.columns[:, start : start + len(rows)]
+    """The samples at these rows of a block."""
+    codes = block.tile.some(rows, work)
+    columns = np.take(block.columns, rows, axis=1)
     bases = np.zeros((1 + len(columns), len(rows)), np.uint16)  # the first is that of no parent
     numbers = np.empty(columns.shape)
     for j, values in enumerate(context.shared["numbers"]):
@@ -176,7 +181,9 @@ def _gains_of(context: Context, block: Block) -> tuple[np.ndarray, np.ndarray]:
             )
             for i in np.flatnonzero(np.isnan(found)).tolist():
                 found[i] = _exact_tables(piece, posterior, i, parents[i], table[i])
-                squares[i : i + 1] = np.inf
+                if shared["squares"]:
+                    found[i] += _of_truth(piece, i, parents[i, 0], table[i, 0])
+                    squares[i] = np.inf
             gain[:, KINDS.index(kind)] += found
             square[:n_squared, KINDS.index(kind)] += squares
         if shared["linear"]:
@@ -205,9 +212,8 @@ def _gains_of(context: Context, block: Block) -> tuple[np.ndarray, np.ndarray]:
                 squares_of[1],
             )
             for way, i, place in np.argwhere(np.isnan(several)).tolist():
-                several[way, i, place] = _exact_linear(
-                    context, piece, posterior, i, place, way == 0
-                )
+                whole = way == 0 or shared["squares"]
+                several[way, i, place] = _exact_linear(context, piece, posterior, i, place, whole)
                 squares_of[way, i : i + 1, place] = np.inf
             gain[:, kinds] += several.sum(axis=0)
             square[:n_squared, kinds] += squares_of.sum(axis=0)
@@ -225,12 +231,18 @@ def _exact_tables(
     return -float(np.logaddexp.reduce(after, axis=0).sum())
 
 
+def _of_truth(piece: _Piece, i: int, parent: int, table: np.ndarray) -> float:
+    """The sum of the logs of a table (fold, class, cell) of the true class of each sample."""
+    cells = piece.bases[parent] + piece.codes[i].astype(np.intp)
+    return float(np.log(table[piece.fold, piece.labels, cells]).sum())
+
+
 def _exact_linear(
     context: Context, piece: _Piece, posterior: np.ndarray, i: int, place: int, whole: bool
 ) -> float:
     """What a kernel sets for one linear row of a feature, where products are too small.
 
-    The table of the true class is part of what `kernel.score_grids` sets, the whole.
+    The table of the true class is part of the whole.
     """
     own, logistic = context.per_feature, context.shared["logistic"]
     after = posterior.copy()
@@ -241,7 +253,7 @@ def _exact_linear(
     gain = float((after[truth] - posterior[truth]).sum())
     table = own["linear_table"][i, place][None]
     if whole:
-        gain += float(np.log(table[0, piece.fold])[piece.labels, piece.codes[i]].sum())
+        gain += _of_truth(piece, i, 0, table[0])
     return gain + _exact_tables(piece, after, i, np.zeros(1, np.intp), table)
 
 
@@ -256,10 +268,12 @@ def _few_cells(context: Context) -> np.ndarray:
 
 def _gains(context: Context, total: Partial) -> Partial:
     n_samples, wanted = context.shared["n_samples"], context.per_feature["wanted"][:, None]
-    truth = context.per_feature["truth"].copy()
-    kinds = [KINDS.index(kind) for kind in context.shared["linear"]]
-    truth[:, kinds] *= ~_few_cells(context)[:, None]  # of those it is in the sums
-    gain = truth * wanted + total["gain"] / n_samples
+    gain = total["gain"] / n_samples
+    if not context.shared["squares"]:
+        truth = context.per_feature["truth"].copy()
+        kinds = [KINDS.index(kind) for kind in context.shared["linear"]]
+        truth[:, kinds] *= ~_few_cells(context)[:, None]  # of those it is in the sums
+        gain += truth * wanted
     return {"gain": gain, "square": total["square"] / n_samples}
 
 
@@ -267,12 +281,12 @@ def _gains(context: Context, total: Partial) -> Partial:
 #: ``gain[i, kind]`` in the order of `KINDS`, zero where a candidate has no row of a kind; with it
 #: ``square[i, kind]``, the mean of squares of the gains of samples or a little more. Tables
 #: are of 4 folds, or of 1 that all samples are in. Context: prior (class,), its log; rows; numbers
-#: (column, code); logistic; linear, the kinds of linear rows; folds, those whose samples are summed
+#: (column, code); logistic; linear, the kinds of linear rows; parts, those whose samples are summed
 #: up; squares, whether they are wanted; n_samples, what sums are divided by. Per feature: wanted,
 #: else all is zero; table (fold, class, code); values, parents, linear_table, slopes, shifts and
 #: scales of `kernel.score_linear`; pair_parents, pair_table of `kernel.score_tables`, with places
 #: of parents from 1; truth (kind,), what the tables of each kind have for the true class: the sum
-#: of its logs over the same samples, divided as sums are.
+#: of its logs over the same samples, divided as sums are. With squares it is found on the way.
 POSTERIOR_GAINS = Statistic("posterior-gains", _gain_layout, _gain_chunk, _gains)
 
 
@@ -299,7 +313,7 @@ def warm_up() -> None:
         "numbers": values[:1],
         "logistic": True,
         "linear": ("class",),
-        "folds": (0,),
+        "parts": (0,),
         "squares": True,
     }
     context = frozen(Context(shared, candidates))

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from hofs_dask.kernels.planes import n_bits, pack, unpacked
+from hofs_dask.kernels.planes import n_bits, pack, unpack_some, unpacked
 
 Partial = dict[str, np.ndarray]
 Layout = Mapping[str, tuple[tuple[int, ...], type[np.generic]]]
 
+
+#: How many folds a statistic can keep apart, and into how many parts the samples are cut.
+N_FOLDS, N_PARTS = 4, 16
 
 NO_PLACES = np.zeros(0, np.int64)
 
@@ -65,6 +68,28 @@ class Tile:
         """Whether a sample is there more than once."""
         return bool((self.places[1:] == self.places[:-1]).any())
 
+    def some(self, samples: np.ndarray, work: np.ndarray) -> np.ndarray:
+        """The codes of some samples in this order, uint8 (feature, sample).
+
+        Parameters
+        ----------
+        samples
+            Integers (sample,), their places among the samples of the tile: few enough that their
+            codes of one feature fit the first-level cache.
+        work
+            Memory for the codes, uint8.
+        """
+        places = samples if self._samples is None else self._samples[samples]
+        needed = np.zeros(-(-self._n_chunk // 8), np.bool_)
+        needed[places >> 3] = True
+        octets = np.flatnonzero(needed)
+        places = ((np.cumsum(needed)[places >> 3] - 1) << 3) | (places & 7)
+        out = work[: len(self) * len(samples)].reshape(len(self), len(samples))
+        planes = self.planes.astype("<u8", copy=False).view(np.uint8)
+        words = np.empty(len(octets), np.uint64)
+        unpack_some(frozen(planes), octets.astype(np.int32), places.astype(np.int32), words, out)
+        return out
+
     @cached_property
     def codes(self) -> np.ndarray:
         """The codes, uint8 (feature, sample), unpacked when first asked for."""
@@ -82,7 +107,12 @@ class Block:
     tile: Tile  # the candidates
     columns: np.ndarray  # uint8 (column, sample): the chosen features that the pass asked for
     labels: np.ndarray  # uint8 (sample,)
-    folds: np.ndarray  # uint8 (sample,)
+    parts: np.ndarray  # uint8 (sample,), of N_PARTS; those of equal remainders make a fold
+
+    @property
+    def folds(self) -> np.ndarray:
+        """The folds, uint8 (sample,)."""
+        return self.parts % np.uint8(N_FOLDS)
 
     @property
     def codes(self) -> np.ndarray:

@@ -6,13 +6,21 @@ import math
 
 import numpy as np
 
-from hofs_dask.engine.statistic import Block, Context, Layout, Partial, Statistic, Tile, frozen
+from hofs_dask.engine.statistic import (
+    N_FOLDS,
+    N_PARTS,
+    Block,
+    Context,
+    Layout,
+    Partial,
+    Statistic,
+    Tile,
+    frozen,
+)
 from hofs_dask.kernels.counts import add_counts, pair_terms
 from hofs_dask.kernels.hashing import fold_of
 from hofs_dask.kernels.planes import add_plane_counts, cell_masks
 
-#: How many folds a statistic can keep apart.
-N_FOLDS = 4
 #: Sets of samples that are compared for one feature before counting cell by cell is cheaper: with
 #: AVX2 a comparison takes 0.0036 ns a sample, a cell 0.75 with its unpacking.
 MOST_PRODUCTS = 200
@@ -149,7 +157,7 @@ def warm_up() -> None:
     )
     cells = np.zeros((n_features, 4), np.uint8)
     block = frozen(Block(Tile.of(cells), cells[:1].copy(), cells[0].copy(), cells[1].copy()))
-    fold_of(0, 4, N_FOLDS)
+    fold_of(0, 4, N_PARTS)
     # a table so wide that it is not counted by comparing sets
     _add(block, np.zeros(4, np.int64), np.zeros((n_features, 1, MOST_PRODUCTS + 1, n_codes), int))
     for statistic, context in requests:

@@ -13,8 +13,7 @@ from hofs_dask.data.chunks import read_planes
 from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.layout import cuts, layout_of
 from hofs_dask.data.summary import summarise
-from hofs_dask.engine.statistic import Block, Partial, Pass, Tile, frozen
-from hofs_dask.engine.statistics import N_FOLDS
+from hofs_dask.engine.statistic import N_PARTS, Block, Partial, Pass, Tile, frozen
 from hofs_dask.kernels.hashing import fold_of
 
 #: Features of the made-up data: a multiple of the size of a family.
@@ -37,8 +36,8 @@ def made_up(n_samples: int, n_classes: int, n_codes: int) -> Block:
     values = np.repeat(families, FAMILY, axis=0) + rng.standard_normal((N_FEATURES, n_samples))
     values[:, -1] = 4.0  # so that every feature has the last code
     codes = np.clip((values / 4.0 + 0.5) * n_codes, 0, n_codes - 1).astype(np.uint8)
-    folds = fold_of(0, n_samples, N_FOLDS)
-    return Block(Tile.of(codes), codes[:0], labels.astype(np.uint8), folds)
+    parts = fold_of(0, n_samples, N_PARTS)
+    return Block(Tile.of(codes), codes[:0], labels.astype(np.uint8), parts)
 
 
 def try_pass(request: Pass, n_samples: int, n_classes: int, n_codes: int) -> tuple[Partial, float]:

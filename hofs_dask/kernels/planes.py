@@ -96,6 +96,51 @@ def unpack(planes: np.ndarray, out: np.ndarray) -> None:
                     codes[j] |= _SPREAD[plane[j]] << bit
 
 
+@jit
+def unpack_some(
+    planes: np.ndarray,
+    octets: np.ndarray,
+    places: np.ndarray,
+    words: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Set ``out[i]`` to some of the codes of feature i, in any order.
+
+    A feature at a time, so that what is unpacked stays in the first-level cache.
+
+    Parameters
+    ----------
+    planes
+        uint8 (feature, bit, byte), of `unpack`.
+    octets
+        Integers (byte,): the bytes that are unpacked.
+    places
+        Integers (sample,): places among the samples of these bytes.
+    words
+        Memory to work in, uint64 (byte,).
+    out
+        uint8 (feature, sample).
+
+    Examples
+    --------
+    >>> planes = pack(np.array([[0, 1, 2, 3]], dtype=np.uint8), 2).view(np.uint8)
+    >>> out = np.zeros((1, 2), np.uint8)
+    >>> unpack_some(planes, np.array([0]), np.array([3, 1]), np.zeros(1, np.uint64), out)
+    >>> out
+    array([[3, 1]], dtype=uint8)
+    """
+    codes = words.view(np.uint8)
+    for i in range(planes.shape[0]):
+        for bit in range(planes.shape[1]):
+            plane = planes[i, bit]
+            for j in range(octets.shape[0]):
+                spread = _SPREAD[plane[octets[j]]] << bit
+                words[j] = spread if bit == 0 else words[j] | spread
+        target = out[i]
+        for s in range(places.shape[0]):
+            target[s] = codes[places[s]]
+
+
 def unpacked(planes: np.ndarray, n_samples: int) -> np.ndarray:
     """The codes of planes, uint8 (feature, sample).
 

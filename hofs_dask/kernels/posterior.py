@@ -374,6 +374,8 @@ def score_tables(
 ) -> None:
     """Set ``out[i]`` to minus the sum of ``log Z`` for rows that are products of tables.
 
+    With squares it is the sum of ``log R_y - log Z``, and there is one table only.
+
     Parameters
     ----------
     codes
@@ -407,7 +409,7 @@ def score_tables(
     n_classes, n_samples = probability.shape
     last = parents.shape[1] - 1
     cells, total = np.empty(n_samples, np.uint16), np.empty(n_samples + 3)
-    work, truth = np.empty((n_classes, n_samples)), np.empty(n_samples)
+    work, truth = np.empty((n_classes, n_samples)), np.empty(n_samples + 3)
     for i in range(codes.shape[0]):
         out[i] = 0.0
         if squares.size:
@@ -432,7 +434,8 @@ def score_tables(
                     for c in range(n_classes):
                         _of_class(cells, table[c], starts[c], starts[c + 1], truth)
                     squares[i] = sum_squares(truth, total, n_samples)
-                out[i] = -sum_logs(total, n_samples)
+                    out[i] = sum_logs(truth, n_samples)
+                out[i] -= sum_logs(total, n_samples)
 
 
 @jit
@@ -465,6 +468,8 @@ def score_linear(
     squares: np.ndarray,
 ) -> None:
     """Set ``out[i]`` to the sum of ``log density_y - log Z`` for tables times densities.
+
+    With squares it is the sum of ``log R_y - log Z``.
 
     Parameters
     ----------
@@ -502,7 +507,7 @@ def score_linear(
     cells = np.empty(STRIP, np.uint16)
     own, signal, density = np.empty(STRIP), np.empty(STRIP), np.empty(STRIP)
     truth, total = np.empty(STRIP + 3), np.empty(STRIP + 3)
-    work, own_truth = np.empty((n_classes, STRIP)), np.empty(STRIP)
+    work, own_truth = np.empty((n_classes, STRIP)), np.empty(STRIP + 3)
     # densities are powers of two: 2^s of a logistic signal in bits, 2^-(s^2) of a gaussian one
     unit = BITS if logistic else math.sqrt(0.5 * BITS)
     for i in range(codes.shape[0]):
@@ -566,7 +571,10 @@ def score_linear(
                         if first < last:
                             _of_class(cells, table[c], first, last, own_truth)
                     squares[i, kind] += sum_squares(own_truth, total, n)
-                out[i, kind] += sum_logs(truth, n) - sum_logs(total, n)
+                    out[i, kind] += sum_logs(own_truth, n)
+                else:
+                    out[i, kind] += sum_logs(truth, n)
+                out[i, kind] -= sum_logs(total, n)
 
 
 @jit

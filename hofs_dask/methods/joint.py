@@ -12,8 +12,8 @@ import numpy as np
 
 from hofs_dask.config import HOFS
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
-from hofs_dask.engine.statistic import Context, Partial, Pass
-from hofs_dask.engine.statistics import N_FOLDS, PAIR_COUNTS
+from hofs_dask.engine.statistic import N_FOLDS, N_PARTS, Context, Partial, Pass
+from hofs_dask.engine.statistics import PAIR_COUNTS
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation, gram_row, join, within_classes
 from hofs_dask.methods.fits import (
@@ -31,11 +31,14 @@ from hofs_dask.methods.problem import Problem, Scores, Sizes, count_pairs, empty
 LEAST_SHARE = 1e-300
 #: How many times the logarithm of the number of candidates a pick pays.
 PRICE = 2.0
-#: From this many samples on candidates that cannot win are found by one fold.
-STAGED = 100_000
-#: Standard deviations that a mean over a fold may be off by: once in 10^9 it is.
+#: Standard deviations that a mean over some parts may be off by: once in 10^9 it is.
 DEVIATIONS = 6.0
-FOLDS = tuple(range(N_FOLDS))
+PARTS = tuple(range(N_PARTS))
+#: The parts of the first fold: a piece of one fold is as long as can be.
+FIRST_FOLD = PARTS[::N_FOLDS]
+#: From so many samples on, candidates that cannot win are found by so many parts, then by the rest
+#: of the first fold: a further walk has to be worth what it costs.
+STAGED, STAGED_TWICE = 100_000, 500_000
 
 
 @dataclass(frozen=True)
@@ -133,35 +136,46 @@ class Joint:
     ) -> Generator[Pass, Partial, np.ndarray]:
         """What each kind of row of each candidate gains; minus infinity where it cannot win.
 
-        Of many samples one fold is summed up for all, and the others for candidates that may be
-        the best or the second.
+        Of many samples some parts are summed up for all candidates, and the others for those that
+        may still be the best or the second.
         """
         problem = self.problem
-
-        def ask(folds: tuple[int, ...], wanted: np.ndarray, *, squares: bool) -> Pass:
-            truth = candidates["truth"][..., list(folds)].sum(axis=-1)
-            own = {**candidates, "truth": truth, "wanted": wanted}
-            context = Context({**shared, "folds": folds, "squares": squares}, own)
-            return Pass(POSTERIOR_GAINS, context, columns)
-
-        everything = np.ones(problem.n_features, np.bool_)
-        if problem.n_samples < STAGED:
-            result: np.ndarray = (yield ask(FOLDS, everything, squares=False))["gain"]
-            return result
-        first = yield ask(FOLDS[:1], everything, squares=True)
-        share = problem.class_counts[0].sum() / problem.n_samples
-        gain = np.where(self._possible(state, candidates), first["gain"] / share, -np.inf)
-        # what the mean over all samples may differ by from that over those of a fold
-        error = first["square"] / share * (1 - share) / (share * problem.n_samples)
-        error = DEVIATIONS * np.sqrt(error)
+        stages, n_samples = [], problem.n_samples
+        if n_samples >= STAGED:
+            cut = 1 if n_samples >= STAGED_TWICE else len(FIRST_FOLD)
+            stages = [parts for parts in (FIRST_FOLD[:cut], FIRST_FOLD[cut:]) if parts]
         free = problem.candidates.copy()
         free[list(state.chosen)] = False
-        least = np.sort((gain - error).max(axis=1)[free])[-2:]
-        may_win = free & ((gain + error).max(axis=1) >= least.min(initial=np.inf))
-        may_win[[pick for pick in problem.included if pick not in state.chosen]] = True
-        rest = yield ask(FOLDS[1:], may_win, squares=False)
-        result = np.where(may_win[:, None], first["gain"] + rest["gain"], -np.inf)
-        return result
+        forced = [pick for pick in problem.included if pick not in state.chosen]
+        possible = self._possible(state, candidates)
+        may_win = np.ones(problem.n_features, np.bool_)
+        gain, square = np.zeros((2, *possible.shape))
+        share = 0.0
+        for parts in stages:
+            own = {**candidates, "wanted": may_win}
+            context = Context({**shared, "parts": parts, "squares": True}, own)
+            found = yield Pass(POSTERIOR_GAINS, context, columns)
+            gain, square, share = (
+                gain + found["gain"],
+                square + found["square"],
+                share + len(parts) / N_PARTS,
+            )
+            # a part has each sample by chance: the variance of its sum over the chance is this
+            error = DEVIATIONS * np.sqrt(square * (1 - share) / n_samples) / share
+            low, high = (
+                np.where(possible, gain / share + sign * error, -np.inf).max(axis=1)
+                for sign in (-1, 1)
+            )
+            least = np.sort(low[free & may_win])[-2:]
+            may_win &= free & (high >= least.min(initial=np.inf))
+            may_win[forced] = True
+        rest = [fold for fold in range(N_FOLDS) if not stages or fold]
+        truth = candidates["truth"][..., rest].sum(axis=-1)
+        own = {**candidates, "truth": truth, "wanted": may_win}
+        parts = tuple(part for part in PARTS if part % N_FOLDS in rest)
+        context = Context({**shared, "parts": parts, "squares": False}, own)
+        gain = gain + (yield Pass(POSTERIOR_GAINS, context, columns))["gain"]
+        return np.where(may_win[:, None], gain, -np.inf)
 
     def add(self, state: JointState, scores: Scores, pick: int, subset: int) -> JointState:
         """The state after a feature has been chosen."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from hofs_dask.config import VMI
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
-from hofs_dask.engine.statistic import Context, Partial, Pass
+from hofs_dask.engine.statistic import N_PARTS, Context, Partial, Pass
 from hofs_dask.engine.statistics import PAIR_COUNTS
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation
@@ -84,7 +84,7 @@ class VariationalInformation:
             "numbers": problem.filled[list(picks)],
             "logistic": True,
             "linear": (),
-            "folds": (0,),
+            "parts": tuple(range(N_PARTS)),
             "squares": False,
             "n_samples": problem.n_samples,
         }

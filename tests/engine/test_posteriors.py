@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 
 from hofs_dask.engine import posteriors
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
-from hofs_dask.engine.statistic import Block, Context, Tile
+from hofs_dask.engine.statistic import N_PARTS, Block, Context, Tile
 
 N, M, B, K = 300, 4, 5, 2
 
@@ -38,7 +38,7 @@ def test_posterior_gains__are_those_of_plain_formulas(
     def draw(high, *shape):
         return rng.integers(0, high, shape).astype(np.uint8)
 
-    block = Block(Tile.of(draw(B, M, N)), draw(B, K, N), draw(n_classes, N), draw(4, N))
+    block = Block(Tile.of(draw(B, M, N)), draw(B, K, N), draw(n_classes, N), draw(N_PARTS, N))
     fold = block.folds if n_folds == 4 else np.zeros(N, int)
     labels, (first, second) = block.labels, block.columns
     tables = rng.uniform(0.1, 1.0, (M, 2, n_folds, n_classes, B))
@@ -97,12 +97,21 @@ def test_posterior_gains__are_those_of_plain_formulas(
         "numbers": numbers,
         "logistic": logistic,
         "linear": ("shared", "class"),
-        "folds": tuple(range(n_folds)),
-        "squares": True,
         "n_samples": N,
     }
-    context = Context(shared, own)
-    total = POSTERIOR_GAINS.identity(context, M)
-    POSTERIOR_GAINS.chunk(context, block, total)
-    found = POSTERIOR_GAINS.finalize(context, total)["gain"]
+
+    def gains(parts, *, squares):
+        context = Context({**shared, "parts": parts, "squares": squares}, own)
+        total = POSTERIOR_GAINS.identity(context, M)
+        POSTERIOR_GAINS.chunk(context, block, total)
+        return POSTERIOR_GAINS.finalize(context, total)["gain"]
+
+    everything = tuple(range(N_PARTS))
+    if n_folds == 4:  # the parts of one fold, and what remains
+        found = gains((1, 5), squares=True) + gains((9,), squares=True)
+        found += gains(tuple(set(everything) - {1, 5, 9}), squares=True)
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+    found = gains(everything, squares=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+    found = gains(everything, squares=False)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)

@@ -84,7 +84,7 @@ def contexts():
                 "numbers": np.nan_to_num(values[:2]),
                 "logistic": True,
                 "linear": ("shared", "class"),
-                "folds": (0, 1, 2, 3),
+                "parts": tuple(range(16)),
                 "squares": True,
                 "n_samples": N,
             },

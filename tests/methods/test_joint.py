@@ -1,5 +1,7 @@
 """The criterion `joint`: candidates that cannot win are left out, and nothing else changes."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -34,29 +36,34 @@ def test_stages__find_the_same_as_all_samples_at_once(monkeypatch, tmp_path, sou
         )
         return run(codes, walk)
 
-    results = []
-    for staged in (joint.STAGED, 0):
-        monkeypatch.setattr(joint, "STAGED", staged)
-        if staged == 0:
-            monkeypatch.setattr("hofs_dask.rounds.run", spy)
-        results.append(hd.select(codes, None, 6, method=hd.HOFS(source=source)).to_dataset())
-    whole, in_stages = results
+    def find():
+        return hd.select(codes, None, 6, method=hd.HOFS(source=source)).to_dataset()
+
+    whole = find()
+    monkeypatch.setattr("hofs_dask.rounds.run", spy)
+    monkeypatch.setattr(joint, "STAGED", 0)
+    in_two = find()
     assert set(wanted[::2]) == {15}  # one fold of all
     assert max(wanted[1:6:2]) < 8  # the rest of few
-    assert set(whole) == set(in_stages)
-    for name, array in whole.items():
-        found, expected = in_stages[name].values, array.values
-        if expected.dtype.kind == "f":
-            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12, err_msg=name)
-        else:
-            np.testing.assert_array_equal(found, expected, err_msg=name)
+    wanted.clear()
+    monkeypatch.setattr(joint, "STAGED_TWICE", 0)
+    in_three = find()
+    assert set(wanted[::3]) == {15}  # a quarter of a fold
+    assert all(a >= b for a, b in zip(wanted[1::3], wanted[2::3], strict=True))
+    for found in (in_two, in_three):
+        assert set(whole) == set(found)
+        for name, array in whole.items():
+            check = np.testing.assert_array_equal
+            if array.dtype.kind == "f":
+                check = partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-12)
+            check(found[name].values, array.values, err_msg=name)
 
 
 def test_stages__include_is_summed_up_whatever_it_gains(monkeypatch):
     x, y = data(5000)
-    results = []
-    for staged in (joint.STAGED, 0):
-        monkeypatch.setattr(joint, "STAGED", staged)
-        results.append(hd.select(x, y, 3, include=["x14", "x13"], bins=5))
-    assert results[1].indices.tolist() == results[0].indices.tolist()
-    np.testing.assert_allclose(results[1].scores, results[0].scores, rtol=1e-9, atol=1e-12)
+    whole = hd.select(x, y, 3, include=["x14", "x13"], bins=5)
+    for threshold in ("STAGED", "STAGED_TWICE"):
+        monkeypatch.setattr(joint, threshold, 0)
+        found = hd.select(x, y, 3, include=["x14", "x13"], bins=5)
+        assert found.indices.tolist() == whole.indices.tolist()
+        np.testing.assert_allclose(found.scores, whole.scores, rtol=1e-9, atol=1e-12)
