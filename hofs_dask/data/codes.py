@@ -29,7 +29,7 @@ import zarr
 from zarr.codecs import Crc32cCodec
 
 from hofs_dask.data.bins import Feature
-from hofs_dask.data.chunks import CODE_FILL, damaged, open_array
+from hofs_dask.data.chunks import CODE_FILL, damaged, write_cells
 from hofs_dask.data.labels import Labels, interval_names
 from hofs_dask.data.paths import as_path, is_url
 from hofs_dask.data.summary import Category
@@ -274,7 +274,7 @@ def begin_columns(store: CodeStore, features: Iterable[int]) -> bool:
 
 def write_column(path: str, feature: int, rows: slice, codes: np.ndarray) -> None:
     """Write some rows, whole chunks, of the copy of a feature."""
-    open_array(path, f"columns/{feature}", "r+")[rows] = codes
+    write_cells(path, f"columns/{feature}", (rows,), codes)
 
 
 def finish_columns(path: str, features: Iterable[int]) -> None:

@@ -24,7 +24,7 @@ from hofs_dask.data.bins import (
     make_tables,
     most_bins,
 )
-from hofs_dask.data.chunks import CODE_FILL, LABEL_FILL, open_array
+from hofs_dask.data.chunks import CODE_FILL, LABEL_FILL, open_array, write_cells
 from hofs_dask.data.codec import Planes
 from hofs_dask.data.codes import (
     FORMAT,
@@ -314,16 +314,15 @@ def _write_codes(
         codes.append(encode_block(piece, features[done : done + piece.shape[1]]))
         done += piece.shape[1]
     joined = codes[0] if len(codes) == 1 else np.concatenate(codes)
-    array = open_array(path, "codes", "r+")
-    array[first : first + done, first_row : first_row + joined.shape[1]] = joined
+    rows = slice(first_row, first_row + joined.shape[1])
+    write_cells(path, "codes", (slice(first, first + done), rows), joined)
 
 
 def _write_labels(
     block: np.ndarray, coding: Coding, path: str, key: str, first_row: int
 ) -> np.ndarray:
     labels = encode_target(block, coding)
-    array = open_array(path, f"labels/{key}", "r+")
-    array[first_row : first_row + len(labels)] = labels
+    write_cells(path, f"labels/{key}", (slice(first_row, first_row + len(labels)),), labels)
     return np.bincount(labels, minlength=DROPPED + 1)
 
 

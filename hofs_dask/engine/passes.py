@@ -171,8 +171,8 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
     return [_joined([part[number] for part in parts]) for number in range(len(walk))]
 
 
-def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.ndarray]:
-    """The labelled samples of some rows, with the columns of the walk, and the rows' numbers."""
+def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.ndarray | None]:
+    """The labelled samples of some rows with the columns of the walk, and which; None for all."""
     n_rows = rows.stop - rows.start
 
     def cached(name: str, n_bytes: int, read: Callable[[bool], np.ndarray]) -> np.ndarray:
@@ -208,13 +208,13 @@ def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.n
         )
         for j in places:
             columns[j] = _unpacked(neighbour, place.columns[j] - first, n_rows)
-    numbers = np.arange(rows.start, rows.stop, dtype=np.uint64)
     parts = fold_of(rows.start, rows.stop, N_PARTS)
     block = Block(Tile(planes, n_rows), columns, labels, parts)
-    kept = np.flatnonzero(labels != DROPPED)
-    if len(kept) == n_rows:
-        return block, numbers
-    return _taken(block, kept), numbers[kept]
+    kept = labels != DROPPED
+    if kept.all():
+        return block, None
+    labelled = np.flatnonzero(kept)
+    return _taken(block, labelled), labelled
 
 
 def _unpacked(planes: np.ndarray, feature: int, n_samples: int) -> np.ndarray:
@@ -300,10 +300,12 @@ def _map_spans(
 def _add_chunk(
     plan: _Plan, contexts: Sequence[Context], rows: slice, totals: Sequence[Partial]
 ) -> None:
-    block, numbers = read_block(plan.place, rows, plan.features)
+    block, places = read_block(plan.place, rows, plan.features)
     for resample in dict.fromkeys(job.resample for job in plan.jobs):
         samples = block
         if resample is not None:
+            numbers = np.arange(rows.start, rows.stop, dtype=np.uint64)
+            numbers = numbers if places is None else numbers[places]
             drawn = multiplicity(numbers, plan.place.n_samples, resample)
             samples = _taken(block, np.repeat(np.arange(len(drawn)), drawn))
         for job, context, total in zip(plan.jobs, contexts, totals, strict=True):

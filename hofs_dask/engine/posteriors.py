@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -43,6 +44,8 @@ class PosteriorRow:
     scales: np.ndarray | None = None  # (fold, class)
 
 
+_THREAD = threading.local()
+
 #: Where the classes begin in a piece that is not sorted by them.
 NO_STARTS = np.zeros(0, np.intp)
 
@@ -74,7 +77,7 @@ def _pieces(context: Context, block: Block) -> Iterator[_Piece]:
     of_fold = [sum(part % n_folds == fold for part in shared["parts"]) for fold in range(n_folds)]
     most = max(min(BLOCK, BLOCK_CODES // n_features), 64)
     length = most * N_PARTS // max(of_fold)
-    work = np.empty(n_features * min(length, len(block.labels)), np.uint8)
+    work = _memory(n_features * min(length, len(block.labels)))
     wanted = np.isin(np.arange(N_PARTS), shared["parts"])
     for start in range(0, len(block.labels), length):
         labels, parts = (array[start : start + length] for array in (block.labels, block.parts))
@@ -92,6 +95,14 @@ def _pieces(context: Context, block: Block) -> Iterator[_Piece]:
             if starts[-1] > starts[0]:
                 chosen = start + rows[order[starts[0] : starts[-1]]]
                 yield _piece(context, block, chosen, fold, work, starts - starts[0])
+
+
+def _memory(n_bytes: int) -> np.ndarray:
+    """Memory of this thread: it is new only once, which costs more than what is done with it."""
+    found: np.ndarray | None = getattr(_THREAD, "memory", None)
+    if found is None or len(found) < n_bytes:
+        found = _THREAD.memory = np.empty(n_bytes, np.uint8)
+    return found
 
 
 def _piece(

@@ -55,16 +55,27 @@ def _add(
     planes, samples = block.tile.planes, block.tile.places
     # a sample that is there twice has one bit all the same
     if n_cells * (n_codes - 1) <= MOST_PRODUCTS and not block.tile.repeats:
-        cells = cells.astype(np.uint16)
-        masks = cell_masks(frozen(cells), samples, n_cells, planes.shape[2])
-        totals = np.bincount(cells, minlength=n_cells)
-        add_plane_counts(planes, frozen(masks), frozen(totals), n_codes, first, out, start)
+        masks = cell_masks(frozen(cells.astype(np.uint16)), samples, n_cells, planes.shape[2])
+        add_plane_counts(planes, frozen(masks), n_codes, first, out, start)
         return
-    cells = (cells * n_codes).astype(np.uint32)  # they are read again for every feature
+    cells = cells * np.uint32(n_codes)
     octets = planes.astype("<u8", copy=False).view(np.uint8)
     words = np.empty((1, octets.shape[2]), np.uint64)
     work = words, words.view(np.uint8)[0]
     add_counts(frozen(octets), samples, frozen(cells), first, *work, out, start)
+
+
+def _numbered(*digits: tuple[np.ndarray, int]) -> np.ndarray:
+    """The number that digits below their bases make, of every sample.
+
+    In as few bytes as will do: memory beyond 128 KiB is new, and slow, every time.
+    """
+    largest = math.prod(base for _, base in digits)
+    number: np.ndarray = digits[0][0].astype(np.uint16 if largest <= 2**16 else np.uint32)
+    for digit, base in digits[1:]:
+        number *= base
+        number += digit
+    return number
 
 
 def _tables(counts: np.ndarray, n_tables: int) -> np.ndarray:
@@ -80,7 +91,7 @@ def _marginal_layout(context: Context, n_features: int) -> Layout:
 
 def _marginal_chunk(context: Context, block: Block, partial: Partial) -> None:
     shared = context.shared
-    cells = block.folds.astype(np.int64) * shared["n_classes"] + block.labels
+    cells = _numbered((block.folds, N_FOLDS), (block.labels, shared["n_classes"]))
     _add(block, cells, _tables(partial["counts"], 1))
 
 
@@ -97,11 +108,10 @@ def _pair_layout(context: Context, n_features: int) -> Layout:
 
 def _pair_chunk(context: Context, block: Block, partial: Partial) -> None:
     shared = context.shared
-    cells = block.columns[0].astype(np.int64)
+    digits = [(block.columns[0], shared["n_codes"]), (block.labels, shared["n_classes"])]
     if shared["by_fold"]:
-        cells += block.folds.astype(np.int64) * shared["n_codes"]
-    cells = cells * shared["n_classes"] + block.labels
-    _add(block, cells, _tables(partial["counts"], 1))
+        digits.insert(0, (block.folds, N_FOLDS))
+    _add(block, _numbered(*digits), _tables(partial["counts"], 1))
 
 
 #: ``counts[i, fold, parent code, class, code]`` of every feature with the one column of the pass.
@@ -121,7 +131,7 @@ def _terms_chunk(context: Context, block: Block, partial: Partial) -> None:
     n_classes = shared["n_classes"]
     positions = context.per_feature["position"]
     for j, column in enumerate(block.columns):
-        cells = column.astype(np.int64) * n_classes + block.labels
+        cells = _numbered((column, shared["parents"].shape[1]), (block.labels, n_classes))
         # of a pair that comes twice the second is enough
         first = int(np.searchsorted(positions, shared["after"][j]))
         _add(block, cells, _tables(partial["counts"], len(block.columns)), first=first, table=j)
@@ -159,7 +169,7 @@ def warm_up() -> None:
     block = frozen(Block(Tile.of(cells), cells[:1].copy(), cells[0].copy(), cells[1].copy()))
     fold_of(0, 4, N_PARTS)
     # a table so wide that it is not counted by comparing sets
-    _add(block, np.zeros(4, np.int64), np.zeros((n_features, 1, MOST_PRODUCTS + 1, n_codes), int))
+    _add(block, np.zeros(4, np.uint32), np.zeros((n_features, 1, MOST_PRODUCTS + 1, n_codes), int))
     for statistic, context in requests:
         total = statistic.identity(context, n_features)
         statistic.chunk(frozen(context), block, total)

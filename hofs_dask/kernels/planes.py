@@ -243,7 +243,6 @@ def _add_common(sets: np.ndarray, masks: np.ndarray, n_words: int, out: np.ndarr
 def add_plane_counts(
     planes: np.ndarray,
     masks: np.ndarray,
-    totals: np.ndarray,
     n_codes: int,
     first: int,
     out: np.ndarray,
@@ -261,8 +260,6 @@ def add_plane_counts(
         uint64 (feature, bit, word).
     masks
         The samples of each cell, of `cell_masks`.
-    totals
-        int64 (cell,): how many these are.
     n_codes
         Codes of a feature.
     first
@@ -277,7 +274,7 @@ def add_plane_counts(
     >>> codes, labels = np.array([[0, 2, 1, 2]], np.uint8), np.array([0, 0, 1, 1], np.uint16)
     >>> masks = cell_masks(labels, np.zeros(0, np.int64), 2, 1)
     >>> out = np.zeros((1, 6), np.int64)
-    >>> add_plane_counts(pack(codes, 2), masks, np.array([2, 2]), 3, 0, out)
+    >>> add_plane_counts(pack(codes, 2), masks, 3, 0, out)
     >>> out.reshape(2, 3)
     array([[1, 0, 1],
            [0, 1, 1]])
@@ -286,7 +283,13 @@ def add_plane_counts(
     n_cells = masks.shape[1]
     n_sets = min(n_codes, 1 << bits)  # planes may know fewer codes than the table has room for
     sets = np.zeros((n_sets, STRIP), np.uint64)
-    found = np.empty((n_cells, n_sets), np.int64)
+    found, totals = np.empty((n_cells, n_sets), np.int64), np.zeros(n_cells, np.int64)
+    for strip in range(masks.shape[0]):
+        for c in range(n_cells):
+            mask, n_bits_set = masks[strip, c], np.uint64(0)
+            for w in range(STRIP):
+                n_bits_set += popcount(mask[w])
+            totals[c] += np.int64(n_bits_set)
     for i in range(first, n_features):
         found[:] = 0
         found[:, 0] = totals

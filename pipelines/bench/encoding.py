@@ -13,7 +13,7 @@ import zarr
 from dask.delayed import delayed
 
 import hofs_dask as hd
-from hofs_dask.data.chunks import open_array
+from hofs_dask.data.chunks import open_array, write_cells
 from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.compute import compute
 from hofs_dask.data.source import Source, open_source
@@ -78,8 +78,8 @@ def _write(codes: CodeStore, path: Path) -> None:
 
 def _write_chunk(path: str, n_codes: int, i: int, s: int, features: int, rows: int) -> None:
     array = open_array(path, "codes", "r+")
-    drawn = _draw(n_codes, features, rows)
-    array[i : i + features, s : s + rows] = drawn[: array.shape[0] - i, : array.shape[1] - s]
+    drawn = _draw(n_codes, features, rows)[: array.shape[0] - i, : array.shape[1] - s]
+    write_cells(path, "codes", (slice(i, i + drawn.shape[0]), slice(s, s + drawn.shape[1])), drawn)
 
 
 @lru_cache(maxsize=1)
