@@ -90,6 +90,18 @@ class Curve:
         return float(np.polyfit(x, y, 1)[0])
 
 
+def _pin(client: Client) -> None:
+    """Give each worker a processor of its own: left alone, two may share one for a while."""
+    processors = sorted(os.sched_getaffinity(0))
+    for number, worker in enumerate(sorted(client.nthreads())):
+        client.run(_stay, processors[number % len(processors)], workers=[worker])
+
+
+def _stay(processor: int) -> None:
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {processor})
+
+
 @dataclass
 class Run:
     """A benchmark at work: what it is to measure, and all that it found."""
@@ -121,6 +133,8 @@ class Run:
             ) as local,
             Client(local) as client,
         ):
+            if self.processes and hasattr(os, "sched_setaffinity"):
+                _pin(client)
             yield client
 
     def codes(self, chunks: tuple[int, int] | None = None) -> CodeStore:
