@@ -132,12 +132,14 @@ def _shares(number: int) -> np.ndarray:
     n_samples = 100 * len(HETEROGENEOUS)
     if number <= 13:
         share = REPLACED / n_samples
-        return (1 - share) * exact + share / len(names)
+        replaced: np.ndarray = (1 - share) * exact + share / len(names)
+        return replaced
     # the sign of some negative ones is turned
     negative = exact[:, [names.index("-")]]
     turned = REPLACED / (100 * negative.sum())
     sign: np.ndarray = np.where(np.array(names) == "+", 1.0, -1.0)
-    return exact + turned * negative * sign
+    shares: np.ndarray = exact + turned * negative * sign
+    return shares
 
 
 def _entropy(shares: np.ndarray) -> float:

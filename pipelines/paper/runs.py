@@ -23,6 +23,7 @@ from hofs_dask.config import Method
 from pipelines.paper import protocol
 from pipelines.paper.data import DataSet, load
 from pipelines.paper.protocol import CLASSIFIERS, CURVES, NATS, Split, first, key_of, sizes
+from pipelines.paper.quality import quality
 
 #: Where the features were selected: in the training rows of each fold, or in all rows.
 SCOPES = ("folds", "all")
@@ -183,7 +184,7 @@ def add_up(data: DataSet, parts: Sequence[Any]) -> Outcome:
     labels = list(parts[0][SCOPES[0]])
 
     def total(scope: str, label: str, what: str) -> np.ndarray:
-        return np.sum([part[scope][label][what] for part in parts], axis=0)
+        return np.asarray(np.sum([part[scope][label][what] for part in parts], axis=0))
 
     shares = np.bincount(data.y) / data.n_samples
     return Outcome(
@@ -227,7 +228,7 @@ def workers(n_workers: int) -> Iterator[Client]:
 
 def judge_all(client: Client, job: Job, names: Sequence[str]) -> list[Outcome]:
     """The outcomes of some sets, all folds of all of them at once."""
-    futures: dict[str, Future] = {}
+    futures: dict[str, Future[Any]] = {}
     folds_of: dict[str, list[str]] = {}
     for name in names:
         data = load(name, job.data)
@@ -247,14 +248,46 @@ def judge_all(client: Client, job: Job, names: Sequence[str]) -> list[Outcome]:
     ]
 
 
-def gathered(futures: Mapping[str, Future], echo: Callable[[str], None] | None = None) -> Any:
-    """The results of named tasks, with a line of progress for each that ends."""
-    say = echo or (lambda text: print(text, file=sys.stderr, flush=True))
+def quality_all(client: Client, job: Job, names: Sequence[str]) -> dict[str, Any]:
+    """The quality of the incremental ICA on some sets, by name."""
+    found = gathered(
+        {f"{name}, quality": client.submit(_quality, job, name, pure=False) for name in names}
+    )
+    return {name: found[f"{name}, quality"] for name in names}
+
+
+def _quality(job: Job, name: str) -> Any:
+    data = loaded(name, job.data)
+    key = {"version": protocol.VERSION, "data": data.fingerprint, "package": job.package}
+    return _made(Path(job.cache) / name / "quality.json", key, lambda: quality(data))
+
+
+def model_of(client: Client, job: Job, make: Callable[[], Any]) -> Any:
+    """What a function of `models` finds."""
+    name = f"the model {make.__name__}"
+    return gathered({name: client.submit(_model, job, make, pure=False)})[name]
+
+
+def _model(job: Job, make: Callable[[], Any]) -> Any:
+    key = {"version": protocol.VERSION, "package": job.package}
+    return _made(Path(job.cache) / f"{make.__name__}.json", key, make)
+
+
+def _made(path: Path, key: Mapping[str, object], make: Callable[[], Any]) -> Any:
+    """What is kept, or else what a function returns, which is then kept."""
+    if kept(path, key) is None:
+        keep(path, key, make())
+    return kept(path, key)
+
+
+def gathered(futures: Mapping[str, Future[Any]]) -> dict[str, Any]:
+    """The results of named tasks, with a line of progress on the standard error for each."""
     names = {future.key: name for name, future in futures.items()}
     found, start = {}, time.perf_counter()
     for future, result in as_completed(list(futures.values()), with_results=True):
         found[names[future.key]] = result
         minutes = (time.perf_counter() - start) / 60
-        say(f"{len(found):4d} of {len(futures)}  {minutes:5.1f} min  {names[future.key]}")
+        line = f"{len(found):4d} of {len(futures)}  {minutes:5.1f} min  {names[future.key]}"
+        print(line, file=sys.stderr, flush=True)
         future.release()
     return found
