@@ -89,7 +89,8 @@ def main(
 ) -> None:
     """Make every table and figure of the paper again, and write the page PAGE.md."""
     wanted = [section for section in SECTIONS if section in (only or SECTIONS)]
-    names = sets or (*SETS, f"musk2{GROUPED}")
+    grouped = () if data == OPENML else (f"musk2{GROUPED}",)
+    names = sets or (*SETS, *grouped)
     chosen = (
         (*protocol.RANKED, *protocol.SHOWN)
         if methods is None
@@ -118,7 +119,7 @@ def main(
             parts.append(page.heterogeneous_section(found, figures))
     output.mkdir(parents=True, exist_ok=True)
     path = output / "PAGE.md"
-    path.write_text("\n\n".join(part.strip() for part in parts) + "\n")
+    path.write_text("\n\n".join(page.wrapped(part) for part in parts) + "\n")
     click.echo(f"wrote {path}")
 
 

@@ -23,7 +23,6 @@ class Source:
 
     data_id: int
     nominal: bool  # whether its numbers and letters are categories
-    group: str = ""  # the column that tells which samples belong together
     symbols: str = ""  # the only symbols of a sample that is kept
 
 
@@ -34,7 +33,7 @@ SETS = {
     "waveform": Source(60, nominal=False),
     "semeion": Source(1501, nominal=True),
     "optdigits": Source(28, nominal=False),
-    "musk2": Source(1116, nominal=False, group="molecule_name"),
+    "musk2": Source(1116, nominal=False),
     "spambase": Source(44, nominal=False),
     "promoter": Source(164, nominal=True),
     "madelon": Source(1485, nominal=False),
@@ -128,7 +127,8 @@ def fetch(name: str, source: Source, data_home: str | None = None) -> DataSet:
     """A data set from OpenML through scikit-learn, which keeps a copy on the disk.
 
     Categories become codes in the order of their names, a missing one the last code. Samples with
-    other symbols than the allowed ones are left out, and so are columns that name samples.
+    other symbols than the allowed ones are left out, and so are columns that name samples: the
+    sets from OpenML have no groups.
     """
     from sklearn.datasets import fetch_openml
 
@@ -137,9 +137,8 @@ def fetch(name: str, source: Source, data_home: str | None = None) -> DataSet:
     )
     frame, target = found.frame.drop(columns=found.target.name), found.target
     lower = {column.lower(): column for column in frame.columns}
-    groups = frame[lower[source.group]] if source.group in lower else None
     frame = frame.drop(columns=[lower[column] for column in IDENTIFIERS if column in lower])
-    if source.symbols:  # of the sets that have them, none has groups
+    if source.symbols:
         kept = frame.isin(list(source.symbols)).all(axis=1)
         frame, target = frame[kept], target[kept]
     columns = [
@@ -151,7 +150,6 @@ def fetch(name: str, source: Source, data_home: str | None = None) -> DataSet:
         np.column_stack(columns),
         _as_classes(target.astype(str).to_numpy()),
         np.full(len(columns), source.nominal),
-        None if groups is None else _as_classes(groups.astype(str).to_numpy()),
     )
 
 

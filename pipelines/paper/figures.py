@@ -47,7 +47,7 @@ def draw_curves(
             panel.plot(
                 outcome.sizes,
                 100 * outcome.errors(scope, label, classifier),
-                "o-" if strong else "-",
+                marker="o" if strong else "",
                 color=COLOURS.get(label, "#aa4499"),
                 label=name,
                 linestyle="-" if label in COLOURS else (":" if "sum" in label else "--"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ NAMES = {
 }
 CLASSIFIER_NAMES = {"svm": "linear SVM", "3nn": "3-NN"}
 SCOPE_NAMES = {"folds": "selected inside each fold", "all": "selected on all data"}
+#: Letters of a line of the page.
+WIDTH = 120
 #: How sure a difference must be.
 LEVEL = 0.05
 #: R_balance that needs no explanation, and a difference of it that does.
@@ -58,6 +61,27 @@ Promoter 57 and not 58, and two classes and not four; Madelon has the 2600 sampl
 public, of 4400. Lung is the UCI set of 32 samples; a linear classifier is no better on it than the
 most frequent class, so that the paper's error of 6.9 % is hardly of the same data.
 """
+
+
+def wrapped(text: str) -> str:
+    r"""Text with its paragraphs in lines of 120 letters at most; tables, heads, lists as they are.
+
+    Examples
+    --------
+    >>> print(wrapped("## Head\n\na\nb\n\n- c\n- d"))
+    ## Head
+    <BLANKLINE>
+    a b
+    <BLANKLINE>
+    - c
+    - d
+    """
+    wrapper = TextWrapper(WIDTH, break_long_words=False, break_on_hyphens=False)
+    blocks = text.strip().split("\n\n")
+    return "\n\n".join(
+        block if block.startswith(("#", "|", "- ", "!")) else wrapper.fill(" ".join(block.split()))
+        for block in blocks
+    )
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

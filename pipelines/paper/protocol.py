@@ -160,7 +160,7 @@ def key_of(features: Iterable[int]) -> str:
     Examples
     --------
     >>> key_of([2, 5])
-    '1ae9ed2a9e1eb6ad'
+    '43885ddd7140669b'
     """
     return hashlib.sha256(",".join(map(str, features)).encode()).hexdigest()[:16]
 

