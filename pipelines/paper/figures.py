@@ -42,14 +42,14 @@ def draw_curves(
     for panel in panels.ravel()[len(outcomes) :]:
         panel.set_axis_off()
     for outcome, panel in zip(outcomes, panels.ravel(), strict=False):
-        for label, name in names.items():
+        for label in outcome.wrong[scope]:
             strong = label == "hofs"
             panel.plot(
                 outcome.sizes,
                 100 * outcome.errors(scope, label, classifier),
                 marker="o" if strong else "",
                 color=COLOURS.get(label, "#aa4499"),
-                label=name,
+                label=names[label],
                 linestyle="-" if label in COLOURS else (":" if "sum" in label else "--"),
                 linewidth=2 if strong else 1,
                 markersize=4,

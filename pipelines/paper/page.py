@@ -124,12 +124,19 @@ def errors_section(outcomes: Sequence[Outcome], folder: Path) -> str:
     for label in others:
         cells = [NAMES[label]]
         for classifier, scope in columns:
-            cells += [f"{np.mean([o.error(scope, label, classifier) for o in ranked]):.2f}", ""]
+            known = [o.error(scope, label, classifier) for o in ranked if label in o.wrong[scope]]
+            cells += [_mean_text(known, 2), ""]
         rows.append(cells)
     header = ["method"]
     for classifier, scope in columns:
         short = "in folds" if scope == "folds" else "all data"
         header += [f"{CLASSIFIER_NAMES[classifier]}, {short}: error", "rank"]
+    alone = (
+        f" {' and '.join(NAMES[label] for label in others)} select on all data alone: inside the "
+        "folds they take longer than all others together (`--older-in-folds` does it)."
+        if set(others) - set(outcomes[0].wrong["folds"])
+        else ""
+    )
     parts = [
         "## Cross-validation error\n",
         f"Mean test error in % over {_sizes(ranked)}, and the mean rank of the eight methods over "
@@ -140,7 +147,7 @@ def errors_section(outcomes: Sequence[Outcome], folder: Path) -> str:
         "features are selected, "
         "bins included, from the training rows of each fold. *All data*: they are selected once "
         "from all rows, as in the "
-        "paper, whose test rows have then been seen.\n",
+        f"paper, whose test rows have then been seen.{alone}\n",
         table(header, rows),
     ]
     if "hofs" in labels and len(labels) > 2 and len(ranked) > 1:
@@ -151,7 +158,7 @@ def errors_section(outcomes: Sequence[Outcome], folder: Path) -> str:
             *(["Ours / the paper's.\n"] if (classifier, scope) == ("svm", "all") else []),
             _by_set(
                 outcomes,
-                [*labels, *others],
+                list(outcomes[0].wrong[scope]),
                 lambda o, label, c=classifier, s=scope: o.error(s, label, c),
                 printed.ERRORS if (classifier, scope) == ("svm", "all") else {},
                 len(labels),
@@ -163,10 +170,9 @@ def errors_section(outcomes: Sequence[Outcome], folder: Path) -> str:
             "random folds, as the "
             "paper has them, let a classifier recognise the molecule."
         )
-    names = {label: NAMES[label] for label in [*labels, *others]}
     for classifier in CURVES:
         path = folder / f"errors_{classifier}.png"
-        figures.draw_curves(ranked, names, "folds", classifier, path)
+        figures.draw_curves(ranked, NAMES, "folds", classifier, path)
         parts.append(
             f"\n![Errors of {CLASSIFIER_NAMES[classifier]} against the number of "
             f"features]({_link(path)})\n"
@@ -175,7 +181,7 @@ def errors_section(outcomes: Sequence[Outcome], folder: Path) -> str:
     curve = [o for o in ranked if o.name == "semeion"]
     if curve:
         path = folder / "semeion.png"
-        figures.draw_curves(curve, names, "all", "svm", path)
+        figures.draw_curves(curve, NAMES, "all", "svm", path)
         parts += [
             f"\n![Errors on Semeion against the number of features]({_link(path)})\n",
             "*The paper's figure: Semeion, linear SVM, selected on all data.*",
@@ -288,7 +294,7 @@ def _two_tables(
     highest: bool = False,
 ) -> str:
     """A table with selection inside the folds, and one on all data with the paper's numbers."""
-    _, labels, others = _split(outcomes)
+    labels = _split(outcomes)[1]
     parts = [text]
     for scope in SCOPES:
         beside = " Ours / the paper's." if scope == "all" else ""
@@ -296,7 +302,7 @@ def _two_tables(
             f"\n{SCOPE_NAMES[scope].capitalize()}.{beside}\n",
             _by_set(
                 outcomes,
-                [*labels, *others],
+                list(outcomes[0].wrong[scope]),
                 lambda outcome, label, scope=scope: value(outcome, label, scope),
                 paper if scope == "all" else {},
                 len(labels),
@@ -544,7 +550,7 @@ def _split(outcomes: Sequence[Outcome]) -> tuple[list[Outcome], list[str], list[
     ranked = [outcome for outcome in outcomes if not outcome.name.endswith(GROUPED)] or list(
         outcomes
     )
-    labels = list(outcomes[0].wrong[SCOPES[0]])
+    labels = list(outcomes[0].wrong["all"])
     return (
         ranked,
         [label for label in labels if "criterion" not in label],
@@ -580,8 +586,8 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _mean_text(values: Sequence[float]) -> str:
-    return f"{np.mean(values):.3f}" if values else "-"
+def _mean_text(values: Sequence[float], digits: int = 3) -> str:
+    return f"{np.mean(values):.{digits}f}" if values else "-"
 
 
 def _mean_balance(subsets: Sequence[Mapping[str, float]], which: str) -> str:

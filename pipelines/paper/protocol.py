@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from tempfile import TemporaryDirectory
+from typing import TypedDict
 
 import dask
 import numpy as np
@@ -66,9 +67,14 @@ def folds(data: DataSet) -> list[tuple[np.ndarray, np.ndarray]]:
         return list(splitter.split(data.x, data.y, data.groups))
 
 
-def select(
-    data: DataSet, rows: np.ndarray, methods: Iterable[str | Method]
-) -> dict[str, list[int]]:
+class Ranking(TypedDict):
+    """What a method selects: positions of features, best first, and the subset of each."""
+
+    features: list[int]
+    subsets: list[int]
+
+
+def select(data: DataSet, rows: np.ndarray, methods: Iterable[str | Method]) -> dict[str, Ranking]:
     """The features that each method ranks first on some rows, by its label.
 
     Bins, categories and everything else are made of these rows alone. It runs in this process,
@@ -81,7 +87,13 @@ def select(
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
         codes = hd.encode(x, y, f"{folder}/codes.zarr", nominal=nominal, target_kind="class")
         found = hd.compare(codes, None, n_features, methods=methods, progress=False)
-        return {label: found[label].indices.tolist() for label in found.features}
+        return {
+            label: Ranking(
+                features=found[label].indices.tolist(),
+                subsets=found[label].to_dataset()["subset"].values.tolist(),
+            )
+            for label in found
+        }
 
 
 @dataclass(frozen=True)
@@ -192,7 +204,8 @@ def errors(
     Methods select from the training rows of the fold. `sizes` says how many features.
     """
     split = Split(data, *folds(data)[fold])
-    rankings = select(data, split.train, methods)
+    selected = select(data, split.train, methods)
+    rankings = {label: ranking["features"] for label, ranking in selected.items()}
     found = judge(split, rankings.values())
     return {
         label: {

@@ -23,7 +23,7 @@ from hofs_dask.kernels.rows import (
 )
 from hofs_dask.rounds import describe
 from pipelines.paper.data import DataSet
-from pipelines.paper.protocol import MOST, TOP_ARAE, TOP_INFORMATION
+from pipelines.paper.protocol import MOST, TOP_ARAE, TOP_INFORMATION, Ranking
 
 #: The paper's criterion.
 METHOD = hd.HOFS(criterion="sum")
@@ -31,15 +31,15 @@ METHOD = hd.HOFS(criterion="sum")
 FEW_SAMPLES = 10
 
 
-def quality(data: DataSet, n_features: int = MOST) -> dict[str, Any]:
+def quality(data: DataSet, chosen: Ranking) -> dict[str, Any]:
     """The quality of the rows of the paper's criterion on a data set, as plain numbers.
 
     Parameters
     ----------
     data
         The set.
-    n_features
-        How many features the criterion selects, at most all.
+    chosen
+        What the criterion selects.
 
     Returns
     -------
@@ -57,10 +57,11 @@ def quality(data: DataSet, n_features: int = MOST) -> dict[str, Any]:
     columns of all classes but the rarest, as the package has it. ``gaussian``: one column, whose
     signal is gaussian and not logistic.
     """
-    codes, numbers, ranking, number = _selected(data, n_features)
-    subsets: list[list[int]] = [[] for _ in set(number)]
+    codes, numbers = _encoded(data)
+    subsets: list[list[int]] = [[] for _ in set(chosen["subsets"])]
     signals, pairs = {}, []
-    for rank, (feature, subset) in enumerate(zip(ranking, number, strict=True)):
+    members = zip(chosen["features"], chosen["subsets"], strict=True)
+    for rank, (feature, subset) in enumerate(members):
         earlier = subsets[subset]
         signals[feature] = solve_row(numbers[feature], numbers[earlier])[0]
         pairs += [(rank, feature, other) for other in earlier]
@@ -112,20 +113,16 @@ def solve_row(target: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, float]
     return newton.best[0] @ columns, float(newton.value[0])
 
 
-def _selected(
-    data: DataSet, n_features: int
-) -> tuple[np.ndarray, np.ndarray, list[int], list[int]]:
-    """Codes and numbers of all features (feature, sample); the chosen ones, their subsets."""
+def _encoded(data: DataSet) -> tuple[np.ndarray, np.ndarray]:
+    """The codes of all features, and the numbers that they stand for, (feature, sample)."""
     nominal = [f"x{column}" for column in np.flatnonzero(data.nominal)]
-    n_usable = int((data.x != data.x[0]).any(axis=0).sum())
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
         store = hd.encode(data.x, data.y, f"{folder}/codes", nominal=nominal, target_kind="class")
-        chosen = hd.select(store, None, min(n_features, n_usable), method=METHOD, progress=False)
         shared = {"n_classes": data.n_classes, "n_codes": int(store.n_codes.max())}
         (total,) = run(store, [Pass(MARGINAL_COUNTS, Context(shared))])
         codes = read_codes(store.path, slice(0, data.n_features), slice(0, data.n_samples))
     numbers = np.take_along_axis(describe(store, total["counts"]).filled, codes.astype(np.intp), 1)
-    return codes, numbers, chosen.indices.tolist(), chosen.to_dataset()["subset"].values.tolist()
+    return codes, numbers
 
 
 def _balance(codes: np.ndarray, numbers: np.ndarray, y: np.ndarray) -> dict[str, float]:

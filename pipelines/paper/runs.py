@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -22,8 +22,17 @@ import hofs_dask
 from hofs_dask.config import Method
 from pipelines.paper import protocol
 from pipelines.paper.data import DataSet, load
-from pipelines.paper.protocol import CLASSIFIERS, CURVES, NATS, Split, first, key_of, sizes
-from pipelines.paper.quality import quality
+from pipelines.paper.protocol import (
+    CLASSIFIERS,
+    CURVES,
+    NATS,
+    Ranking,
+    Split,
+    first,
+    key_of,
+    sizes,
+)
+from pipelines.paper.quality import METHOD, quality
 
 #: Where the features were selected: in the training rows of each fold, or in all rows.
 SCOPES = ("folds", "all")
@@ -35,7 +44,8 @@ class Job:
 
     data: str  # a folder, or "openml"
     cache: str  # the folder of what is kept
-    methods: tuple[Method, ...]
+    methods: tuple[Method, ...]  # that select inside each fold and on all data
+    older: tuple[Method, ...]  # that select on all data alone
     package: str  # the fingerprint of the code that selects
 
 
@@ -121,21 +131,22 @@ def loaded(name: str, data: str) -> DataSet:
     return load(name, data)
 
 
-def rank(job: Job, name: str, fold: int | None) -> dict[str, list[int]]:
+def rank(job: Job, name: str, fold: int | None) -> dict[str, Ranking]:
     """The rankings of every method by its label, on the training rows of a fold or on all rows."""
     data = loaded(name, job.data)
     path = Path(job.cache) / name / f"rank-{'all' if fold is None else fold}.json"
     key = {"version": protocol.VERSION, "data": data.fingerprint, "package": job.package}
-    known: dict[str, list[int]] = kept(path, key) or {}
-    missing = [method for method in job.methods if method.label not in known]
+    known: dict[str, Ranking] = kept(path, key) or {}
+    wanted = (*job.methods, *job.older) if fold is None else job.methods
+    missing = [method for method in wanted if method.label not in known]
     if missing:
         rows = np.arange(data.n_samples) if fold is None else protocol.folds(data)[fold][0]
         known |= protocol.select(data, rows, missing)
         keep(path, key, known)
-    return {method.label: known[method.label] for method in job.methods}
+    return {method.label: known[method.label] for method in wanted}
 
 
-def judge_fold(job: Job, name: str, fold: int, whole: Mapping[str, Sequence[int]]) -> Any:
+def judge_fold(job: Job, name: str, fold: int, whole: Mapping[str, Ranking]) -> Any:
     """What a fold gives, as plain numbers by scope and label.
 
     Parameters
@@ -146,7 +157,11 @@ def judge_fold(job: Job, name: str, fold: int, whole: Mapping[str, Sequence[int]
         The rankings on all rows.
     """
     data = loaded(name, job.data)
-    rankings = {"folds": rank(job, name, fold), "all": whole}
+    by_scope = {"folds": rank(job, name, fold), "all": whole}
+    rankings = {
+        scope: {label: ranking["features"] for label, ranking in found.items()}
+        for scope, found in by_scope.items()
+    }
     path = Path(job.cache) / name / f"judge-{fold}.json"
     key = {
         "version": protocol.VERSION,
@@ -181,7 +196,7 @@ def judge_fold(job: Job, name: str, fold: int, whole: Mapping[str, Sequence[int]
 
 def add_up(data: DataSet, parts: Sequence[Any]) -> Outcome:
     """The outcome of all folds of a set."""
-    labels = list(parts[0][SCOPES[0]])
+    labels = {scope: list(parts[0][scope]) for scope in SCOPES}
 
     def total(scope: str, label: str, what: str) -> np.ndarray:
         return np.asarray(np.sum([part[scope][label][what] for part in parts], axis=0))
@@ -194,18 +209,19 @@ def add_up(data: DataSet, parts: Sequence[Any]) -> Outcome:
         entropy=float(-(shares * np.log(shares)).sum()),
         chance=float(1 - (shares**2).sum()),
         wrong={
-            scope: {label: {c: total(scope, label, c) for c in CURVES} for label in labels}
+            scope: {label: {c: total(scope, label, c) for c in CURVES} for label in labels[scope]}
             for scope in SCOPES
         },
         wrong_top={
             scope: {
                 label: {c: sum(part[scope][label]["top"][c] for part in parts) for c in CLASSIFIERS}
-                for label in labels
+                for label in labels[scope]
             }
             for scope in SCOPES
         },
         nats={
-            scope: {label: float(total(scope, label, NATS)) for label in labels} for scope in SCOPES
+            scope: {label: float(total(scope, label, NATS)) for label in labels[scope]}
+            for scope in SCOPES
         },
     )
 
@@ -258,8 +274,11 @@ def quality_all(client: Client, job: Job, names: Sequence[str]) -> dict[str, Any
 
 def _quality(job: Job, name: str) -> Any:
     data = loaded(name, job.data)
+    # rankings that were made for the errors are taken from there
+    chosen = rank(replace(job, methods=(), older=(METHOD,)), name, None)[METHOD.label]
     key = {"version": protocol.VERSION, "data": data.fingerprint, "package": job.package}
-    return _made(Path(job.cache) / name / "quality.json", key, lambda: quality(data))
+    path = Path(job.cache) / name / "quality.json"
+    return _made(path, key, lambda: quality(data, chosen))
 
 
 def model_of(client: Client, job: Job, make: Callable[[], Any]) -> Any:
