@@ -142,11 +142,10 @@ def errors_section(outcomes: Sequence[Outcome], folder: Path) -> str:
         f"Mean test error in % over {_sizes(ranked)}, and the mean rank of the eight methods over "
         f"{len(ranked)} data sets. "
         "Ten stratified folds with a fixed seed, leave-one-out below 100 samples. Numbers are "
-        "standardised and categories "
-        "become indicators, by the training rows; the linear SVM is `LinearSVC(C=1)`. *In folds*: "
-        "features are selected, "
-        "bins included, from the training rows of each fold. *All data*: they are selected once "
-        "from all rows, as in the "
+        "standardised and categories become indicators, by the training rows, which are in random "
+        "order: of equally near neighbours the first count. The linear SVM is `LinearSVC(C=1)`. "
+        "*In folds*: features are selected, bins included, from the training rows of each fold. "
+        "*All data*: they are selected once from all rows, as in the "
         f"paper, whose test rows have then been seen.{alone}\n",
         table(header, rows),
     ]

@@ -27,7 +27,6 @@ from pipelines.paper.protocol import (
     CURVES,
     NATS,
     Ranking,
-    Split,
     first,
     key_of,
     sizes,
@@ -169,7 +168,7 @@ def judge_fold(job: Job, name: str, fold: int, whole: Mapping[str, Ranking]) -> 
         "scikit-learn": version("scikit-learn"),
     }
     known = kept(path, key) or {}
-    split = Split(data, *protocol.folds(data)[fold])
+    split = protocol.split_of(data, fold)
     every = [ranking for scope in SCOPES for ranking in rankings[scope].values()]
     found = protocol.judge(split, every, known)
     if found != known:

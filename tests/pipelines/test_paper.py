@@ -183,6 +183,20 @@ def test_split__fits_its_columns_to_the_training_rows():
     assert not other.columns[7][test].any()
 
 
+def test_split_of__neighbours_that_are_equally_near_are_of_any_class():
+    # one category for all: every training row is as near
+    y = np.repeat([0, 1, 2], 100)
+    data = DataSet("toy", np.zeros((300, 1)), y, np.ones(1, bool))
+    data.x[:2] = 1.0
+    answers = set()
+    for fold in range(10):
+        split = protocol.split_of(data, fold)
+        np.testing.assert_array_equal(np.sort(split.train), folds(data)[fold][0])
+        train, test = split.matrices([0])
+        answers.add(KNeighborsClassifier(3).fit(train, split.y_train).predict(test)[-1])
+    assert len(answers) > 1
+
+
 def test_judge__counts_what_the_classifiers_get_wrong():
     data = made_up(n_features=15)
     split = Split(data, *folds(data)[2])
