@@ -140,12 +140,11 @@ def errors_section(outcomes: Sequence[Outcome], folder: Path) -> str:
     parts = [
         "## Cross-validation error\n",
         f"Mean test error in % over {_sizes(ranked)}, and the mean rank of the eight methods over "
-        f"{len(ranked)} data sets. "
-        "Ten stratified folds with a fixed seed, leave-one-out below 100 samples. Numbers are "
-        "standardised and categories become indicators, by the training rows, which are in random "
-        "order: of equally near neighbours the first count. The linear SVM is `LinearSVC(C=1)`. "
-        "*In folds*: features are selected, bins included, from the training rows of each fold. "
-        "*All data*: they are selected once from all rows, as in the "
+        f"{len(ranked)} data sets. Ten stratified folds with a fixed seed, leave-one-out below "
+        "100 samples. Numbers are standardised and categories become indicators, by the training "
+        "rows, which are in random order: of equally near neighbours the first count. The linear "
+        "SVM is `LinearSVC(C=1)`. *In folds*: features are selected, bins included, from the "
+        "training rows of each fold. *All data*: they are selected once from all rows, as in the "
         f"paper, whose test rows have then been seen.{alone}\n",
         table(header, rows),
     ]
@@ -167,8 +166,7 @@ def errors_section(outcomes: Sequence[Outcome], folder: Path) -> str:
     if any(o.name.endswith(GROUPED) for o in outcomes):
         parts.append(
             "\n*-grouped*: the conformations of a molecule stay in one fold. They are not ranked: "
-            "random folds, as the "
-            "paper has them, let a classifier recognise the molecule."
+            "random folds, as the paper has them, let a classifier recognise the molecule."
         )
     for classifier in CURVES:
         path = folder / f"errors_{classifier}.png"
@@ -198,8 +196,8 @@ def _printed_ranks() -> str:
         for label, mean, place in zip(printed.METHODS, means, places, strict=True)
     ]
     return (
-        "\nThe paper's table, linear SVM on all data, has these mean errors (and mean ranks of its "
-        f"six methods): {', '.join(texts)}."
+        "\nThe paper's table, linear SVM on all data, has these mean errors (and mean ranks of "
+        f"its six methods): {', '.join(texts)}."
     )
 
 
@@ -233,9 +231,8 @@ def _tests(
         ]
         sentences.append(
             f"- {_column_name(column)}: mean rank {mean[own]:.2f}, {_ordinal(order)} of "
-            f"{len(labels)}; significantly better "
-            f"than {_names(better)}, significantly worse than {_names(worse)} (Friedman p = "
-            f"{friedman(errors):.2g})."
+            f"{len(labels)}; significantly better than {_names(better)}, significantly worse than "
+            f"{_names(worse)} (Friedman p = {friedman(errors):.2g})."
         )
         rows.append([_column_name(column), *(f"{p[place]:.3f}" for place in rivals)])
     path = folder / "ranks.png"
@@ -250,10 +247,8 @@ def _tests(
     )
     return [
         f"\nTwo mean ranks that differ by more than {difference:.2f} differ significantly "
-        f"(Nemenyi, {LEVEL:.0%}, {len(labels)} "
-        f"methods, {n_sets} sets); so do two methods whose signed ranks of Wilcoxon have p < "
-        f"{LEVEL}, each pair by itself. "
-        "HOFS:\n",
+        f"(Nemenyi, {LEVEL:.0%}, {len(labels)} methods, {n_sets} sets); so do two methods whose "
+        f"signed ranks of Wilcoxon have p < {LEVEL}, each pair by itself. HOFS:\n",
         *sentences,
         "\nWilcoxon's p of HOFS and each other method:\n",
         table(["", *(NAMES[labels[place]] for place in rivals)], rows),
@@ -264,16 +259,13 @@ def _tests(
 def information_section(outcomes: Sequence[Outcome]) -> str:
     """The global information of the first 11 features."""
     return _two_tables(
-        f"## Global information of the first {TOP_INFORMATION} features\n\n"
-        "In nats, held out: H(y) less the mean log loss on test rows, a lower bound of I(features "
-        ": y) in expectation. The "
-        "probabilities are the mean of a logistic regression's and of a forest's of 100 random "
-        "trees (5 samples a leaf), "
-        "mixed with one sample of equal shares. A negative number is a model that is worse than "
-        "knowing the shares of the "
-        "classes. The paper does not state its unit; its numbers pass log(classes), which is all "
-        "that there is to know, so "
-        "that they are not nats of the label. Higher is better.",
+        f"## Global information of the first {TOP_INFORMATION} features\n\nIn nats, held out: "
+        "H(y) less the mean log loss on test rows, a lower bound of I(features : y) in "
+        "expectation. The probabilities are the mean of a logistic regression's and of a "
+        "forest's of 100 random trees (5 samples a leaf), mixed with one sample of equal shares. "
+        "A negative number is a model that is worse than knowing the shares of the classes. The "
+        "paper does not state its unit; its numbers pass log(classes), which is all that there "
+        "is to know, so that they are not nats of the label. Higher is better.",
         outcomes,
         lambda outcome, label, scope: outcome.information(scope, label),
         printed.INFORMATION,
@@ -285,12 +277,11 @@ def information_section(outcomes: Sequence[Outcome]) -> str:
 def arae_section(outcomes: Sequence[Outcome]) -> str:
     """The average relative absolute error of the first 30 features."""
     return _two_tables(
-        f"## Average relative absolute error of the first {TOP_ARAE} features\n\n"
-        "In %, mean over four classifiers: linear SVM, 3-NN, naive Bayes (gaussian numbers, tables "
-        "of categories) and a "
-        "decision tree (5 samples a leaf). The absolute error of an answer over indicators of the "
-        "classes, relative to that of "
-        "answering with their shares: the error rate over 1 - sum of p(c)^2.",
+        f"## Average relative absolute error of the first {TOP_ARAE} features\n\nIn %, mean over "
+        "four classifiers: linear SVM, 3-NN, naive Bayes (gaussian numbers, tables of "
+        "categories) and a decision tree (5 samples a leaf). The absolute error of an answer "
+        "over indicators of the classes, relative to that of answering with their shares: the "
+        "error rate over 1 - sum of p(c)^2.",
         outcomes,
         lambda outcome, label, scope: outcome.arae(scope, label),
         printed.ARAE,
@@ -390,16 +381,13 @@ def quality_section(found: Mapping[str, Mapping[str, Any]]) -> str:
     parts = [
         "## Quality of the incremental ICA\n",
         f"The first {MOST} features (or all) of the paper's criterion, `sum`, on all data. "
-        "*Features*, *signals*: the mean absolute "
-        "Pearson correlation of two features of one subset, before and after the rows are solved; "
-        "the signals of a subset are "
-        f"what the paper takes for independent. Mean over the sets {np.mean(known):.3f}, the "
-        "paper's "
+        "*Features*, *signals*: the mean absolute Pearson correlation of two features of one "
+        "subset, before and after the rows are solved; the signals of a subset are what the "
+        f"paper takes for independent. Mean over the sets {np.mean(known):.3f}, the paper's "
         f"{printed.MEAN_CORRELATION} (mean over subsets of the first {TOP_INFORMATION} features "
         f"{_mean_text(short[TOP_INFORMATION])}, of the first {TOP_ARAE} "
-        f"{_mean_text(short[TOP_ARAE])}; the paper does not say "
-        "how many it took). The optimum of a logistic row makes tanh(s/2) uncorrelated with the "
-        "features before, not s itself: "
+        f"{_mean_text(short[TOP_ARAE])}; the paper does not say how many it took). The optimum of "
+        "a logistic row makes tanh(s/2) uncorrelated with the features before, not s itself: "
         "what is left is the difference. Gaussian rows leave nothing, by construction.\n",
         table(
             [
@@ -417,15 +405,12 @@ def quality_section(found: Mapping[str, Mapping[str, Any]]) -> str:
             ],
             rows,
         ),
-        "\n**R_balance** is [H(X_j,y) - H(X_j)] / [H(s_y) + log a_yy], mean over the subsets, with "
-        "the class as one column of "
-        "numbers, as in the paper: the entropy of the class by counting over that by the row. "
-        "*Full cells*: over subsets with at "
-        f"least {FEW_SAMPLES} samples for every occupied cell alone; *gaussian row*: these, with a "
-        "gaussian signal; "
-        "*indicators*: these, with the class as chained 0/1 columns; *no features*: H(y) over the "
-        "row of y alone. Where it "
-        f"leaves {BALANCED[0]} to {BALANCED[1]}:\n",
+        "\n**R_balance** is [H(X_j,y) - H(X_j)] / [H(s_y) + log a_yy], mean over the subsets, "
+        "with the class as one column of numbers, as in the paper: the entropy of the class by "
+        f"counting over that by the row. *Full cells*: over subsets with at least {FEW_SAMPLES} "
+        "samples for every occupied cell alone; *gaussian row*: these, with a gaussian signal; "
+        "*indicators*: these, with the class as chained 0/1 columns; *no features*: H(y) over "
+        f"the row of y alone. Where it leaves {BALANCED[0]} to {BALANCED[1]}:\n",
         *(f"- {name}: {reason}" for name, reason in _reasons(found)),
     ]
     return "\n".join(parts)
@@ -451,8 +436,7 @@ def _reasons(found: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
             ratio = np.mean([subset["column"] for subset in few])
             reasons.append(
                 f"{len(few)} of {len(subsets)} subsets have {samples:.1f} samples a cell, and "
-                "counting finds hardly any entropy "
-                f"left in such cells ({ratio:.2f} in these)"
+                f"counting finds hardly any entropy left in such cells ({ratio:.2f} in these)"
             )
         full = [subset for subset in subsets if subset["samples"] >= FEW_SAMPLES]
         if full:
@@ -510,13 +494,11 @@ def tree_section(found: Mapping[str, Any], folder: Path) -> str:
                 ],
             ),
             "\nThe gains of the default criterion are "
-            f"{'closer' if own < theirs else 'NOT closer'} to the truth than those that the "
-            f"paper prints: {own:.4f} against {theirs:.4f}. They are net of the price of choosing, "
-            "and features are asked for "
-            "in the order of the table. x4 to x9 add nothing, as each depends on y through its "
-            "parent alone; `sum` counts what "
-            "the subsets share several times, so that a second feature of a subset seems to take "
-            "information away.\n",
+            f"{'closer' if own < theirs else 'NOT closer'} to the truth than those that the paper "
+            f"prints: {own:.4f} against {theirs:.4f}. They are net of the price of choosing, and "
+            "features are asked for in the order of the table. x4 to x9 add nothing, as each "
+            "depends on y through its parent alone; `sum` counts what the subsets share several "
+            "times, so that a second feature of a subset seems to take information away.\n",
             "Subsets, in order of choice:\n",
             f"- paper: {_subsets(printed.TREE_SUBSETS)}",
             *(
@@ -544,17 +526,15 @@ def heterogeneous_section(found: Mapping[str, Any], folder: Path) -> str:
                 f"- {NAMES[label]}: {_subsets(subsets)}"
                 for label, subsets in found["subsets"].items()
             ),
-            "\n`sum`, `mean` and VMI read the categories F1 to F3, F6 to F8, F11 to F13 and F16 to "
-            "F18 as the numbers that they "
-            "are written with, as the paper does, and the default knows them as categories; its "
-            "subsets depend on one another "
-            "within classes, where most of these features do not vary. F16 to F20 are noise.\n",
+            "\n`sum`, `mean` and VMI read the categories F1 to F3, F6 to F8, F11 to F13 and F16 "
+            "to F18 as the numbers that they are written with, as the paper does, and the "
+            "default knows them as categories; its subsets depend on one another within classes, "
+            "where most of these features do not vary. F16 to F20 are noise.\n",
             f"![Information of the first features, seen and true]({_link(path)})\n",
-            "*The information of the first 14 features of each ranking, as the method sees it and "
-            "by adding up all cells of the "
-            "model. F1, F4 and F5 tell all: log 5 = 1.609 nats. The criterion `sum` ends at "
-            f"{total:.1f}, since it adds up what "
-            "subsets share and rows that are exact.*",
+            "*The information of the first 14 features of each ranking, as the method sees it "
+            "and by adding up all cells of the model. F1, F4 and F5 tell all: log 5 = 1.609 "
+            f"nats. The criterion `sum` ends at {total:.1f}, since it adds up what subsets share "
+            "and rows that are exact.*",
         ]
     )
 
