@@ -82,31 +82,38 @@ def tree_model(n_samples: int = 100_000, *, seed: int = 0, chunks: int | None = 
     return _dataset(x, y, list(TREE_FEATURES))
 
 
-def tree_information(feature: str) -> float:
-    """Return I(x_i:y) of one feature of the tree model, in nats, by numerical integration.
+def tree_information(*features: str) -> float:
+    """Return I(x_i, x_j, ... : y) of features of the tree model, in nats, by numerical integration.
 
     Parameters
     ----------
-    feature : str
-        One of x1 to x9.
+    *features : str
+        Some of x1 to x9.
 
     Notes
     -----
-    Both classes are Gaussian with one variance, their means d standard deviations apart, so that
-    ``I = log 2 - E[log(1 + exp(d z - d^2 / 2))]`` with z standard normal.
+    Both classes are Gaussian with one covariance, their means d standard deviations apart (the
+    distance of Mahalanobis), so that ``I = log 2 - E[log(1 + exp(d z - d^2 / 2))]`` with z
+    standard normal.
 
     Examples
     --------
     >>> [round(tree_information(f"x{number}"), 3) for number in range(1, 10)]
     [0.111, 0.053, 0.024, 0.059, 0.059, 0.027, 0.027, 0.012, 0.012]
+    >>> round(tree_information("x1", "x2", "x3"), 3)
+    0.171
     """
-    if feature not in TREE_FEATURES:
-        raise ValueError(f"feature is {feature!r}: give one of {', '.join(TREE_FEATURES)}")
-    position = TREE_FEATURES.index(feature)
-    if position < len(MEANS):
-        distance = MEANS[position]
-    else:
-        distance = MEANS[PARENTS[position - len(MEANS)]] / math.sqrt(2)
+    for feature in features:
+        if feature not in TREE_FEATURES:
+            raise ValueError(f"feature is {feature!r}: give one of {', '.join(TREE_FEATURES)}")
+    chosen = [TREE_FEATURES.index(feature) for feature in dict.fromkeys(features)]
+    # what each of the nine errors adds to each feature
+    n_roots = len(MEANS)
+    errors = np.eye(len(TREE_FEATURES))
+    errors[n_roots:, :n_roots] = np.eye(n_roots)[list(PARENTS)]
+    means = errors[:, :n_roots] @ MEANS
+    covariance = (errors @ errors.T)[np.ix_(chosen, chosen)]
+    distance = math.sqrt(means[chosen] @ np.linalg.solve(covariance, means[chosen]))
 
     def integrand(z: float) -> float:
         density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)

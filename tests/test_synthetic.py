@@ -6,7 +6,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
-from scipy.stats import norm
+from scipy.stats import multivariate_normal, norm
 
 from hofs_dask.synthetic import (
     BLOCK,
@@ -87,6 +87,25 @@ def test_tree_information__is_the_mean_log_ratio(tree: xr.Dataset, number: int) 
     ratio = np.log(likelihood[y, np.arange(len(y))] / likelihood.mean(axis=0))
     error = 5 * ratio.std() / np.sqrt(len(y))
     assert tree_information(f"x{number}") == pytest.approx(ratio.mean(), abs=error)
+
+
+def test_tree_information__of_several_features_is_the_mean_log_ratio(tree: xr.Dataset) -> None:
+    # x4 and x5 share x1's error and have one each, x6 has two of its own
+    means = np.array([1, 1, 1 / 1.5])
+    covariance = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
+    x, y = tree["x"].values[:, [3, 4, 5]], tree["y"].values
+    likelihood = np.stack(
+        [multivariate_normal.pdf(x, mean, covariance) for mean in (np.zeros(3), means)]
+    )
+    ratio = np.log(likelihood[y, np.arange(len(y))] / likelihood.mean(axis=0))
+    error = 5 * ratio.std() / np.sqrt(len(y))
+    assert tree_information("x4", "x5", "x6") == pytest.approx(ratio.mean(), abs=error)
+
+
+def test_tree_information__children_add_nothing_to_their_parents() -> None:
+    known = tree_information("x1", "x2")
+    assert tree_information("x1", "x4", "x2", "x5", "x7") == pytest.approx(known, abs=1e-12)
+    assert tree_information() == 0.0
 
 
 def test_tree_information__agrees_with_the_paper() -> None:

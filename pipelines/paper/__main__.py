@@ -1,0 +1,133 @@
+"""The paper made again, its numbers beside ours: ``python -m pipelines.paper``.
+
+Every part that is done is kept in a folder, so that a run that was stopped goes on where it was
+and a second one is a matter of seconds. What is kept is made again when the data, the protocol or
+the code that selects has changed.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from hofs_dask.config import as_method
+from pipelines.paper import models, page, protocol
+from pipelines.paper.data import FOLDER, GROUPED, OPENML, SETS
+from pipelines.paper.runs import (
+    Job,
+    fingerprint_of_package,
+    judge_all,
+    model_of,
+    quality_all,
+    workers,
+)
+
+HERE = Path(__file__).parent
+SECTIONS = ("errors", "information", "arae", "quality", "tree", "heterogeneous")
+PACKAGES = ("hofs-dask", "scikit-learn", "scipy", "numpy")
+
+
+def listed(_context: object, _option: object, value: str | None) -> tuple[str, ...] | None:
+    """The words of an option, which commas or blanks part."""
+    return None if value is None else tuple(value.replace(",", " ").split())
+
+
+@click.command()
+@click.option(
+    "--data",
+    default=str(FOLDER),
+    show_default="shared/data beside the checkout",
+    help=f"A folder of .npz files, or '{OPENML}' to fetch them through scikit-learn.",
+)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=HERE,
+    show_default="pipelines/paper",
+    help="The folder of PAGE.md and its figures.",
+)
+@click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="hofs-paper",
+    show_default=True,
+    help="The folder of what is kept from run to run; removing it is safe.",
+)
+@click.option(
+    "--only", type=click.Choice(SECTIONS), multiple=True, help="One section; again for more."
+)
+@click.option(
+    "--sets",
+    callback=listed,
+    help="Data sets, such as 'lung,musk2-grouped', instead of the nine and Musk2 by molecules. Any "
+    "<name>.npz of the folder will do.",
+)
+@click.option(
+    "--methods",
+    callback=listed,
+    help="Names of methods, such as 'hofs,jmi', instead of the eight and the two older criteria.",
+)
+@click.option(
+    "--older-in-folds",
+    is_flag=True,
+    help="Select by the two older criteria inside the folds too, which takes longer than the rest.",
+)
+@click.option(
+    "--workers",
+    "n_workers",
+    default=2,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Worker processes of one thread; 0 for this process.",
+)
+def main(
+    data: str,
+    output: Path,
+    cache: Path,
+    only: tuple[str, ...],
+    sets: tuple[str, ...] | None,
+    methods: tuple[str, ...] | None,
+    older_in_folds: bool,
+    n_workers: int,
+) -> None:
+    """Make every table and figure of the paper again, and write the page PAGE.md."""
+    wanted = [section for section in SECTIONS if section in (only or SECTIONS)]
+    grouped = () if data == OPENML else (f"musk2{GROUPED}",)
+    names = sets or (*SETS, *grouped)
+    chosen, older = protocol.RANKED, protocol.SHOWN
+    if methods is not None:
+        chosen, older = tuple(as_method(name) for name in methods), ()
+    if older_in_folds:
+        chosen, older = (*chosen, *protocol.SHOWN), ()
+    job = Job(data, str(cache.resolve()), chosen, older, fingerprint_of_package())
+    packages = {package: version(package) for package in PACKAGES}
+    parts = [page.head(datetime.now(UTC).date().isoformat(), packages)]
+    figures = output / "figures"
+    with workers(n_workers) as client:
+        judged = {"errors", "information", "arae"}.intersection(wanted)
+        outcomes = judge_all(client, job, names) if judged else []
+        if "errors" in wanted:
+            parts.append(page.errors_section(outcomes, figures))
+        if "information" in wanted:
+            parts.append(page.information_section(outcomes))
+        if "arae" in wanted:
+            parts.append(page.arae_section(outcomes))
+        if "quality" in wanted:
+            plain = [name for name in names if not name.endswith(GROUPED)]
+            parts.append(page.quality_section(quality_all(client, job, plain)))
+        if "tree" in wanted:
+            parts.append(page.tree_section(model_of(client, job, models.tree), figures))
+        if "heterogeneous" in wanted:
+            found = model_of(client, job, models.heterogeneous)
+            parts.append(page.heterogeneous_section(found, figures))
+    output.mkdir(parents=True, exist_ok=True)
+    path = output / "PAGE.md"
+    path.write_text("\n\n".join(page.wrapped(part) for part in parts) + "\n")
+    click.echo(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,294 @@
+"""Selection and classification inside folds: what every table of errors is made of."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from tempfile import TemporaryDirectory
+from typing import TypedDict
+
+import dask
+import numpy as np
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import LeaveOneOut, StratifiedGroupKFold, StratifiedKFold
+from sklearn.naive_bayes import CategoricalNB, GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+import hofs_dask as hd
+from hofs_dask.config import Method, as_method
+from pipelines.paper.data import DataSet
+
+#: Raised when a change here changes results, so that kept ones are made again.
+VERSION = 2
+SEED = 0
+N_FOLDS, FEW_SAMPLES = 10, 100
+#: Features at most, and between two numbers of them.
+MOST, STEP = 100, 10
+#: Features of the table of global information, and of that of the relative absolute error.
+TOP_INFORMATION, TOP_ARAE = 11, 30
+
+#: The eight methods that are ranked.
+RANKED: tuple[Method, ...] = tuple(as_method(name) for name in hd.METHODS)
+#: The paper's criterion and that of its authors' program, shown beside them.
+SHOWN: tuple[Method, ...] = (hd.HOFS(criterion="sum"), hd.HOFS(criterion="mean"))
+
+#: The classifiers whose errors are counted for every number of features ...
+CURVES = ("svm", "3nn")
+#: ... and for the relative absolute error.
+CLASSIFIERS = ("svm", "3nn", "bayes", "tree")
+
+#: What features are judged by: a classifier, whose wrong answers are counted, or nats.
+Measure = str
+NATS: Measure = "nats"
+
+
+def sizes(data: DataSet) -> list[int]:
+    """The numbers of features that are judged: 10 to 100 in steps of 10, at most all."""
+    return list(range(STEP, min(MOST, data.n_features) + 1, STEP)) or [data.n_features]
+
+
+def folds(data: DataSet) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Training and test rows: ten stratified folds, or one sample each below 100 samples."""
+    if data.groups is not None:
+        splitter = StratifiedGroupKFold(N_FOLDS, shuffle=True, random_state=SEED)
+    elif data.n_samples < FEW_SAMPLES:
+        splitter = LeaveOneOut()
+    else:
+        splitter = StratifiedKFold(N_FOLDS, shuffle=True, random_state=SEED)
+    with warnings.catch_warnings():
+        # a class of fewer samples than folds is in some of them only
+        warnings.filterwarnings("ignore", message="The least populated class")
+        return list(splitter.split(data.x, data.y, data.groups))
+
+
+class Ranking(TypedDict):
+    """What a method selects: positions of features, best first, and the subset of each."""
+
+    features: list[int]
+    subsets: list[int]
+
+
+def select(data: DataSet, rows: np.ndarray, methods: Iterable[str | Method]) -> dict[str, Ranking]:
+    """The features that each method ranks first on some rows, by its label.
+
+    Bins, categories and everything else are made of these rows alone. It runs in this process,
+    whatever the current Dask client is.
+    """
+    x, y = data.x[rows], data.y[rows]
+    usable = int((x != x[0]).any(axis=0).sum())
+    n_features = min(sizes(data)[-1], usable)
+    nominal = [f"x{column}" for column in np.flatnonzero(data.nominal)]
+    with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
+        codes = hd.encode(x, y, f"{folder}/codes.zarr", nominal=nominal, target_kind="class")
+        found = hd.compare(codes, None, n_features, methods=methods, progress=False)
+        return {
+            label: Ranking(
+                features=found[label].indices.tolist(),
+                subsets=found[label].to_dataset()["subset"].values.tolist(),
+            )
+            for label in found
+        }
+
+
+@dataclass(frozen=True)
+class Split:
+    """One fold as the classifiers see it."""
+
+    data: DataSet
+    train: np.ndarray
+    test: np.ndarray
+
+    @cached_property
+    def columns(self) -> list[np.ndarray]:
+        """The columns (sample, .) that a feature becomes, as the training rows make them.
+
+        Numbers are standardised. Categories get a column each, two of them one together.
+        """
+        return [self._column(i) for i in range(self.data.n_features)]
+
+    def _column(self, feature: int) -> np.ndarray:
+        values = self.data.x[:, feature]
+        seen = values[self.train]
+        if self.data.nominal[feature]:
+            categories = np.unique(seen)
+            shown = categories[1:] if len(categories) == 2 else categories
+            indicators: np.ndarray = (values[:, None] == shown).astype(np.float64)
+            return indicators
+        spread = float(seen.std())
+        scaled: np.ndarray = (values - seen.mean()) / (spread if spread > 0 else 1.0)
+        return scaled[:, None]
+
+    def matrices(self, features: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """The training and the test rows of some features."""
+        matrix = np.concatenate([self.columns[i] for i in features], axis=1)
+        return matrix[self.train], matrix[self.test]
+
+    @property
+    def y_train(self) -> np.ndarray:
+        """The classes of the training rows."""
+        classes: np.ndarray = self.data.y[self.train]
+        return classes
+
+    @property
+    def y_test(self) -> np.ndarray:
+        """The classes of the test rows."""
+        classes: np.ndarray = self.data.y[self.test]
+        return classes
+
+
+def split_of(data: DataSet, fold: int) -> Split:
+    """A fold as the classifiers see it, its training rows in random order.
+
+    Of neighbours that are equally near the first ones count. Categories make many such, and the
+    sets are ordered by class: in their order 3-NN would answer with the first class.
+    """
+    train, test = folds(data)[fold]
+    return Split(data, np.random.default_rng((SEED, fold)).permutation(train), test)
+
+
+def wanted(data: DataSet, ranking: Sequence[int]) -> dict[tuple[int, ...], set[Measure]]:
+    """The sets of features that a ranking is judged by, each by rising position, and how.
+
+    The order within a set makes no difference, so that methods share what they agree on.
+    """
+    measures: dict[tuple[int, ...], set[Measure]] = {}
+    for n_features in sizes(data):
+        measures.setdefault(first(ranking, n_features), set()).update(CURVES)
+    measures.setdefault(first(ranking, TOP_ARAE), set()).update(CLASSIFIERS)
+    measures.setdefault(first(ranking, TOP_INFORMATION), set()).add(NATS)
+    return measures
+
+
+def first(ranking: Sequence[int], n_features: int) -> tuple[int, ...]:
+    """The first features of a ranking, by rising position.
+
+    Examples
+    --------
+    >>> first([5, 2, 7], 2)
+    (2, 5)
+    """
+    return tuple(sorted(ranking[:n_features]))
+
+
+def key_of(features: Iterable[int]) -> str:
+    """A short text that other features would not have.
+
+    Examples
+    --------
+    >>> key_of([2, 5])
+    '43885ddd7140669b'
+    """
+    return hashlib.sha256(",".join(map(str, features)).encode()).hexdigest()[:16]
+
+
+def judge(
+    split: Split,
+    rankings: Iterable[Sequence[int]],
+    known: Mapping[str, Mapping[Measure, float]] | None = None,
+) -> dict[str, dict[Measure, float]]:
+    """What each measure gives for the features of some rankings in a fold, by their `key_of`.
+
+    Wrong answers are counted, and nats are summed, over the test rows. What is known is returned
+    with the rest and not made again.
+    """
+    result = {key: dict(measures) for key, measures in (known or {}).items()}
+    # several threads would find neighbours that are equally near in another order
+    with threadpool_limits(1):
+        for ranking in rankings:
+            for features, measures in wanted(split.data, ranking).items():
+                found = result.setdefault(key_of(features), {})
+                for measure in sorted(measures - found.keys()):
+                    found[measure] = measured(split, features, measure)
+    return result
+
+
+def errors(
+    data: DataSet, fold: int, methods: Iterable[str | Method]
+) -> dict[str, dict[str, list[float]]]:
+    """The share of wrong answers in a fold, by method and classifier, one number a size.
+
+    Methods select from the training rows of the fold. `sizes` says how many features.
+    """
+    split = split_of(data, fold)
+    selected = select(data, folds(data)[fold][0], methods)
+    rankings = {label: ranking["features"] for label, ranking in selected.items()}
+    found = judge(split, rankings.values())
+    return {
+        label: {
+            classifier: [
+                found[key_of(first(ranking, k))][classifier] / len(split.test) for k in sizes(data)
+            ]
+            for classifier in CURVES
+        }
+        for label, ranking in rankings.items()
+    }
+
+
+def measured(split: Split, features: Sequence[int], measure: Measure) -> float:
+    """The test rows that a classifier gets wrong with some features, or the nats that they tell."""
+    if measure == NATS:
+        return float(_log_shares(split, features).sum())
+    if measure == "bayes":
+        answer = np.argmax(_bayes(split, features), axis=1)
+    else:
+        train, test = split.matrices(features)
+        answer = _classifier(measure).fit(train, split.y_train).predict(test)
+    return int((answer != split.y_test).sum())
+
+
+def _classifier(name: str) -> LinearSVC | KNeighborsClassifier | DecisionTreeClassifier:
+    if name == "svm":
+        return LinearSVC(C=1.0, dual=False, max_iter=10_000)
+    if name == "3nn":
+        return KNeighborsClassifier(3, algorithm="brute")
+    return DecisionTreeClassifier(min_samples_leaf=5, random_state=SEED)
+
+
+def _bayes(split: Split, features: Sequence[int]) -> np.ndarray:
+    """Log p(class, features) of the test rows, features independent within a class.
+
+    Numbers are gaussian, categories have tables with one sample added to each cell.
+    """
+    data, chosen = split.data, np.array(features)
+    shares = np.bincount(split.y_train, minlength=data.n_classes) / len(split.train)
+    with np.errstate(divide="ignore"):
+        prior = np.log(shares)
+    total = np.tile(prior, (len(split.test), 1))
+    numbers, categories = chosen[~data.nominal[chosen]], chosen[data.nominal[chosen]]
+    parts = []
+    if len(numbers):
+        parts.append((GaussianNB(), *split.matrices(numbers)))
+    if len(categories):
+        codes = data.x[:, categories].astype(np.int64)
+        model = CategoricalNB(min_categories=codes.max(axis=0) + 1)
+        parts.append((model, codes[split.train], codes[split.test]))
+    for model, train, test in parts:
+        found = model.fit(train, split.y_train).predict_joint_log_proba(test)
+        total[:, model.classes_] += found - prior[model.classes_]
+    return total
+
+
+def _log_shares(split: Split, features: Sequence[int]) -> np.ndarray:
+    """Log q(class | features) of the test rows, each of its own class.
+
+    q is the mean of a logistic regression and of a forest of random trees, both made of the
+    training rows, mixed with one sample of equal shares, so that no class is impossible.
+    """
+    train, test = split.matrices(features)
+    n_classes, n_train = split.data.n_classes, len(split.train)
+    shares = np.full((len(test), n_classes), 1 / n_classes)
+    for model in (
+        LogisticRegression(max_iter=10_000),
+        ExtraTreesClassifier(100, min_samples_leaf=5, random_state=SEED),
+    ):
+        model.fit(train, split.y_train)
+        shares[:, model.classes_] += n_train / 2 * model.predict_proba(test)
+    own: np.ndarray = shares[np.arange(len(test)), split.y_test]
+    return np.log(own / (n_train + 1))

@@ -1,0 +1,175 @@
+"""How good the incremental ICA is: whether signals are uncorrelated, and entropies balanced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import dask
+import numpy as np
+
+import hofs_dask as hd
+from hofs_dask.data.chunks import read_codes
+from hofs_dask.engine.passes import run
+from hofs_dask.engine.statistic import Context, Pass
+from hofs_dask.engine.statistics import MARGINAL_COUNTS
+from hofs_dask.kernels.rows import (
+    MAX_PASSES,
+    Newton,
+    gaussian_entropy,
+    least_squares,
+    logistic_start,
+)
+from hofs_dask.rounds import describe
+from pipelines.paper.data import DataSet
+from pipelines.paper.protocol import MOST, TOP_ARAE, TOP_INFORMATION, Ranking
+
+#: The paper's criterion.
+METHOD = hd.HOFS(criterion="sum")
+#: A cell with fewer samples says little about the classes in it.
+FEW_SAMPLES = 10
+
+
+def quality(data: DataSet, chosen: Ranking) -> dict[str, Any]:
+    """The quality of the rows of the paper's criterion on a data set, as plain numbers.
+
+    Parameters
+    ----------
+    data
+        The set.
+    chosen
+        What the criterion selects.
+
+    Returns
+    -------
+    dict
+        ``features``, ``signals``: the mean absolute Pearson correlation of two features of one
+        subset, and of their signals, by the number of features that were selected: 11, 30 and all;
+        None where no subset has two. ``subsets``: of each its size, the samples for every occupied
+        cell, and R_balance three times. ``bare``: the same for no features at all.
+
+    Notes
+    -----
+    ``R_balance = [H(X_j, y) - H(X_j)] / [H(s_y) + log a_yy]`` of a subset X_j: the entropy of the
+    class given the subset, by counting occupied cells and by the rows of the class. ``column``: the
+    class is one column of the numbers 0, 1, 2, ..., as in the paper. ``indicators``: it is 0/1
+    columns of all classes but the rarest, as the package has it. ``gaussian``: one column, whose
+    signal is gaussian and not logistic.
+    """
+    codes, numbers = _encoded(data)
+    subsets: list[list[int]] = [[] for _ in set(chosen["subsets"])]
+    signals, pairs = {}, []
+    members = zip(chosen["features"], chosen["subsets"], strict=True)
+    for rank, (feature, subset) in enumerate(members):
+        earlier = subsets[subset]
+        signals[feature] = solve_row(numbers[feature], numbers[earlier])[0]
+        pairs += [(rank, feature, other) for other in earlier]
+        earlier.append(feature)
+
+    def mean_correlations(columns: Any) -> dict[str, float | None]:
+        found = [(rank, _correlation(columns[i], columns[j])) for rank, i, j in pairs]
+        return {
+            str(count): _mean([value for rank, value in found if rank < count])
+            for count in (TOP_INFORMATION, TOP_ARAE, MOST)
+        }
+
+    return {
+        "features": mean_correlations(numbers),
+        "signals": mean_correlations(signals),
+        "subsets": [_balance(codes[subset], numbers[subset], data.y) for subset in subsets],
+        "bare": _balance(codes[:0], numbers[:0], data.y),
+    }
+
+
+def solve_row(target: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, float]:
+    """The signal of one further row, and its cross-entropy ``H(s) + log a``.
+
+    Parameters
+    ----------
+    target
+        A standardised column (sample,).
+    given
+        The columns before it, (column, sample).
+
+    Examples
+    --------
+    >>> target = np.array([-1.0, 1.0, -1.0, 1.0])
+    >>> signal, value = solve_row(target, np.zeros((0, 4)))
+    >>> bool(np.allclose(signal, -signal[::-1])), round(value, 3)
+    (True, 1.497)
+    """
+    columns = np.vstack([target, -np.ones_like(target), -given])
+    newton = Newton.start(logistic_start(columns @ columns.T / len(target))[None])
+    for _ in range(MAX_PASSES):
+        if newton.done:
+            break
+        signal = newton.trial[0] @ columns
+        size, slope = np.abs(signal), np.tanh(signal / 2)
+        value = np.mean(size + 2 * np.log1p(np.exp(-size)))
+        gradient = columns @ slope / len(target)
+        hessian = (columns * ((1 - slope**2) / 2)) @ columns.T / len(target)
+        newton = newton.advance(value[None], gradient[None], hessian[None])
+    return newton.best[0] @ columns, float(newton.value[0])
+
+
+def _encoded(data: DataSet) -> tuple[np.ndarray, np.ndarray]:
+    """The codes of all features, and the numbers that they stand for, (feature, sample)."""
+    nominal = [f"x{column}" for column in np.flatnonzero(data.nominal)]
+    with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
+        store = hd.encode(data.x, data.y, f"{folder}/codes", nominal=nominal, target_kind="class")
+        shared = {"n_classes": data.n_classes, "n_codes": int(store.n_codes.max())}
+        (total,) = run(store, [Pass(MARGINAL_COUNTS, Context(shared))])
+        codes = read_codes(store.path, slice(0, data.n_features), slice(0, data.n_samples))
+    numbers = np.take_along_axis(describe(store, total["counts"]).filled, codes.astype(np.intp), 1)
+    return codes, numbers
+
+
+def _balance(codes: np.ndarray, numbers: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """R_balance of a subset of features (feature, sample), and what it depends on."""
+    cells, joint = _cells(codes), _cells(np.vstack([codes, y.astype(np.uint8)[None]]))
+    counted = _entropy(joint) - _entropy(cells)
+    frequent = np.argsort(-np.bincount(y), kind="stable")[:-1]
+    column = y.astype(np.float64)
+    rest = np.vstack([column, -np.ones_like(column), -numbers])
+    variance = least_squares(rest @ rest.T / len(y))[1]
+    return {
+        "size": len(codes),
+        "samples": len(y) / len(cells),
+        "column": counted / _row_entropy(column[None], numbers),
+        "indicators": counted / _row_entropy((y == frequent[:, None]).astype(np.float64), numbers),
+        "gaussian": counted / float(gaussian_entropy(variance)),
+    }
+
+
+def _row_entropy(labels: np.ndarray, given: np.ndarray) -> float:
+    """The entropy of columns given others by chained rows, in the units of the columns."""
+    total = 0.0
+    for column in labels:
+        spread = float(column.std())
+        scaled = (column - column.mean()) / spread
+        total += solve_row(scaled, given)[1] + float(np.log(spread))
+        given = np.vstack([given, scaled])
+    return total
+
+
+def _cells(codes: np.ndarray) -> np.ndarray:
+    """The samples of every occupied cell."""
+    if not len(codes):
+        return np.array([codes.shape[1]])
+    counts: np.ndarray = np.unique(codes, axis=1, return_counts=True)[1]
+    return counts
+
+
+def _entropy(counts: np.ndarray) -> float:
+    shares = counts / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
+def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """The absolute Pearson correlation of two columns."""
+    return abs(float(np.corrcoef(one, other)[0, 1]))
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
