@@ -13,7 +13,6 @@ import numpy as np
 
 from hofs_dask.engine.statistic import Block, Context, Layout, Partial, Statistic, Tile, frozen
 from hofs_dask.kernels import rows as kernel
-from hofs_dask.kernels.posterior import gather
 
 #: Samples that are sorted by class at a time: their codes stay in the second-level cache.
 BLOCK = 8192
@@ -85,12 +84,10 @@ def _terms_chunk(context: Context, block: Block, partial: Partial) -> None:
     work = np.empty(len(block.tile) * min(BLOCK, len(block.labels)), np.uint8)
     for start in range(0, len(block.labels), BLOCK):
         labels = block.labels[start : start + BLOCK]
-        order = np.argsort(labels, kind="stable").astype(np.uint16)
-        starts = np.searchsorted(labels[order], np.arange(n_classes + 1))
-        codes = work[: len(block.tile) * len(labels)].reshape(-1, len(labels))
-        gather(block.codes, start, order, codes)
-        columns = np.empty((len(block.columns), len(labels)), np.uint8)
-        gather(block.columns, start, order, columns)
+        order = start + np.argsort(labels, kind="stable")
+        starts = np.searchsorted(block.labels[order], np.arange(n_classes + 1))
+        codes = block.tile.some(order, work)
+        columns = np.take(block.columns, order, axis=1)
         members = np.empty(columns.shape)
         for j, numbers in enumerate(shared["members"]):
             np.take(numbers, columns[j], out=members[j], mode="clip")

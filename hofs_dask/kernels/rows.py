@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hofs_dask.kernels._jit import jit
-from hofs_dask.kernels.posterior import (
+from hofs_dask.kernels.vector import (
     BITS,
     STRIP,
     add_any,

@@ -215,3 +215,17 @@ print("nothing left to compile")
         env={**os.environ, "NUMBA_OPT": "0"},  # what is compiled matters here, not how well
     )
     assert done.stdout.strip() == "nothing left to compile", done.stderr
+
+
+@pytest.mark.parametrize("some", [False, True])
+def test_tile__gives_codes_of_samples_in_any_order(some):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 6, (3, 1000)).astype(np.uint8)
+    tile = Tile.of(codes)
+    if some:
+        places = np.sort(rng.integers(0, 1000, 700))
+        tile, codes = tile.take(places), codes[:, places]
+    for n in (0, 1, 500):
+        samples = rng.permutation(codes.shape[1])[:n]
+        found = tile.some(samples, np.empty(3 * 500, np.uint8))
+        np.testing.assert_array_equal(found, codes[:, samples])

@@ -1,0 +1,168 @@
+"""Functions of one number that a loop over samples makes vector code of, as it does not of math's.
+
+LLVM has no vector code for calls of a library. These are arithmetic alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.extending import intrinsic, overload
+
+from hofs_dask.kernels._jit import jit
+
+#: Factors below this are left to logarithms: a product of four that are not does not underflow.
+TINY = 1e-75
+
+#: Samples that are worked on at a time: their arrays stay in the first-level cache.
+STRIP = 512
+
+LOG_2 = math.log(2.0)
+BITS = 1.0 / LOG_2  # of one nat
+#: Adding this rounds a number below 2^51 to a whole one, which is then in the lowest bits.
+ROUND = 1.5 * 2.0**52
+
+MANTISSA, ONE = (1 << 52) - 1, 1023 << 52
+
+
+def muladd(a: float, b: float, c: float) -> float:
+    """``a b + c``, in one instruction where the machine has it.
+
+    Of ``a * b + c`` the compiler would have to make two, which takes an exponential twice as long.
+
+    Examples
+    --------
+    >>> muladd(2.0, 3.0, 1.0)
+    7.0
+    """
+    return a * b + c
+
+
+def _generate_muladd(_context: Any, a: Any, b: Any, c: Any) -> Any:
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        double = ir.DoubleType()
+        kind = ir.FunctionType(double, [double, double, double])
+        function = builder.module.declare_intrinsic("llvm.fmuladd", [double], kind)
+        return builder.call(function, arguments)
+
+    return a(a, b, c), generate
+
+
+_fmuladd: Any = intrinsic(_generate_muladd)
+
+
+@overload(muladd, strict=False)
+def _muladd(_a: Any, _b: Any, _c: Any) -> Any:
+    return lambda a, b, c: _fmuladd(a, b, c)
+
+
+def add_any(a: float, b: float, total: float) -> float:
+    """``a b + total`` that the compiler may add up in any order, so that a sum is vector code.
+
+    Examples
+    --------
+    >>> add_any(2.0, 3.0, 1.0)
+    7.0
+    """
+    return a * b + total
+
+
+def _generate_add_any(_context: Any, a: Any, b: Any, total: Any) -> Any:
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        first, second, third = arguments
+        product = builder.fmul(first, second, flags=("contract",))
+        return builder.fadd(product, third, flags=("reassoc", "contract"))
+
+    return a(a, b, total), generate
+
+
+_fadd_any: Any = intrinsic(_generate_add_any)
+
+
+@overload(add_any, strict=False)
+def _add_any(_a: Any, _b: Any, _total: Any) -> Any:
+    return lambda a, b, total: _fadd_any(a, b, total)
+
+
+@jit
+def power_of_two(x: float) -> float:
+    """``2^x`` of x from -1000 to 1000, to 1e-15: vector code in a loop over samples, as exp is not.
+
+    Examples
+    --------
+    >>> power_of_two(-3.0), round(power_of_two(0.5) ** 2, 12)
+    (0.125, 2.0)
+    """
+    shifted = x + ROUND
+    r = x - (shifted - ROUND)
+    # (2^r - 1 - r log 2) / r^2 for |r| <= 1/2, the polynomial of least relative error of 2^r
+    r2 = r * r
+    r4 = r2 * r2
+    a = muladd(0.055504108664637744, r, 0.24022650695909264)
+    b = muladd(0.0013333558206561256, r, 0.009618129107968281)
+    c = muladd(1.5252668712485216e-05, r, 0.00015403529979615287)
+    d = muladd(1.0206784957291852e-07, r, 1.3215670442989366e-06)
+    high = muladd(7.034291600569109e-09, r4, muladd(d, r2, c))
+    p = muladd(muladd(high, r4, muladd(b, r2, a)), r2, muladd(LOG_2, r, 1.0))
+    # times the whole power: that goes to the bits of the exponent
+    bits = np.float64(p).view(np.int64) + (np.float64(shifted).view(np.int64) << 52)
+    result: float = np.int64(bits).view(np.float64)
+    return result
+
+
+@jit
+def log_1p(t: float) -> float:
+    """``log(1 + t)`` of t from 0 to 1, to 5e-16, as a loop over samples can be vector code.
+
+    Examples
+    --------
+    >>> round(log_1p(1.0), 12) == round(math.log(2.0), 12)
+    True
+    """
+    f = np.divide(t, t + 2.0)
+    # atanh(f) / f - 1 over f^2, for f^2 < 1/9
+    z = f * f
+    p = muladd(0.0887440597389964, z, 0.049491632305609906)
+    p = muladd(p, z, 0.06793621067585771)
+    p = muladd(p, z, 0.07682096263695962)
+    p = muladd(p, z, 0.09091410352555342)
+    p = muladd(p, z, 0.11111096327859957)
+    p = muladd(p, z, 0.14285714531583701)
+    p = muladd(p, z, 0.1999999999799887)
+    p = muladd(p, z, 0.3333333333333894)
+    result: float = 2.0 * muladd(p * z, f, f)
+    return result
+
+
+@jit
+def sum_logs(factors: np.ndarray, n: int) -> float:
+    """The sum of the logs of the first n factors, all 1e75 at most; NaN where one is below `TINY`.
+
+    Products of four are cut into mantissas, that go on, and exponents, that are added; the array is
+    overwritten and must have room for n + 3.
+
+    Examples
+    --------
+    >>> round(sum_logs(np.array([2.0, 0.5, 4.0, 1.0, 1.0, 1.0]), 3) / math.log(2.0), 12)
+    2.0
+    """
+    n_tiny = exponent = 0
+    for s in range(n):
+        n_tiny += not factors[s] >= TINY
+    if n_tiny:
+        return math.nan
+    while n > 1:
+        quarter = (n + 3) // 4
+        for s in range(n, 4 * quarter):
+            factors[s] = 1.0
+        for s in range(quarter):
+            first = factors[s] * factors[s + quarter]
+            second = factors[s + 2 * quarter] * factors[s + 3 * quarter]
+            bits = np.float64(first * second).view(np.int64)
+            exponent += int(bits >> 52) - 1023
+            factors[s] = np.int64((bits & MANTISSA) | ONE).view(np.float64)
+        n = quarter
+    return math.log(factors[0]) + exponent * LOG_2 if n else 0.0
