@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,6 +48,8 @@ _THREAD = threading.local()
 
 #: Where the classes begin in a piece that is not sorted by them.
 NO_STARTS = np.zeros(0, np.intp)
+#: The base of a row without a parent.
+NO_PARENT = np.zeros(1, np.intp)
 
 
 @dataclass(frozen=True)
@@ -124,13 +126,38 @@ def _piece(
     return _Piece(fold, starts, codes, columns, bases, numbers)
 
 
-def _posterior(context: Context, piece: _Piece) -> tuple[np.ndarray, np.ndarray]:
+def _grids(context: Context) -> list[np.ndarray | None]:
+    """The logs of linear rows of few choices of codes, (1, fold, class, cell), None for others."""
+    shared, found = context.shared, []
+    for row in shared["rows"]:
+        grid = None
+        if row.slopes is not None and row.values is not None:
+            n_cells = shared["numbers"].shape[1] ** len(row.parents) * len(row.values)
+            if n_cells <= kernel.GRID:
+                grid = np.empty((*row.shifts.shape, n_cells))
+                fit = (row.parents, row.table[0], row.slopes, row.shifts, row.scales)
+                kernel.set_grid(row.values, shared["numbers"], *fit, shared["logistic"], grid)
+                grid = frozen(grid[None])
+        found.append(grid)
+    return found
+
+
+def _posterior(
+    context: Context, piece: _Piece, grids: Sequence[np.ndarray | None]
+) -> tuple[np.ndarray, np.ndarray]:
     """The logs of the class probabilities that the chosen rows give, and these, (class, sample)."""
     shared = context.shared
     posterior = np.repeat(shared["prior"][:, None], piece.codes.shape[1], axis=1)
-    for row in shared["rows"]:
+    for row, grid in zip(shared["rows"], grids, strict=True):
         codes = piece.columns[row.column]
-        bases = row.parents + 1 if row.kind == "pair" else np.zeros(1, np.intp)
+        if grid is not None:
+            cells = np.zeros((1, len(codes)), np.uint16)
+            for parent in row.parents:
+                cells[0] = cells[0] * np.uint16(shared["numbers"].shape[1]) + piece.columns[parent]
+            cells *= np.uint16(grid.shape[-1] // shared["numbers"].shape[1] ** len(row.parents))
+            kernel.add_tables(posterior, codes, cells, NO_PARENT, grid, piece.fold)
+            continue
+        bases = row.parents + 1 if row.kind == "pair" else NO_PARENT
         kernel.add_tables(posterior, codes, piece.bases, bases, row.table, piece.fold)
         if row.slopes is not None:
             fit = (row.parents, row.slopes, row.shifts, row.scales)
@@ -175,8 +202,9 @@ def _gains_of(context: Context, block: Block) -> tuple[np.ndarray, np.ndarray]:
         tables["pair"] = (own["pair_parents"], own["pair_table"])
     linear = (own["linear_table"], own["slopes"], own["shifts"], own["scales"])
     kinds, few = [KINDS.index(kind) for kind in shared["linear"]], _few_cells(context)[:, None]
+    grids = _grids(context)
     for piece in _pieces(context, block):
-        posterior, probability = _posterior(context, piece)
+        posterior, probability = _posterior(context, piece, grids)
         for kind, (parents, table) in tables.items():
             found, squares = np.empty(m), np.empty(n_squared)
             kernel.score_tables(
@@ -317,10 +345,15 @@ def warm_up() -> None:
         "pair_parents": np.zeros((n_features, 0), np.intp),
         "wanted": np.ones(n_features, np.bool_),
     }
-    fit = (values[0], row[0, 0, ..., None], row[0, 0], row[0, 0])
+    few, many = np.zeros(1, np.intp), np.zeros(11, np.intp)  # parents: with 11 there is no grid
+    rest = (row[0, 0], row[0, 0])
     shared = {
         "prior": np.zeros(n_classes),
-        "rows": (PosteriorRow("class", 0, np.zeros(1, np.intp), table[0], *fit),),
+        "rows": tuple(
+            PosteriorRow("class", 0, parents, table[0], values[0], slopes, *rest)
+            for parents in (few, many)
+            for slopes in [np.ones((N_FOLDS, n_classes, len(parents)))]
+        ),
         "numbers": values[:1],
         "logistic": True,
         "linear": ("class",),

@@ -17,7 +17,16 @@ import math
 import numpy as np
 
 from hofs_dask.kernels._jit import jit
-from hofs_dask.kernels.vector import BITS, STRIP, add_any, log_1p, muladd, power_of_two, sum_logs
+from hofs_dask.kernels.vector import (
+    BITS,
+    LOG_2,
+    STRIP,
+    add_any,
+    log_1p,
+    muladd,
+    power_of_two,
+    sum_logs,
+)
 
 #: Logs of densities are cut here, in bits, far below `vector.TINY`.
 LIMIT = 500.0
@@ -427,6 +436,52 @@ def _fill_grid(
         for b in range(own.shape[0]):
             grid[k, block + b] = own[b]
     return n_cells
+
+
+@jit
+def set_grid(
+    values: np.ndarray,
+    numbers: np.ndarray,
+    parents: np.ndarray,
+    logs: np.ndarray,
+    slopes: np.ndarray,
+    shifts: np.ndarray,
+    scales: np.ndarray,
+    logistic: bool,
+    out: np.ndarray,
+) -> None:
+    """Set ``out[fold, class]`` to a linear row for every choice of its parents' codes and its own.
+
+    Parameters
+    ----------
+    values, numbers, parents
+        The numbers of the feature's codes, (code,), those of all columns, (column, code), and which
+        of these are parents.
+    logs
+        The logs of its table, (fold, class, code).
+    slopes, shifts, scales, logistic
+        See `add_linear`.
+    out
+        (fold, class, cell): logs, the cells in the order of the parents' codes and then its own.
+
+    Examples
+    --------
+    >>> one, out = np.ones((1, 1)), np.empty((1, 1, 1))
+    >>> set_grid(np.zeros(1), one, np.zeros(1, np.intp), one[None], one[None], one, one, False, out)
+    >>> out
+    array([[[-1.]]])
+    """
+    k = parents.shape[0]
+    grid, places = np.empty((k + 1, out.shape[2])), np.arange(k)
+    n_cells = _fill_grid(values, numbers, parents, k, grid)
+    for fold in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            row = (slopes[fold, c], shifts[fold, c], scales[fold, c])
+            _grid_logs(
+                grid, k, n_cells, places, np.exp(logs[fold, c]), *row, logistic, out[fold, c]
+            )
+            for cell in range(n_cells):
+                out[fold, c, cell] *= LOG_2
 
 
 @jit

@@ -287,7 +287,7 @@ def kernel_seconds(codes: CodeStore, request: Pass, repeats: int) -> float:
     times: list[float] = []
 
     def timed(context: Context, block: Block, partial: Partial) -> None:
-        times.extend(fastest(max(repeats, 3), lambda: chunk(context, block, partial)))
+        times.extend(fastest(5 * repeats, lambda: chunk(context, block, partial)))
 
     with dask.config.set({"scheduler": "synchronous", "hofs_dask.cache": "0"}):
         run(codes, [replace(request, statistic=replace(request.statistic, chunk=timed))])
