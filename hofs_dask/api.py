@@ -385,6 +385,8 @@ def estimate(
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
+    include: Sequence[Hashable] = (),
+    exclude: Sequence[Hashable] = (),
     chunks: tuple[int, int] | None = None,
 ) -> Plan:
     """What a run will do, before anything of it runs: layout, passes, bytes, memory and time.
@@ -402,7 +404,7 @@ def estimate(
         As for `select`; may be left out for a code store that has one alone.
     n_resamples
         As for `compare`.
-    feature_dim, nominal, target_kind, bins
+    feature_dim, nominal, target_kind, bins, include, exclude
         As for `select`.
     chunks
         As for `encode`.
@@ -431,10 +433,13 @@ def estimate(
     _check_count("n_resamples", n_resamples, 0)
     if n_features is not None:
         _check_numbers(n_features, None)
-    opened = _open(data, target, n_features or 1, feature_dim, nominal, (), ()).data
+    opened = _open(data, target, n_features or 1, feature_dim, nominal, include, exclude).data
     if isinstance(opened, CodeStore):
         if n_features is None:
-            raise ValueError("data is a code store, which is encoded already; give n_features")
+            raise ValueError(
+                "data is a code store, which is encoded already; give n_features for the plan of a "
+                "selection from it (hofs-dask select --explain)"
+            )
         return plan_search(opened, chosen, n_features, n_resamples)
     made, plan = plan_encoding(opened, check_bins(bins), check_kind(target_kind), chunks)
     if n_features is None:

@@ -201,6 +201,7 @@ class Plan:
         shown = _listed(f"{name} {_time(seconds)}" for name, seconds in parts.items())
         lines = [f"about {_time(self.seconds)}: {shown}"]
         if self.searching is not None:
+            lines.append("and 10 to 30 s more where the workers have not compiled yet")
             n_threads, n_workers = self.searching.n_threads, self.searching.n_workers
             where = "this process" if not n_workers else _number(n_workers, "worker")
             lines.append(
@@ -454,8 +455,9 @@ def _searching_blocks(searching: Searching, layout: Layout) -> list[tuple[str, l
         (
             "walks",
             [
-                f"{searching.n_walks:,} over the samples for {n_passes:,} passes, {n_cells:.1e} "
-                f"cells; {_number(layout.n_tasks(searching.n_threads), 'task')} a walk",
+                f"{searching.n_walks:,} over the samples for at most {n_passes:,} passes, "
+                f"{n_cells:.1e} cells; "
+                f"{_number(layout.n_tasks(searching.n_threads), 'task')} a walk",
                 f"{format_bytes(searching.walk_bytes)} a walk, of which {kept:.0%} stays in the "
                 f"workers: {format_bytes(searching.n_read)} read in all",
             ],

@@ -123,14 +123,21 @@ def compare(
     from hofs_dask.events import RoundEnded, RoundStarted
 
     check_target(store, target)
+    included, excluded = (features_of(texts, store, target) for texts in (include, exclude))
     if explain:
+        click.echo("rehearsing on made-up data ...", err=True)
         with cluster(scheduler, workers):
             plan = estimate(
-                store, n_features, method=methods.values(), target=target, n_resamples=resamples
+                store,
+                n_features,
+                method=methods.values(),
+                target=target,
+                n_resamples=resamples,
+                include=included,
+                exclude=excluded,
             )
         click.echo(str(plan))
         return
-    included, excluded = (features_of(texts, store, target) for texts in (include, exclude))
     with cluster(scheduler, workers):
         result = compare(
             store,

@@ -113,12 +113,20 @@ def select(
     from hofs_dask.events import RoundEnded, RoundStarted
 
     check_target(store, target)
+    included, excluded = (features_of(texts, store, target) for texts in (include, exclude))
     if explain:
+        click.echo("rehearsing on made-up data ...", err=True)
         with cluster(scheduler, workers):
-            plan = estimate(store, n_features, method=chosen, target=target)
+            plan = estimate(
+                store,
+                n_features,
+                method=chosen,
+                target=target,
+                include=included,
+                exclude=excluded,
+            )
         click.echo(str(plan))
         return
-    included, excluded = (features_of(texts, store, target) for texts in (include, exclude))
     with cluster(scheduler, workers):
         result = select(
             store,

@@ -82,7 +82,8 @@ def from_path(
         node: Any = zarr.open(path, mode="r")
     except FileNotFoundError as error:
         kind = ValueError if not is_url(path) else FileNotFoundError
-        raise kind(f"no Zarr array or group at {path!r}; give the path of one") from error
+        hint = "np.load(path, mmap_mode='r')" if path.endswith(".npy") else "the path of one"
+        raise kind(f"no Zarr array or group at {path!r}; give {hint}") from error
     return from_zarr(node, path, target, feature_dim)
 
 
@@ -111,6 +112,8 @@ def from_zarr(
     if all(_dim_names(array) is not None for array in arrays.values()):
         consolidated = node.metadata.consolidated_metadata is not None
         dataset = xr.open_zarr(node.store, group=node.path, chunks=None, consolidated=consolidated)
+        if not consolidated:  # a listing has no order, and another one would be other data
+            dataset = dataset[sorted(dataset.data_vars, key=str)]
 
         def fingerprint(variable: xr.DataArray) -> str:
             return store_fingerprint(arrays[str(variable.name)], str(variable.name))

@@ -12,7 +12,7 @@ from dask.utils import format_bytes, parse_bytes
 
 from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.layout import CHUNK_COPIES, WAITING, Room, choose_layout, layout_of
-from hofs_dask.engine.cluster import Worker, memory_limits
+from hofs_dask.engine.cluster import RESIDENT, Worker, memory_limits
 from hofs_dask.engine.statistic import Pass
 
 #: A worker pauses at 80 % of its limit; what is planned stays below.
@@ -21,8 +21,6 @@ USABLE = 0.75
 CACHE_SHARE = 0.3
 #: What a block of signals or posteriors takes within a map task.
 BLOCK_BYTES = 8 * 2**20
-#: What a worker takes before a pass, about: its libraries and compiled kernels.
-RESIDENT = 340 * 2**20
 
 
 @dataclass(frozen=True)

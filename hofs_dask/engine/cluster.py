@@ -15,6 +15,7 @@ import dask.base
 import dask.config
 import dask.system
 import psutil
+from dask.utils import format_bytes
 
 from hofs_dask.engine import posteriors, rows, statistics
 
@@ -27,6 +28,9 @@ Result = TypeVar("Result")
 
 #: Modules of statistics whose kernels the workers of a client have compiled.
 _COMPILED: WeakKeyDictionary[Client, frozenset[str]] = WeakKeyDictionary()
+
+#: What a worker takes before a pass, about: its libraries and compiled kernels.
+RESIDENT = 340 * 2**20
 
 #: Packages whose versions must be the same everywhere: they decide what a task computes.
 SAME_VERSIONS = ("hofs-dask", "dask", "distributed", "numpy", "numba", "zarr")
@@ -106,6 +110,7 @@ def on_a_worker(function: Callable[..., Result], *arguments: object) -> Result:
     client = _current_client()
     if client is None:
         return function(*arguments)
+    _check_limits(client)
     first = min(client.nthreads())
     future = client.submit(function, *arguments, workers=[first], pure=False, priority=10)
     result: Result = future.result()
@@ -135,6 +140,21 @@ def check_cluster(client: Client) -> None:
             "the cluster runs other versions than this process: " + "; ".join(differing[:8]) + ". "
             "Install the same versions everywhere, for example from one lock file"
         )
+
+
+def _check_limits(client: Client) -> None:
+    """Raise a MemoryError for a worker that could not even import and compile.
+
+    It would be paused, killed and started again without end.
+    """
+    for address, worker in client.scheduler_info(n_workers=-1)["workers"].items():
+        limit = worker["memory_limit"] or RESIDENT
+        if limit < RESIDENT:
+            raise MemoryError(
+                f"worker {address} has a memory limit of {format_bytes(limit)}, less than the "
+                f"{format_bytes(RESIDENT)} that its libraries and compiled kernels take; give each "
+                "worker 512 MiB or more"
+            )
 
 
 def _current_client() -> Client | None:
@@ -167,6 +187,7 @@ def _describe(
 
     Versions are compared and the kernels of some modules of statistics compiled on the way.
     """
+    _check_limits(client)
     check_cluster(client)
     # as tasks: compiling would keep a worker's event loop from its heartbeats
     prepared = [

@@ -515,6 +515,15 @@ def test_zarr__group_of_xarray(tmp_path, zarr_format, consolidated):
     assert np.array_equal(source.target.compute(), Y)
 
 
+def test_zarr__variables_that_are_only_listed_have_one_order(tmp_path):
+    names = [f"f{i}" for i in range(40)]
+    data = xr.Dataset(dict.fromkeys([*reversed(names), "y"], ("sample", X[:, 0])))
+    data.assign(y=("sample", Y)).to_zarr(tmp_path / "d.zarr", consolidated=False)
+    sources = [open_source(str(tmp_path / "d.zarr"), "y") for _ in range(4)]
+    assert all(source.names == tuple(sorted(names)) for source in sources)
+    assert len({source.fingerprint for source in sources}) == 1
+
+
 def stores(tmp_path):
     return {
         "local": tmp_path / "store.zarr",

@@ -34,6 +34,20 @@ def test_workers__none_is_an_error_that_says_what_to_type():
         current_workers()
 
 
+def test_workers__too_small_to_compile_are_refused_at_once():
+    with (
+        LocalCluster(
+            n_workers=1,
+            processes=False,
+            memory_limit="200 MiB",
+            dashboard_address="127.0.0.1:0",
+        ) as small,
+        Client(small),
+        pytest.raises(MemoryError, match=r"limit of 200\.00 MiB.*give each worker 512 MiB"),
+    ):
+        current_workers()
+
+
 def test_versions__that_agree_are_fine(client):
     check_cluster(client)
 
