@@ -239,7 +239,7 @@ def _walk(
     seconds = time.perf_counter() - start
     n_columns = len({column for request in walk for column in request.columns})
     n_bytes = codes.n_samples * (codes.n_features + n_columns + 1)  # and the label
-    n_cells = codes.n_rows_used * codes.n_features * len(walk)
+    n_cells = round(codes.n_rows_used * codes.n_features * sum(each.share for each in walk))
     tell_all(listeners, PassDone(rank, name, len(walk), n_bytes, n_cells, seconds))
     return totals
 

@@ -31,8 +31,18 @@ READ_ONLY = Statistic("read-only", lambda _c, _n: {}, lambda _c, _b, _p: None, l
 STORAGE = 100e6  # bytes a second and worker, from an object store
 NETWORK = 1.25e9  # bytes a second of one machine
 MEMORY = 4 * 2**30  # bytes of a worker
-#: Walks of a round of each method.
-ROUNDS = {"jmi": ("pair-terms",), "joint": ("pair-counts", "posterior-gains")}
+#: The share of the candidates of `joint` that its first samples do not rule out.
+STILL_IN = 0.15
+#: Walks of a round of each method on much data, and the share of the cells that each computes with.
+ROUNDS: Mapping[str, tuple[tuple[str, float], ...]] = {
+    "jmi": (("pair-terms", 1.0),),
+    "joint": (
+        ("pair-counts", 1.0),
+        ("posterior-gains", 1 / 16),
+        ("posterior-gains", 3 / 16 * STILL_IN),
+        ("posterior-gains", 12 / 16 * STILL_IN),
+    ),
+}
 #: What the time of a round is spent on.
 SPENT = ("scheduler", "workers", "storage", "driver", "network")
 #: Picks that are known in the round that is predicted.
@@ -73,6 +83,7 @@ class Walk:
     n_cores: int  # that they share
     kept: bool  # whether the chunks were in the workers' memory
     seconds: float
+    share: float = 1.0  # of the cells that were computed with
 
     @property
     def store(self) -> Store:
@@ -225,9 +236,13 @@ def driver_parts(store: Store, method: str, n_columns: int) -> dict[str, float]:
 
 
 def parts(
-    found: Counts, statistic: str, n_classes: int, n_cores: int, *, kept: bool
+    found: Counts, statistic: str, n_classes: int, n_cores: int, share: float, *, kept: bool
 ) -> dict[str, float]:
-    """How often a walk pays each constant: its time is the sum over what each costs."""
+    """How often a walk pays each constant: its time is the sum over what each costs.
+
+    The share of the cells matters to posteriors alone: others always take all.
+    """
+    scored = share * found.cells
     posterior = statistic == "posterior-gains"
     counted = statistic not in ("posterior-gains", "read-only") and not found.products
     return {
@@ -237,8 +252,8 @@ def parts(
         "read": 0.0 if kept else found.read / n_cores,
         "count": found.cells / n_cores if counted else 0.0,
         "compare": found.cells * found.products / n_cores,
-        "posterior": found.cells / n_cores if posterior else 0.0,
-        "posterior of a class": found.cells * n_classes / n_cores if posterior else 0.0,
+        "posterior": scored / n_cores if posterior else 0.0,
+        "posterior of a class": scored * n_classes / n_cores if posterior else 0.0,
         "combine": found.combined / n_cores,
         "driver": float(found.context + found.returned),
     }
@@ -270,7 +285,7 @@ def parts_of(walk: Walk) -> dict[str, float]:
         return none | driver_parts(walk.store, method, walk.n_columns)
     asked = request(walk.statistic, walk.store, walk.n_columns)
     found = count(walk.store, asked, walk.n_workers)
-    paid = parts(found, walk.statistic, walk.n_classes, walk.n_cores, kept=walk.kept)
+    paid = parts(found, walk.statistic, walk.n_classes, walk.n_cores, walk.share, kept=walk.kept)
     return none | paid
 
 
@@ -316,7 +331,7 @@ def fit(walks: Sequence[Walk]) -> Fit:
 def read_walks(path: Path) -> list[Walk]:
     """What a run of the benchmark timed that the model knows about."""
     known = {"read-only", "marginal-counts", *(f"{method} on the driver" for method in ROUNDS)}
-    known.update(*ROUNDS.values())
+    known.update(statistic for walks in ROUNDS.values() for statistic, _ in walks)
     found = [Walk(**walk) for walk in json.loads(path.read_text())["walks"]]
     return [walk for walk in found if walk.statistic in known]
 
@@ -345,10 +360,10 @@ def predict_round(
     share = min(1.0, n_workers * CACHE_SHARE * MEMORY / store.layout.n_bytes)
     spent = dict.fromkeys(SPENT, 0.0)
     n_tasks = 0
-    for statistic in ROUNDS[method]:
+    for statistic, computed in ROUNDS[method]:
         counts = count(store, request(statistic, store, n_columns), n_workers)
         n_tasks += counts.tasks
-        paid = parts(counts, statistic, store.n_classes, n_workers, kept=True)
+        paid = parts(counts, statistic, store.n_classes, n_workers, computed, kept=True)
         seconds = {name: found.constants[name] * often for name, often in paid.items()}
         spent["scheduler"] += seconds["task"]
         spent["driver"] += seconds["walk"] + seconds["driver"]

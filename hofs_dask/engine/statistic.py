@@ -210,3 +210,4 @@ class Pass:
     columns: tuple[int, ...] = ()  # the features that every tile needs beside its own
     key: Hashable = None  # passes of equal keys have equal totals; None for one of its own
     resample: int | None = None  # the number of a bootstrap resample; None for the samples
+    share: float = 1.0  # of the cells, about, that it computes with

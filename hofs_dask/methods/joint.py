@@ -139,8 +139,8 @@ class Joint:
         Of many samples some parts are summed up for all candidates, and the others for those that
         may still be the best or the second.
         """
-        problem = self.problem
-        stages, n_samples = [], problem.n_samples
+        problem, n_samples = self.problem, self.problem.n_samples
+        stages = []
         if n_samples >= STAGED:
             cut = 1 if n_samples >= STAGED_TWICE else len(FIRST_FOLD)
             stages = [parts for parts in (FIRST_FOLD[:cut], FIRST_FOLD[cut:]) if parts]
@@ -149,32 +149,31 @@ class Joint:
         forced = [pick for pick in problem.included if pick not in state.chosen]
         possible = self._possible(state, candidates)
         may_win = np.ones(problem.n_features, np.bool_)
+
+        def ask(parts: tuple[int, ...], truth: np.ndarray, *, squares: bool) -> Pass:
+            own = {**candidates, "wanted": may_win, "truth": truth}
+            context = Context({**shared, "parts": parts, "squares": squares}, own)
+            share = len(parts) / N_PARTS * float(may_win.mean())
+            return Pass(POSTERIOR_GAINS, context, columns, share=share)
+
         gain, square = np.zeros((2, *possible.shape))
         share = 0.0
         for parts in stages:
-            own = {**candidates, "wanted": may_win}
-            context = Context({**shared, "parts": parts, "squares": True}, own)
-            found = yield Pass(POSTERIOR_GAINS, context, columns)
-            gain, square, share = (
-                gain + found["gain"],
-                square + found["square"],
-                share + len(parts) / N_PARTS,
-            )
+            found = yield ask(parts, np.zeros(possible.shape), squares=True)
+            gain, square = gain + found["gain"], square + found["square"]
+            share += len(parts) / N_PARTS
             # a part has each sample by chance: the variance of its sum over the chance is this
-            error = DEVIATIONS * np.sqrt(square * (1 - share) / n_samples) / share
+            error = DEVIATIONS * np.sqrt(square * (1 - share) / n_samples)
             low, high = (
-                np.where(possible, gain / share + sign * error, -np.inf).max(axis=1)
-                for sign in (-1, 1)
+                np.where(possible, gain + sign * error, -np.inf).max(axis=1) for sign in (-1, 1)
             )
             least = np.sort(low[free & may_win])[-2:]
             may_win &= free & (high >= least.min(initial=np.inf))
             may_win[forced] = True
         rest = [fold for fold in range(N_FOLDS) if not stages or fold]
-        truth = candidates["truth"][..., rest].sum(axis=-1)
-        own = {**candidates, "truth": truth, "wanted": may_win}
         parts = tuple(part for part in PARTS if part % N_FOLDS in rest)
-        context = Context({**shared, "parts": parts, "squares": False}, own)
-        gain = gain + (yield Pass(POSTERIOR_GAINS, context, columns))["gain"]
+        truth = candidates["truth"][..., rest].sum(axis=-1)
+        gain = gain + (yield ask(parts, truth, squares=False))["gain"]
         return np.where(may_win[:, None], gain, -np.inf)
 
     def add(self, state: JointState, scores: Scores, pick: int, subset: int) -> JointState:

@@ -172,6 +172,7 @@ class Run:
                     event.seconds,
                     n_columns=n_columns.get(event.statistic, 1),
                     kept=kept and event.rank > 0,
+                    share=event.n_cells / (codes.n_rows_used * codes.n_features),
                 )
 
         return listen
@@ -184,6 +185,7 @@ class Run:
         *,
         n_columns: int = 0,
         kept: bool = False,
+        share: float = 1.0,
     ) -> None:
         """Keep the time of a walk on the current workers."""
         n_workers = len(Client.current().nthreads())
@@ -200,6 +202,7 @@ class Run:
                 min(n_workers, os.cpu_count() or 1),
                 kept,
                 seconds,
+                share,
             )
         )
 
