@@ -25,7 +25,7 @@ KINDS = ("table", "shared", "class", "pair")
 
 #: Samples of one fold that are worked on at a time, about: enough that it pays to read the pair
 #: tables of a feature, few enough that posteriors stay in the second-level cache.
-BLOCK = 2048
+BLOCK = 4096
 #: Codes that are copied at a time at most; less than `BLOCK` samples where features are many.
 BLOCK_CODES = 4 * 2**20
 
