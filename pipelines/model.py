@@ -106,6 +106,8 @@ class Counts:
         Bytes from the store: codes, labels and the columns of the pass.
     cells
         Codes that the kernel touches.
+    of_columns
+        Codes of the columns of the pass, that every tile needs and unpacks.
     products
         Sets of samples that are compared for a feature; 0 where its cells are counted one by one.
     partial
@@ -128,6 +130,7 @@ class Counts:
     copies: int
     read: float
     cells: int
+    of_columns: int
     products: int
     partial: int
     combined: int
@@ -214,6 +217,7 @@ def count(store: Store, asked: Pass, n_threads: int, new_columns: int = 0) -> Co
         copies=groups if tiles > 1 and new_columns else 0,
         read=layout.n_bytes + store.n_samples * tiles * (1 + n_columns),
         cells=store.n_samples * store.n_features,
+        of_columns=store.n_samples * n_columns * tiles,
         products=products(store, asked.statistic.name),
         partial=partial,
         combined=partial * tiles * (groups + combines),
@@ -249,11 +253,13 @@ def parts(
         "walk": 1.0,
         "task": float(found.tasks),
         "chunk": found.chunks / n_cores,
+        "posteriors of a chunk": found.chunks / n_cores if posterior else 0.0,
         "read": 0.0 if kept else found.read / n_cores,
         "count": found.cells / n_cores if counted else 0.0,
         "compare": found.cells * found.products / n_cores,
         "posterior": scored / n_cores if posterior else 0.0,
         "posterior of a class": scored * n_classes / n_cores if posterior else 0.0,
+        "columns": found.of_columns / n_cores,
         "combine": found.combined / n_cores,
         "driver": float(found.context + found.returned),
     }
@@ -264,11 +270,13 @@ UNITS = {
     "walk": ("ms a walk", 1e3),
     "task": ("ms a task", 1e3),
     "chunk": ("ms a chunk and core", 1e3),
+    "posteriors of a chunk": ("ms a chunk and core", 1e3),
     "read": ("ns a byte and core", 1e9),
     "count": ("ns a cell and core", 1e9),
     "compare": ("ns a cell, set and core", 1e9),
     "posterior": ("ns a cell and core", 1e9),
     "posterior of a class": ("ns a cell, class and core", 1e9),
+    "columns": ("ns a cell of a column and core", 1e9),
     "combine": ("ns a byte and core", 1e9),
     "driver": ("ns a byte", 1e9),
     "round": ("ms a round", 1e3),
@@ -367,8 +375,8 @@ def predict_round(
         seconds = {name: found.constants[name] * often for name, often in paid.items()}
         spent["scheduler"] += seconds["task"]
         spent["driver"] += seconds["walk"] + seconds["driver"]
-        own = ("chunk", "count", "compare", "posterior", "posterior of a class", "combine")
-        spent["workers"] += sum(seconds[name] for name in own)
+        beside = ("walk", "task", "read", "driver")
+        spent["workers"] += sum(seconds[name] for name in paid if name not in beside)
         read = (1 - share) * counts.read
         spent["storage"] += max(
             read / (STORAGE * n_workers), read * found.constants["read"] / n_workers
