@@ -135,7 +135,7 @@ def bench_rounds(job: Run) -> Iterator[Figure]:
 
 def bench_memory(job: Run) -> Iterator[Figure]:
     """The peaks of workers under a limit against the estimate, for two numbers of samples."""
-    limit = "640 MiB"
+    limit = "768 MiB"
     sizes = [replace(job.size, n_samples=factor * job.size.n_samples) for factor in (1, 4)]
     with job.cluster():
         stores = [job.resized(size).codes() for size in sizes]
