@@ -79,13 +79,12 @@ def _pieces(context: Context, block: Block) -> Iterator[_Piece]:
     of_fold = [sum(part % n_folds == fold for part in shared["parts"]) for fold in range(n_folds)]
     most = max(min(BLOCK, BLOCK_CODES // n_features), 64)
     length = most * N_PARTS // max(of_fold)
-    work = _memory(n_features * min(length, len(block.labels)))
     wanted = np.isin(np.arange(N_PARTS), shared["parts"])
     for start in range(0, len(block.labels), length):
         labels, parts = (array[start : start + length] for array in (block.labels, block.parts))
         if n_folds == 1 and not shared["linear"]:
             # tables do not ask for the class: the order is as good as any
-            yield _piece(context, block, np.arange(start, start + len(labels)), 0, work)
+            yield _piece(context, block, np.arange(start, start + len(labels)), 0)
             continue
         rows = np.flatnonzero(wanted[parts])
         groups = labels[rows].astype(np.uint16)
@@ -96,7 +95,7 @@ def _pieces(context: Context, block: Block) -> Iterator[_Piece]:
             starts = edges[fold * n_classes : (fold + 1) * n_classes + 1]
             if starts[-1] > starts[0]:
                 chosen = start + rows[order[starts[0] : starts[-1]]]
-                yield _piece(context, block, chosen, fold, work, starts - starts[0])
+                yield _piece(context, block, chosen, fold, starts - starts[0])
 
 
 def _memory(n_bytes: int) -> np.ndarray:
@@ -112,11 +111,10 @@ def _piece(
     block: Block,
     rows: np.ndarray,
     fold: int,
-    work: np.ndarray,
     starts: np.ndarray = NO_STARTS,
 ) -> _Piece:
     """The samples at these rows of a block."""
-    codes = block.tile.some(rows, work)
+    codes = block.tile.some(rows, _memory(len(block.tile) * len(rows)))
     columns = np.take(block.columns, rows, axis=1)
     bases = np.zeros((1 + len(columns), len(rows)), np.uint16)  # the first is that of no parent
     numbers = np.empty(columns.shape)

@@ -36,8 +36,8 @@ DEVIATIONS = 6.0
 PARTS = tuple(range(N_PARTS))
 #: The parts of the first fold: a piece of one fold is as long as can be.
 FIRST_FOLD = PARTS[::N_FOLDS]
-#: From so many samples on, candidates that cannot win are found by so many parts, then by the rest
-#: of the first fold: a further walk has to be worth what it costs.
+#: From so many samples on, candidates that cannot win are found by the first fold, and by one part
+#: of it before: a further walk has to be worth what it costs.
 STAGED, STAGED_TWICE = 100_000, 500_000
 
 

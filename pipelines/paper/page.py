@@ -48,8 +48,7 @@ def head(date: str, packages: Mapping[str, str]) -> str:
 
 Every table and figure of *Higher Order Mutual Information Approximation for Feature Selection*
 (Wu, Gupta & Bajaj 2016), our number beside its own. Made by `python -m pipelines.paper` on {date}
-with {versions}. All seeds are fixed: a second run makes the same page. [NOTES.md](NOTES.md) says
-what was tried on the way.
+with {versions}. All seeds are fixed. [NOTES.md](NOTES.md) says what was tried on the way.
 
 HOFS is `method="hofs"` as it comes, `criterion="joint"`; *HOFS sum* is the paper's own criterion
 and *HOFS mean* that of its authors' program. The other seven are the package's too, on the same

@@ -245,10 +245,11 @@ def judge_all(client: Client, job: Job, names: Sequence[str]) -> list[Outcome]:
     """The outcomes of some sets, all folds of all of them at once."""
     futures: dict[str, Future[Any]] = {}
     folds_of: dict[str, list[str]] = {}
-    for name in names:
-        data = load(name, job.data)
-        # the longest first: nobody should wait for one that began last
-        cost = data.n_samples * data.n_features * data.n_classes
+    sets = {name: load(name, job.data) for name in names}
+    costs = {name: d.n_samples * d.n_features * d.n_classes for name, d in sets.items()}
+    # the longest first: nobody should wait for one that began last
+    for name in sorted(names, key=lambda name: -costs[name]):
+        data, cost = sets[name], costs[name]
         # the same key is the same task: groups make no difference to all rows
         plain = name.removesuffix(GROUPED)
         whole = client.submit(rank, job, plain, None, key=f"rank-{plain}", priority=cost + 1)
@@ -260,9 +261,7 @@ def judge_all(client: Client, job: Job, names: Sequence[str]) -> list[Outcome]:
             )
             folds_of[name].append(label)
     found = gathered(futures)
-    return [
-        add_up(load(name, job.data), [found[label] for label in folds_of[name]]) for name in names
-    ]
+    return [add_up(sets[name], [found[label] for label in folds_of[name]]) for name in names]
 
 
 def quality_all(client: Client, job: Job, names: Sequence[str]) -> dict[str, Any]:
