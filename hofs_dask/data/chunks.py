@@ -65,7 +65,9 @@ def read_codes(path: str, features: slice, rows: slice) -> np.ndarray:
     return _read(path, _open(path, "codes"), (features, rows), CODE_FILL)
 
 
-def read_planes(path: str, features: slice, rows: slice, *, keep: bool = True) -> np.ndarray:
+def read_planes(
+    path: str, features: slice, rows: slice, *, name: str = "codes", keep: bool = True
+) -> np.ndarray:
     """Return codes of a store as bit planes, uint64 (feature, bit, word).
 
     A whole chunk is read as it is stored: one read and one checksum, where going through Zarr
@@ -77,6 +79,8 @@ def read_planes(path: str, features: slice, rows: slice, *, keep: bool = True) -
         Of the store.
     features, rows : slice
         The region.
+    name : str
+        Of the array: the codes of all features, or the copy of one.
     keep : bool
         False for planes that are done with before this thread reads the next ones that are not to
         be kept: they may share their memory.
@@ -97,13 +101,13 @@ def read_planes(path: str, features: slice, rows: slice, *, keep: bool = True) -
     ...     read_planes(path, slice(2, 3), slice(0, 4))
     array([[[4]]], dtype=uint64)
     """
-    array = _open(path, "codes")
+    array = _open(path, name)
     metadata: Any = array.metadata
     (codec,) = (each for each in metadata.codecs if isinstance(each, Planes))
     shape = codec.shape(array.chunks)
     content = _read_chunk(path, array, (features, rows), 8 * math.prod(shape), keep)
     if content is None:
-        return pack(read_codes(path, features, rows), codec.bits)
+        return pack(_read(path, array, (features, rows), CODE_FILL), codec.bits)
     # the last chunk of an axis is stored whole too
     n_words = -(-(rows.stop - rows.start) // WORD)
     planes = content.view("<u8").reshape(shape)[: features.stop - features.start, :, :n_words]
@@ -148,18 +152,11 @@ def read_labels(path: str, key: str, rows: slice) -> np.ndarray:
     ...     read_labels(path, store.labels.key, slice(1, 3))
     array([1, 0], dtype=uint8)
     """
-    return _read_bytes(path, f"labels/{key}", rows, LABEL_FILL)
-
-
-def read_column(path: str, feature: int, rows: slice) -> np.ndarray:
-    """Return the codes of one feature, uint8 (sample,), from its copy.
-
-    Raises
-    ------
-    CodeStoreError
-        Names the chunk that is corrupt, unreadable or missing.
-    """
-    return _read_bytes(path, f"columns/{feature}", rows, CODE_FILL)
+    array = _open(path, f"labels/{key}")
+    content = _read_chunk(path, array, (rows,), array.chunks[0], keep=True)
+    if content is None:
+        return _read(path, array, (rows,), LABEL_FILL)
+    return content[: len(range(*rows.indices(array.shape[0])))]  # the last is stored whole too
 
 
 def write_cells(path: str, name: str, region: tuple[slice, ...], cells: np.ndarray) -> None:
@@ -225,15 +222,6 @@ def _open(path: str, name: str) -> zarr.Array[Any]:
             f"array {name!r} of the code store {path!r} cannot be opened ({error}); encode the "
             "data again"
         ) from error
-
-
-def _read_bytes(path: str, name: str, rows: slice, fill: int) -> np.ndarray:
-    """Return rows of an array of bytes, from the file where they are one whole chunk."""
-    array = _open(path, name)
-    content = _read_chunk(path, array, (rows,), array.chunks[0], keep=True)
-    if content is None:
-        return _read(path, array, (rows,), fill)
-    return content[: len(range(*rows.indices(array.shape[0])))]  # the last is stored whole too
 
 
 def _read(path: str, array: zarr.Array[Any], region: tuple[slice, ...], fill: int) -> np.ndarray:

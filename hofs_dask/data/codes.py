@@ -5,7 +5,7 @@ Layout::
     <store>             attributes: format, version, fingerprint, names, options, complete
       codes             uint8 (feature, sample), stored as bit planes
       labels/<key>      uint8 (sample,), one a target; attributes: what `Labels` holds
-      columns/<feature> uint8 (sample,), copies of single features, made as selections need them
+      columns/<feature> uint8 (1, sample), a copy of one feature, made when a selection needs it
       n_codes, missing_code, nominal (feature,);  values, edges (feature, code)
 
 Each chunk is one file, carries a checksum and is written by one task. The fill values (255 in
@@ -29,7 +29,8 @@ import zarr
 from zarr.codecs import Crc32cCodec
 
 from hofs_dask.data.bins import Feature
-from hofs_dask.data.chunks import CODE_FILL, damaged, write_cells
+from hofs_dask.data.chunks import CODE_FILL, damaged
+from hofs_dask.data.codec import Planes
 from hofs_dask.data.labels import Labels, interval_names
 from hofs_dask.data.paths import as_path, is_url
 from hofs_dask.data.summary import Category
@@ -37,7 +38,7 @@ from hofs_dask.errors import some_of, unknown
 from hofs_dask.kernels.planes import n_bits
 
 FORMAT = "hofs_dask codes"
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -260,21 +261,17 @@ def begin_columns(store: CodeStore, features: Iterable[int]) -> bool:
         for feature in features:
             group.require_array(
                 str(feature),
-                shape=(store.n_samples,),
-                chunks=(store.chunks[0],),
+                shape=(1, store.n_samples),
+                chunks=(1, store.chunks[0]),
                 dtype=np.uint8,
                 fill_value=CODE_FILL,
+                serializer=Planes(store.bits),
                 compressors=[Crc32cCodec()],
-                dimension_names=("sample",),
+                dimension_names=("feature", "sample"),
             )
     except OSError:
         return False
     return True
-
-
-def write_column(path: str, feature: int, rows: slice, codes: np.ndarray) -> None:
-    """Write some rows, whole chunks, of the copy of a feature."""
-    write_cells(path, f"columns/{feature}", (rows,), codes)
 
 
 def finish_columns(path: str, features: Iterable[int]) -> None:

@@ -12,14 +12,8 @@ import dask.base
 import numpy as np
 from dask.delayed import Delayed, delayed
 
-from hofs_dask.data.chunks import announce_planes, read_column, read_labels, read_planes
-from hofs_dask.data.codes import (
-    CodeStore,
-    begin_columns,
-    copied_columns,
-    finish_columns,
-    write_column,
-)
+from hofs_dask.data.chunks import announce_planes, read_labels, read_planes, write_cells
+from hofs_dask.data.codes import CodeStore, begin_columns, copied_columns, finish_columns
 from hofs_dask.data.compute import compute
 from hofs_dask.data.labels import DROPPED
 from hofs_dask.data.layout import FAN_IN, cuts, layout_of
@@ -191,14 +185,14 @@ def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.n
 
     planes = tile(features, own=True)
     labels = cached("labels", n_rows, lambda _: read_labels(place.path, place.label_key, rows))
-    columns = np.empty((len(place.columns), n_rows), dtype=np.uint8)
+    columns = np.empty((len(place.columns), *planes.shape[1:]), np.uint64)
     elsewhere: dict[int, list[int]] = {}
     for j, column in enumerate(place.columns):
         if features.start <= column < features.stop:
-            columns[j] = _unpacked(planes, column - features.start, n_rows)
+            columns[j] = planes[column - features.start]
         elif column in place.copied:
             read = functools.partial(_read_copy, place.path, column, rows)
-            columns[j] = cached(f"column {column}", n_rows, read)
+            (columns[j],) = cached(f"column {column}", columns[j].nbytes, read)
         else:
             elsewhere.setdefault(column // place.chunk_features, []).append(j)
     for number, places in elsewhere.items():
@@ -207,9 +201,9 @@ def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.n
             slice(first, min(first + place.chunk_features, place.n_features)), own=False
         )
         for j in places:
-            columns[j] = _unpacked(neighbour, place.columns[j] - first, n_rows)
+            columns[j] = neighbour[place.columns[j] - first]
     parts = fold_of(rows.start, rows.stop, N_PARTS)
-    block = Block(Tile(planes, n_rows), columns, labels, parts)
+    block = Block(Tile(planes, n_rows), Tile(columns, n_rows), labels, parts)
     kept = labels != DROPPED
     if kept.all():
         return block, None
@@ -217,20 +211,15 @@ def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.n
     return _taken(block, labelled), labelled
 
 
-def _unpacked(planes: np.ndarray, feature: int, n_samples: int) -> np.ndarray:
-    codes: np.ndarray = unpacked(planes[feature : feature + 1], n_samples)[0]
-    return codes
-
-
 def _read_copy(path: str, column: int, rows: slice, _keep: bool) -> np.ndarray:
-    return read_column(path, column, rows)
+    return read_planes(path, slice(0, 1), rows, name=f"columns/{column}")
 
 
 def _taken(block: Block, samples: np.ndarray) -> Block:
     """The samples at these places of a block."""
     return Block(
         block.tile.take(samples),
-        np.take(block.columns, samples, axis=1),
+        block.columns.take(samples),
         block.labels[samples],
         block.parts[samples],
     )
@@ -271,8 +260,9 @@ def _copy_columns(
             first = column // chunks[1] * chunks[1]
             tile = slice(first, min(first + chunks[1], n_features))
             planes = read_planes(path, tile, rows, keep=False)
-            codes = _unpacked(planes, column - first, rows.stop - rows.start)
-            write_column(path, column, rows, codes)
+            own = planes[column - first : column - first + 1]
+            codes = unpacked(own, rows.stop - rows.start)
+            write_cells(path, f"columns/{column}", (slice(0, 1), rows), codes)
 
 
 def _map_spans(
@@ -281,6 +271,9 @@ def _map_spans(
     _after: None,  # the copies of the columns of these spans
 ) -> tuple[_Nodes, ...]:
     contexts = frozen(plan.contexts)
+    ready = frozen(
+        tuple(job.statistic.prepare(each) for job, each in zip(plan.jobs, contexts, strict=True))
+    )
     found: tuple[_Nodes, ...] = tuple({} for _ in plan.jobs)
     for number, span in spans.items():
         totals = []
@@ -291,14 +284,15 @@ def _map_spans(
                 nodes[node] = job.statistic.identity(context, n_features)
             totals.append(nodes[node])
         for rows in cuts(span, plan.place.chunk_samples):
-            _add_chunk(plan, contexts, rows, totals)
+            if any(context is not None for context in ready):
+                _add_chunk(plan, ready, rows, totals)
         for nodes in found:
             _climb(nodes, plan.n_spans)
     return found
 
 
 def _add_chunk(
-    plan: _Plan, contexts: Sequence[Context], rows: slice, totals: Sequence[Partial]
+    plan: _Plan, contexts: Sequence[Context | None], rows: slice, totals: Sequence[Partial]
 ) -> None:
     block, places = read_block(plan.place, rows, plan.features)
     for resample in dict.fromkeys(job.resample for job in plan.jobs):
@@ -309,8 +303,8 @@ def _add_chunk(
             drawn = multiplicity(numbers, plan.place.n_samples, resample)
             samples = _taken(block, np.repeat(np.arange(len(drawn)), drawn))
         for job, context, total in zip(plan.jobs, contexts, totals, strict=True):
-            if job.resample == resample:
-                columns = samples.columns[list(job.columns)]
+            if job.resample == resample and context is not None:
+                columns = samples.columns.only(np.array(job.columns, np.intp))
                 job.statistic.chunk(context, frozen(replace(samples, columns=columns)), total)
 
 

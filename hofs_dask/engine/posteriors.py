@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -60,13 +61,31 @@ class _Piece:
     starts: np.ndarray  # (class + 1,) where each class begins; empty if they are not sorted
     codes: np.ndarray  # uint8 (feature, sample)
     columns: np.ndarray  # uint8 (column, sample)
-    bases: np.ndarray  # uint16 (1 + column, sample) where a parent's row begins in a table of pairs
-    numbers: np.ndarray  # (column, sample)
+    values: np.ndarray  # (column, code) the numbers of the codes of the columns
 
     @property
     def labels(self) -> np.ndarray:
         """The class of each sample."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    @cached_property
+    def bases(self) -> np.ndarray:
+        """Where a parent's row begins in a table of pairs, uint16 (1 + column, sample).
+
+        The first is that of no parent.
+        """
+        found = np.zeros((1 + len(self.columns), self.codes.shape[1]), np.uint16)
+        for j, column in enumerate(self.columns):
+            np.multiply(column, self.values.shape[1], out=found[1 + j], dtype=np.uint16)
+        return found
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """The numbers of the columns, (column, sample)."""
+        found = np.empty(self.columns.shape)
+        for values, column, numbers in zip(self.values, self.columns, found, strict=True):
+            np.take(values, column, out=numbers, mode="clip")
+        return found
 
 
 def _pieces(context: Context, block: Block) -> Iterator[_Piece]:
@@ -114,17 +133,13 @@ def _piece(
     starts: np.ndarray = NO_STARTS,
 ) -> _Piece:
     """The samples at these rows of a block."""
-    codes = block.tile.some(rows, _memory(len(block.tile) * len(rows)))
-    columns = np.take(block.columns, rows, axis=1)
-    bases = np.zeros((1 + len(columns), len(rows)), np.uint16)  # the first is that of no parent
-    numbers = np.empty(columns.shape)
-    for j, values in enumerate(context.shared["numbers"]):
-        np.multiply(columns[j], len(values), out=bases[1 + j], dtype=np.uint16)
-        np.take(values, columns[j], out=numbers[j], mode="clip")
-    return _Piece(fold, starts, codes, columns, bases, numbers)
+    n_codes, n_columns = len(block.tile) * len(rows), len(block.columns) * len(rows)
+    memory = _memory(n_codes + n_columns)
+    codes, columns = block.tile.some(rows, memory), block.columns.some(rows, memory[n_codes:])
+    return _Piece(fold, starts, codes, columns, context.shared["numbers"])
 
 
-def _grids(context: Context) -> list[np.ndarray | None]:
+def _grids(context: Context) -> tuple[np.ndarray | None, ...]:
     """The logs of linear rows of few choices of codes, (1, fold, class, cell), None for others."""
     shared, found = context.shared, []
     for row in shared["rows"]:
@@ -132,21 +147,18 @@ def _grids(context: Context) -> list[np.ndarray | None]:
         if row.slopes is not None and row.values is not None:
             n_cells = shared["numbers"].shape[1] ** len(row.parents) * len(row.values)
             if n_cells <= kernel.GRID:
-                grid = np.empty((*row.shifts.shape, n_cells))
+                grid = np.empty((1, *row.shifts.shape, n_cells))
                 fit = (row.parents, row.table[0], row.slopes, row.shifts, row.scales)
-                kernel.set_grid(row.values, shared["numbers"], *fit, shared["logistic"], grid)
-                grid = frozen(grid[None])
+                kernel.set_grid(row.values, shared["numbers"], *fit, shared["logistic"], grid[0])
         found.append(grid)
-    return found
+    return tuple(found)
 
 
-def _posterior(
-    context: Context, piece: _Piece, grids: Sequence[np.ndarray | None]
-) -> tuple[np.ndarray, np.ndarray]:
+def _posterior(context: Context, piece: _Piece) -> tuple[np.ndarray, np.ndarray]:
     """The logs of the class probabilities that the chosen rows give, and these, (class, sample)."""
     shared = context.shared
     posterior = np.repeat(shared["prior"][:, None], piece.codes.shape[1], axis=1)
-    for row, grid in zip(shared["rows"], grids, strict=True):
+    for row, grid in zip(shared["rows"], shared["grids"], strict=True):
         codes = piece.columns[row.column]
         if grid is not None:
             cells = np.zeros((1, len(codes)), np.uint16)
@@ -174,24 +186,23 @@ def _gain_layout(_context: Context, n_features: int) -> Layout:
     return {"gain": shape, "square": shape}
 
 
+def _wanted(context: Context) -> Context | None:
+    """The context of the wanted features alone, with their places and the grids of the rows."""
+    wanted = context.per_feature["wanted"]
+    if not wanted.any():
+        return None
+    own = {name: array[wanted] for name, array in context.per_feature.items()}
+    shared = {**context.shared, "places": np.flatnonzero(wanted), "grids": _grids(context)}
+    return Context(shared, own)
+
+
 def _gain_chunk(context: Context, block: Block, partial: Partial) -> None:
-    wanted = np.flatnonzero(context.per_feature["wanted"])
-    if len(wanted) == 0:  # none of this tile
-        return
-    if len(wanted) == len(block.tile):
-        gain, square = _gains_of(context, block)
-    else:
-        per_feature = {name: array[wanted] for name, array in context.per_feature.items()}
-        some = frozen(replace(context, per_feature=per_feature))
-        gain, square = _gains_of(some, frozen(replace(block, tile=block.tile.only(wanted))))
-    partial["gain"][wanted] += gain
-    partial["square"][wanted] += square
-
-
-def _gains_of(context: Context, block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """The sums over a block of gains but for the tables of the true class, and of squares."""
+    """Add the gains of a block but for the tables of the true class, and their squares."""
     shared, own = context.shared, context.per_feature
-    m = len(block.tile)
+    places = shared["places"]
+    m = len(places)
+    if m < len(block.tile):
+        block = replace(block, tile=block.tile.only(places))
     gain, square = np.zeros((2, m, len(KINDS)))
     n_squared = m if shared["squares"] else 0
     no_parent = frozen(np.zeros((m, 1), np.intp))
@@ -200,9 +211,10 @@ def _gains_of(context: Context, block: Block) -> tuple[np.ndarray, np.ndarray]:
         tables["pair"] = (own["pair_parents"], own["pair_table"])
     linear = (own["linear_table"], own["slopes"], own["shifts"], own["scales"])
     kinds, few = [KINDS.index(kind) for kind in shared["linear"]], _few_cells(context)[:, None]
-    grids = _grids(context)
+    parents_of_few = frozen(np.where(few, own["parents"], -1))
+    parents_of_many = frozen(np.where(few, -1, own["parents"]))
     for piece in _pieces(context, block):
-        posterior, probability = _posterior(context, piece, grids)
+        posterior, probability = _posterior(context, piece)
         for kind, (parents, table) in tables.items():
             found, squares = np.empty(m), np.empty(n_squared)
             kernel.score_tables(
@@ -225,36 +237,39 @@ def _gains_of(context: Context, block: Block) -> tuple[np.ndarray, np.ndarray]:
             square[:n_squared, KINDS.index(kind)] += squares
         if shared["linear"]:
             rest = (shared["logistic"], piece.fold, piece.starts, probability)
-            several = np.empty((2, m, len(kinds)))
-            squares_of = np.empty((2, n_squared, len(kinds)))
-            kernel.score_grids(
-                piece.codes,
-                piece.columns,
-                own["values"],
-                shared["numbers"],
-                np.where(few, own["parents"], -1),
-                *linear,
-                *rest,
-                several[0],
-                squares_of[0],
-            )
-            kernel.score_linear(
-                piece.codes,
-                own["values"],
-                piece.numbers,
-                np.where(few, -1, own["parents"]),
-                *linear,
-                *rest,
-                several[1],
-                squares_of[1],
-            )
+            several = np.zeros((2, m, len(kinds)))
+            squares_of = np.zeros((2, n_squared, len(kinds)))
+            if few.any():
+                kernel.score_grids(
+                    piece.codes,
+                    piece.columns,
+                    own["values"],
+                    shared["numbers"],
+                    parents_of_few,
+                    *linear,
+                    *rest,
+                    several[0],
+                    squares_of[0],
+                )
+            if not few.all():
+                kernel.score_linear(
+                    piece.codes,
+                    own["values"],
+                    piece.numbers,
+                    parents_of_many,
+                    *linear,
+                    *rest,
+                    several[1],
+                    squares_of[1],
+                )
             for way, i, place in np.argwhere(np.isnan(several)).tolist():
                 whole = way == 0 or shared["squares"]
                 several[way, i, place] = _exact_linear(context, piece, posterior, i, place, whole)
                 squares_of[way, i : i + 1, place] = np.inf
             gain[:, kinds] += several.sum(axis=0)
             square[:n_squared, kinds] += squares_of.sum(axis=0)
-    return gain, square
+    partial["gain"][places] += gain
+    partial["square"][places] += square
 
 
 def _exact_tables(
@@ -324,7 +339,7 @@ def _gains(context: Context, total: Partial) -> Partial:
 #: scales of `kernel.score_linear`; pair_parents, pair_table of `kernel.score_tables`, with places
 #: of parents from 1; truth (kind,), what the tables of each kind have for the true class: the sum
 #: of its logs over the same samples, divided as sums are. With squares it is found on the way.
-POSTERIOR_GAINS = Statistic("posterior-gains", _gain_layout, _gain_chunk, _gains)
+POSTERIOR_GAINS = Statistic("posterior-gains", _gain_layout, _gain_chunk, _gains, _wanted)
 
 
 def warm_up() -> None:
@@ -332,25 +347,26 @@ def warm_up() -> None:
     n_features, n_classes, n_codes = 2, 2, 2
     table = np.ones((n_features, 1, N_FOLDS, n_classes, n_codes))
     row, values = np.ones((n_features, 1, N_FOLDS, n_classes)), np.zeros((n_features, n_codes))
+    parents = np.zeros((n_features, 11), np.intp)  # one candidate with a grid, one with too many
+    parents[0, 1:] = -1
     candidates = {
         "table": table[:, 0],
         "values": values,
-        "parents": np.zeros((n_features, 1), np.intp),
+        "parents": parents,
         "linear_table": table,
-        "slopes": row[..., None],
+        "slopes": np.ones((*row.shape, parents.shape[1])),
         "shifts": row,
         "scales": row,
         "pair_parents": np.zeros((n_features, 0), np.intp),
         "wanted": np.ones(n_features, np.bool_),
     }
-    few, many = np.zeros(1, np.intp), np.zeros(11, np.intp)  # parents: with 11 there is no grid
     rest = (row[0, 0], row[0, 0])
     shared = {
         "prior": np.zeros(n_classes),
         "rows": tuple(
-            PosteriorRow("class", 0, parents, table[0], values[0], slopes, *rest)
-            for parents in (few, many)
-            for slopes in [np.ones((N_FOLDS, n_classes, len(parents)))]
+            PosteriorRow("class", 0, some, table[0], values[0], slopes, *rest)
+            for some in (parents[0, :1], parents[1])
+            for slopes in [np.ones((N_FOLDS, n_classes, len(some)))]
         ),
         "numbers": values[:1],
         "logistic": True,
@@ -361,6 +377,7 @@ def warm_up() -> None:
     context = frozen(Context(shared, candidates))
     samples = np.zeros((n_features, 4), np.uint8)
     block = frozen(
-        Block(Tile.of(samples), samples[:1].copy(), samples[0].copy(), samples[1].copy())
+        Block(Tile.of(samples), Tile.of(samples[:1]), samples[0].copy(), samples[1].copy())
     )
-    POSTERIOR_GAINS.chunk(context, block, POSTERIOR_GAINS.identity(context, n_features))
+    ready, total = frozen(_wanted(context)), POSTERIOR_GAINS.identity(context, n_features)
+    POSTERIOR_GAINS.chunk(ready, block, total)

@@ -47,7 +47,7 @@ def _counts_chunk(context: Context, block: Block, partial: Partial) -> None:
     counts = partial["counts"]
     n_codes, n_cells = counts.shape[2:]
     cells = np.zeros(len(block.labels), np.int32)
-    for column, size in zip(block.columns, context.shared["sizes"], strict=True):
+    for column, size in zip(block.columns.codes, context.shared["sizes"], strict=True):
         cells = cells * np.int32(size) + column
     cells += block.labels.astype(np.int32) * np.int32(n_codes * n_cells)
     kernel.add_cells(block.codes, frozen(cells), n_cells, counts.reshape(len(counts), -1))
@@ -81,13 +81,14 @@ def _terms_layout(context: Context, n_features: int) -> Layout:
 def _terms_chunk(context: Context, block: Block, partial: Partial) -> None:
     shared, own = context.shared, context.per_feature
     n_classes = shared["n_classes"]
-    work = np.empty(len(block.tile) * min(BLOCK, len(block.labels)), np.uint8)
+    cells = len(block.tile) * min(BLOCK, len(block.labels))
+    work = np.empty(cells + len(block.columns) * min(BLOCK, len(block.labels)), np.uint8)
     for start in range(0, len(block.labels), BLOCK):
         labels = block.labels[start : start + BLOCK]
         order = start + np.argsort(labels, kind="stable")
         starts = np.searchsorted(block.labels[order], np.arange(n_classes + 1))
         codes = block.tile.some(order, work)
-        columns = np.take(block.columns, order, axis=1)
+        columns = block.columns.some(order, work[cells:])
         members = np.empty(columns.shape)
         for j, numbers in enumerate(shared["members"]):
             np.take(numbers, columns[j], out=members[j], mode="clip")
@@ -118,7 +119,7 @@ def warm_up() -> None:
     )
     cells = np.zeros((n_features, 4), np.uint8)
     block = frozen(
-        Block(Tile.of(cells), cells[:1].copy(), np.array([0, 0, 1, 1], np.uint8), cells[1])
+        Block(Tile.of(cells), Tile.of(cells[:1]), np.array([0, 0, 1, 1], np.uint8), cells[1])
     )
     for statistic, context in requests:
         total = statistic.identity(context, n_features)

@@ -23,7 +23,7 @@ NO_PLACES = np.zeros(0, np.int64)
 
 
 class Tile:
-    """The codes of the candidates of one chunk, some of its samples or all of them.
+    """The codes of some features of one chunk, for some of its samples or all of them.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class Block:
     """The samples of one chunk that have a label."""
 
     tile: Tile  # the candidates
-    columns: np.ndarray  # uint8 (column, sample): the chosen features that the pass asked for
+    columns: Tile  # the chosen features that the pass asked for
     labels: np.ndarray  # uint8 (sample,)
     parts: np.ndarray  # uint8 (sample,), of N_PARTS; those of equal remainders make a fold
 
@@ -170,6 +170,10 @@ def combine(first: Partial, second: Partial) -> Partial:
     return {name: first[name] + second[name] for name in first}
 
 
+def _as_given(context: Context) -> Context:
+    return context
+
+
 @dataclass(frozen=True)
 class Statistic:
     """A sum over samples, as data: how a chunk adds to it and what the total means.
@@ -184,6 +188,9 @@ class Statistic:
     # what a tile's total means, features along axis 0; runs where the total is, so that only what
     # a method needs travels
     finalize: Callable[[Context, Partial], Partial]
+    # what all chunks of a tile need, worked out once a task: the context that `chunk` is given;
+    # None where nothing is asked of the features of the tile, whose codes are then not read
+    prepare: Callable[[Context], Context | None] = _as_given
 
     def exact(self, context: Context) -> bool:
         """Whether a total is the same to the last bit in whatever order it is summed."""

@@ -108,7 +108,7 @@ def _pair_layout(context: Context, n_features: int) -> Layout:
 
 def _pair_chunk(context: Context, block: Block, partial: Partial) -> None:
     shared = context.shared
-    digits = [(block.columns[0], shared["n_codes"]), (block.labels, shared["n_classes"])]
+    digits = [(block.columns.codes[0], shared["n_codes"]), (block.labels, shared["n_classes"])]
     if shared["by_fold"]:
         digits.insert(0, (block.folds, N_FOLDS))
     _add(block, _numbered(*digits), _tables(partial["counts"], 1))
@@ -130,7 +130,7 @@ def _terms_chunk(context: Context, block: Block, partial: Partial) -> None:
     shared = context.shared
     n_classes = shared["n_classes"]
     positions = context.per_feature["position"]
-    for j, column in enumerate(block.columns):
+    for j, column in enumerate(block.columns.codes):
         cells = _numbered((column, shared["parents"].shape[1]), (block.labels, n_classes))
         # of a pair that comes twice the second is enough
         first = int(np.searchsorted(positions, shared["after"][j]))
@@ -166,7 +166,7 @@ def warm_up() -> None:
         (PAIR_TERMS, Context(pairs, {"numbers": numbers, "position": position})),
     )
     cells = np.zeros((n_features, 4), np.uint8)
-    block = frozen(Block(Tile.of(cells), cells[:1].copy(), cells[0].copy(), cells[1].copy()))
+    block = frozen(Block(Tile.of(cells), Tile.of(cells[:1]), cells[0].copy(), cells[1].copy()))
     fold_of(0, 4, N_PARTS)
     # a table so wide that it is not counted by comparing sets
     _add(block, np.zeros(4, np.uint32), np.zeros((n_features, 1, MOST_PRODUCTS + 1, n_codes), int))

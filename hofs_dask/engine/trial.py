@@ -13,7 +13,7 @@ from hofs_dask.data.chunks import read_planes
 from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.layout import cuts, layout_of
 from hofs_dask.data.summary import summarise
-from hofs_dask.engine.statistic import N_PARTS, Block, Partial, Pass, Tile, frozen
+from hofs_dask.engine.statistic import N_PARTS, NO_PLACES, Block, Partial, Pass, Tile, frozen
 from hofs_dask.kernels.hashing import fold_of
 
 #: Features of the made-up data: a multiple of the size of a family.
@@ -37,7 +37,8 @@ def made_up(n_samples: int, n_classes: int, n_codes: int) -> Block:
     values[:, -1] = 4.0  # so that every feature has the last code
     codes = np.clip((values / 4.0 + 0.5) * n_codes, 0, n_codes - 1).astype(np.uint8)
     parts = fold_of(0, n_samples, N_PARTS)
-    return Block(Tile.of(codes), codes[:0], labels.astype(np.uint8), parts)
+    tile = Tile.of(codes)
+    return Block(tile, tile.only(NO_PLACES), labels.astype(np.uint8), parts)
 
 
 def try_pass(request: Pass, n_samples: int, n_classes: int, n_codes: int) -> tuple[Partial, float]:
@@ -47,14 +48,17 @@ def try_pass(request: Pass, n_samples: int, n_classes: int, n_codes: int) -> tup
     """
     block = made_up(n_samples, n_classes, n_codes)
     statistic, context = request.statistic, frozen(request.context)
-    own = frozen(replace(block, columns=block.codes[list(request.columns)]))
+    own = frozen(replace(block, columns=block.tile.only(np.array(request.columns, np.intp))))
     total = statistic.identity(context, N_FEATURES)
-    statistic.chunk(context, own, total)
+    ready = frozen(statistic.prepare(context))
+    statistic.chunk(ready, own, total)
     # once more: the first may have compiled, and touched the memory of the partial
     again = {name: array.copy() for name, array in total.items()}
-    fresh = replace(own, tile=Tile(block.tile.planes, n_samples))  # not unpacked yet
+    fresh = replace(  # not unpacked yet
+        own, tile=Tile(own.tile.planes, n_samples), columns=Tile(own.columns.planes, n_samples)
+    )
     start = time.thread_time()
-    statistic.chunk(context, fresh, again)
+    statistic.chunk(ready, fresh, again)
     seconds = (time.thread_time() - start) / (N_FEATURES * n_samples)
     return statistic.finalize(context, total), seconds
 

@@ -38,9 +38,11 @@ def test_posterior_gains__are_those_of_plain_formulas(
     def draw(high, *shape):
         return rng.integers(0, high, shape).astype(np.uint8)
 
-    block = Block(Tile.of(draw(B, M, N)), draw(B, K, N), draw(n_classes, N), draw(N_PARTS, N))
+    block = Block(
+        Tile.of(draw(B, M, N)), Tile.of(draw(B, K, N)), draw(n_classes, N), draw(N_PARTS, N)
+    )
     fold = block.folds if n_folds == 4 else np.zeros(N, int)
-    labels, (first, second) = block.labels, block.columns
+    labels, (first, second) = block.labels, block.columns.codes
     tables = rng.uniform(0.1, 1.0, (M, 2, n_folds, n_classes, B))
     pairs = rng.uniform(0.1, 1.0, (M, 1, n_folds, n_classes, B, B)) ** extreme
     values = rng.normal(size=(M, B)) * extreme
@@ -103,7 +105,7 @@ def test_posterior_gains__are_those_of_plain_formulas(
     def gains(parts, *, squares):
         context = Context({**shared, "parts": parts, "squares": squares}, own)
         total = POSTERIOR_GAINS.identity(context, M)
-        POSTERIOR_GAINS.chunk(context, block, total)
+        POSTERIOR_GAINS.chunk(POSTERIOR_GAINS.prepare(context), block, total)
         return POSTERIOR_GAINS.finalize(context, total)["gain"]
 
     everything = tuple(range(N_PARTS))

@@ -102,13 +102,13 @@ def samples(seed):
     def draw(high, *shape):
         return rng.integers(0, high, shape).astype(np.uint8)
 
-    return Block(Tile.of(draw(B, M, N)), draw(B, 2, N), draw(C, N), draw(N_FOLDS, N))
+    return Block(Tile.of(draw(B, M, N)), Tile.of(draw(B, 2, N)), draw(C, N), draw(N_FOLDS, N))
 
 
 def rows_of(block, rows):
     return Block(
         Tile.of(block.codes[:, rows]),
-        block.columns[:, rows].copy(),
+        Tile.of(block.columns.codes[:, rows]),
         block.labels[rows],
         block.folds[rows],
     )
@@ -120,7 +120,7 @@ def finished(statistic, block, splits):
     total = statistic.identity(context, M)
     for start, stop in zip([0, *splits], [*splits, N], strict=True):
         partial = statistic.identity(context, M)
-        statistic.chunk(context, rows_of(block, slice(start, stop)), partial)
+        statistic.chunk(statistic.prepare(context), rows_of(block, slice(start, stop)), partial)
         total = combine(total, partial)
     return statistic.finalize(context, total)
 
@@ -146,7 +146,7 @@ def test_statistic__is_the_same_for_any_tiles(statistic, seed, edge):
         part = context.tile(features)
         partial = statistic.identity(part, features.stop - features.start)
         cut = Block(Tile.of(block.codes[features]), block.columns, block.labels, block.folds)
-        statistic.chunk(part, cut, partial)
+        statistic.chunk(statistic.prepare(part), cut, partial)
         tiles.append(statistic.finalize(part, partial))
     result = {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}
     expected = finished(statistic, block, [])
@@ -164,9 +164,9 @@ def test_statistic__nbytes_is_the_size_of_its_partial(statistic):
 @pytest.mark.parametrize("statistic", list(CONTEXTS), ids=lambda statistic: statistic.name)
 def test_statistic__leaves_its_input_alone(statistic):
     block, context = samples(0), CONTEXTS[statistic]
-    for array in (block.codes, block.columns, block.labels, block.folds):
+    for array in (block.codes, block.columns.codes, block.labels, block.folds):
         array.setflags(write=False)
-    statistic.chunk(context, block, statistic.identity(context, M))
+    statistic.chunk(statistic.prepare(context), block, statistic.identity(context, M))
 
 
 def test_posterior_gains__are_zero_where_a_candidate_has_no_row_of_a_kind():

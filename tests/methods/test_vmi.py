@@ -33,7 +33,7 @@ def work_on(x, y, form, restart=0.01):
         label_values=np.arange(n_classes, dtype=float),
     )
     codes = np.ascontiguousarray(x.T, dtype=np.uint8)
-    block = Block(Tile.of(codes), codes[:0], y.astype(np.uint8), folds.astype(np.uint8))
+    block = Block(Tile.of(codes), Tile.of(codes[:0]), y.astype(np.uint8), folds.astype(np.uint8))
     return VariationalInformation(problem, VMI(form=form, restart=restart)), block
 
 
@@ -48,8 +48,8 @@ def driven(steps, block):
         asked.append(request)
         statistic, context = request.statistic, request.context
         part = statistic.identity(context, len(block.codes))
-        samples = replace(block, columns=block.codes[list(request.columns)])
-        statistic.chunk(context, samples, part)
+        samples = replace(block, columns=Tile.of(block.codes[list(request.columns)]))
+        statistic.chunk(statistic.prepare(context), samples, part)
         total = statistic.finalize(context, part)
 
 
