@@ -11,7 +11,7 @@ import numpy as np
 from dask.utils import format_bytes, parse_bytes
 
 from hofs_dask.data.codes import CodeStore
-from hofs_dask.data.layout import CHUNK_COPIES, WAITING, Room, choose_layout, layout_of
+from hofs_dask.data.layout import CHUNK_COPIES, FAN_IN, WAITING, Room, choose_layout, layout_of
 from hofs_dask.engine.cluster import RESIDENT, Worker, memory_limits
 from hofs_dask.engine.statistic import Pass
 
@@ -96,16 +96,19 @@ def estimate(codes: CodeStore, walk: Sequence[Pass], workers: tuple[Worker, ...]
         * (1 if request.statistic.exact(request.context) else n_nodes)
         for request in walk
     )
+    # of few map tasks few partials can wait: a worker's own, those that one task adds up, their sum
+    n_own = -(-len(layout.tiles) * len(groups) // len(workers))
+    n_waiting = min(WAITING, n_own + min(FAN_IN, len(groups)) + 1)
     found = Estimate(
         resident=worker.resident,
         tasks=worker.n_threads * (chunk + BLOCK_BYTES + partial),
-        partials=WAITING * partial,
+        partials=n_waiting * partial,
         context=2 * sum(_size(request.context) for request in walk),
         cache=0,
         limit=worker.memory_limit,
     )
     # codes, labels and copied columns, shared out in whole chunks
-    width = codes.n_features * codes.bits / 8 + 1 + len(columns)
+    width = (codes.n_features + len(columns)) * codes.bits / 8 + 1
     share = int((codes.n_samples // len(workers) + codes.chunks[0]) * width)
     room = int(USABLE * found.limit) - found.needed
     cache = max(min(_cache_setting(found.limit), room, share), 0)

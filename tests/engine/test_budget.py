@@ -1,5 +1,7 @@
 """Memory is known before a pass starts, and refused with both numbers and a remedy."""
 
+from dataclasses import replace
+
 import dask
 import numpy as np
 import pytest
@@ -32,16 +34,26 @@ def worker(limit, threads=1, resident=100 * MIB):
 def test_estimate__counts_partials_chunks_and_what_is_resident(codes, request_):
     found = budget.estimate(codes, [request_], (worker(1000 * MIB),))
     partial = 40 * 4 * 32 * 2 * 32 * 8
-    assert found.partials == 7 * partial
+    # one task makes one, the last one takes it and makes the total
+    assert found.partials == 3 * partial
     assert found.tasks >= partial + 1000 * 40
     assert found.needed == found.resident + found.tasks + found.partials + found.context
     assert found.total == found.needed + found.cache
 
 
+def test_estimate__of_many_tasks_as_many_partials_wait_as_one_adds_up(codes, request_):
+    workers = tuple(worker(1000 * MIB) for _ in range(3))
+    cut = replace(codes, chunks=(250, 4))
+    partial = 4 * 4 * 32 * 2 * 32 * 8
+    # ten tiles, a task each: four for a worker
+    assert budget.estimate(cut, [request_], workers).partials == (4 + 1 + 1) * partial
+    assert budget.estimate(cut, [request_], workers[:1]).partials == 7 * partial
+
+
 def test_estimate__the_cache_takes_what_is_left_and_no_more_than_the_data(codes, request_):
     roomy = budget.estimate(codes, [request_], (worker(10_000 * MIB),))
-    # a chunk more than there is: codes of five bits, label, column
-    assert roomy.cache == 6000 * (40 * 5 // 8 + 1 + 1)
+    # a chunk more than there is: codes and a column of five bits, a label of eight
+    assert roomy.cache == 6000 * (41 * 5 + 8) // 8
     tight = budget.estimate(codes, [request_], (worker(roomy.needed + MIB),))
     assert tight.cache == 0
     with dask.config.set({"hofs_dask.cache": "50 kB"}):
