@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import socket
+import tokenize
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -306,6 +307,7 @@ def _read(file: Path) -> tuple[dict[str, object], object, dict[str, np.ndarray]]
         AttributeError,
         NotImplementedError,  # what zipfile says to a damaged method of compression
         RuntimeError,  # or to a damaged flag of encryption
+        tokenize.TokenError,  # numpy reads the header of an array as Python
         zipfile.BadZipFile,
     ) as error:
         raise _damaged(file, error) from error

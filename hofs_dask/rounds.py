@@ -67,8 +67,8 @@ class Search(Protocol):
     def add(self, state: Any, scores: Scores, pick: int, subset: int, /) -> Any:
         """The state after a feature has been chosen."""
 
-    def restart(self, state: Any) -> Any:
-        """The state of a new epoch."""
+    def restart(self, state: Any, scores: Scores, /) -> Any:
+        """The state of a new epoch, after scores of which none gained enough."""
 
 
 def search(
@@ -275,7 +275,7 @@ def next_pick(
             break
         if min_gain is not None:
             return None, state
-        state, fresh = work.restart(state), True
+        state, fresh = work.restart(state, scores), True
     other = best if pick != best else runner_up
     threshold = work.options.subset_threshold
     subset = int(join(state.affinity[:, [pick]], state.subsets, threshold)[0])

@@ -57,6 +57,7 @@ class JointState:
     bound: float  # H(y) + mean log posterior of the true class
     paid: float  # the price of the picks of this epoch
     information: float  # the bound less the price, at least 0
+    earlier: np.ndarray  # (feature,) what each would add to the ends of the earlier epochs, summed
     epoch: int
 
     @property
@@ -84,6 +85,7 @@ class Joint:
             redundancy=np.zeros((0, n_features)),
             gram=np.zeros((0, n_features, *problem.class_counts.shape)),
             **self._fresh(),
+            earlier=np.zeros(n_features),
             epoch=0,
         )
 
@@ -121,11 +123,12 @@ class Joint:
             "linear": self._linear_kinds(candidates["parents"]),
             "n_samples": self.problem.n_samples,
         }
-        gains = yield from self._gains(state, shared, candidates, columns)
+        gains, may_win = yield from self._gains(state, shared, candidates, columns)
         gain, kind = self._choose_kind(state, gains, candidates)
         bound = state.bound + gain
         known = np.maximum(bound - state.paid - self._price(state), 0.0)
-        return state, Scores(bound, known, known - state.information, (candidates, kind))
+        score = np.where(may_win, bound + state.earlier, -np.inf)
+        return state, Scores(score, known, known - state.information, (candidates, kind, gain))
 
     def _gains(
         self,
@@ -133,11 +136,11 @@ class Joint:
         shared: dict[str, Any],
         candidates: dict[str, np.ndarray],
         columns: tuple[int, ...],
-    ) -> Generator[Pass, Partial, np.ndarray]:
-        """What each kind of row of each candidate gains; minus infinity where it cannot win.
+    ) -> Generator[Pass, Partial, tuple[np.ndarray, np.ndarray]]:
+        """What each kind of row of each candidate gains, and which candidates may win.
 
         Of many samples some parts are summed up for all candidates, and the others for those that
-        may still be the best or the second.
+        may still be the best or the second. The gains of those that may not are estimates.
         """
         problem, n_samples = self.problem, self.problem.n_samples
         stages = []
@@ -156,16 +159,18 @@ class Joint:
             share = len(parts) / N_PARTS * float(may_win.mean())
             return Pass(POSTERIOR_GAINS, context, columns, share=share)
 
-        gain, square = np.zeros((2, *possible.shape))
+        gain, square, estimate = np.zeros((3, *possible.shape))
         share = 0.0
         for parts in stages:
             found = yield ask(parts, np.zeros(possible.shape), squares=True)
             gain, square = gain + found["gain"], square + found["square"]
             share += len(parts) / N_PARTS
+            estimate = np.where(may_win[:, None], gain / share, estimate)
             # a part has each sample by chance: the variance of its sum over the chance is this
             error = DEVIATIONS * np.sqrt(square * (1 - share) / n_samples)
+            score = gain + share * state.earlier[:, None]
             low, high = (
-                np.where(possible, gain + sign * error, -np.inf).max(axis=1) for sign in (-1, 1)
+                np.where(possible, score + sign * error, -np.inf).max(axis=1) for sign in (-1, 1)
             )
             least = np.sort(low[free & may_win])[-2:]
             may_win &= free & (high >= least.min(initial=np.inf))
@@ -174,25 +179,26 @@ class Joint:
         parts = tuple(part for part in PARTS if part % N_FOLDS in rest)
         truth = candidates["truth"][..., rest].sum(axis=-1)
         gain = gain + (yield ask(parts, truth, squares=False))["gain"]
-        return np.where(may_win[:, None], gain, -np.inf)
+        return np.where(may_win[:, None], gain, estimate), may_win
 
     def add(self, state: JointState, scores: Scores, pick: int, subset: int) -> JointState:
         """The state after a feature has been chosen."""
-        candidates, kinds = scores.detail
+        candidates, kinds, gain = scores.detail
         row = self._row(state, candidates, KINDS[kinds[pick]], pick)
         return replace(
             state,
             chosen=(*state.chosen, pick),
             subsets=(*state.subsets, subset),
             rows=(*state.rows, row),
-            bound=float(scores.score[pick]),
+            bound=state.bound + float(gain[pick]),
             paid=state.paid + self._price(state),
             information=float(scores.information[pick]),
         )
 
-    def restart(self, state: JointState) -> JointState:
-        """The state with a fresh posterior; subsets and affinities stay."""
-        return replace(state, **self._fresh(), epoch=state.epoch + 1)
+    def restart(self, state: JointState, scores: Scores) -> JointState:
+        """The state with a fresh posterior; subsets, affinities and the last gains stay."""
+        earlier = state.earlier + scores.detail[2]
+        return replace(state, **self._fresh(), earlier=earlier, epoch=state.epoch + 1)
 
     def _fresh(self) -> dict[str, Any]:
         """What an epoch begins with: no rows, no parents, nothing known, nothing paid."""

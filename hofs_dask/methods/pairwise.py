@@ -166,7 +166,7 @@ class Pairwise:
             information=float(scores.information[pick]),
         )
 
-    def restart(self, state: PairwiseState) -> PairwiseState:
+    def restart(self, state: PairwiseState, _scores: Scores) -> PairwiseState:
         """The state itself: these criteria have nothing to start afresh."""
         return state
 

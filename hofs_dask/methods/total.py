@@ -114,7 +114,7 @@ class Total:
             subsets=(*state.subsets, subset),
         )
 
-    def restart(self, state: TotalState) -> TotalState:
+    def restart(self, state: TotalState, _scores: Scores) -> TotalState:
         """The state itself: these criteria have nothing to start afresh."""
         return state
 

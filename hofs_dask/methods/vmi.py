@@ -110,7 +110,7 @@ class VariationalInformation:
             information=float(scores.information[pick]),
         )
 
-    def restart(self, state: VMIState) -> VMIState:
+    def restart(self, state: VMIState, _scores: Scores) -> VMIState:
         """The state with a fresh posterior; subsets and affinities stay."""
         return replace(state, **self._fresh(), epoch=state.epoch + 1)
 

@@ -156,7 +156,7 @@ def test_restart__forgets_the_posterior_and_keeps_what_pairs_say(form):
     work, block = work_on(x, y, form, restart=0.5)
     assert work.restart_gain == 0.5
     state, _ = after(work, block, [1, 0])
-    fresh = work.restart(state)
+    fresh = work.restart(state, driven(work.score(state), block)[0][1])
     assert (fresh.epoch, fresh.information, fresh.rows, fresh.picks) == (1, 0.0, (), ())
     assert fresh.chosen == (1, 0)
     np.testing.assert_array_equal(fresh.affinity, state.affinity)
