@@ -347,19 +347,21 @@ def _by_set(
 def quality_section(found: Mapping[str, Mapping[str, Any]]) -> str:
     """The quality of the incremental ICA."""
     rows = []
-    signals = []
+    signals, within = [], []
     for name, quality in found.items():
         subsets, bare = quality["subsets"], quality["bare"]
         full = [subset for subset in subsets if subset["samples"] >= FEW_SAMPLES]
         balance = float(np.mean([subset["column"] for subset in subsets]))
         signal = quality["signals"][str(MOST)]
         signals.append(signal)
+        within.append(quality["within"][str(MOST)])
         printed_pair = printed.QUALITY.get(name)
         rows.append(
             [
                 name,
                 _number(quality["features"][str(MOST)]),
                 _number(signal),
+                _number(within[-1]),
                 "" if printed_pair is None else f"{printed_pair[0]:g}",
                 f"{balance:.2f}",
                 "" if printed_pair is None else f"{printed_pair[1]:g}",
@@ -371,6 +373,7 @@ def quality_section(found: Mapping[str, Mapping[str, Any]]) -> str:
             ]
         )
     known = [signal for signal in signals if signal is not None]
+    of_default = [signal for signal in within if signal is not None]
     short = {
         count: [
             q["signals"][str(count)] for q in found.values() if q["signals"][str(count)] is not None
@@ -387,12 +390,15 @@ def quality_section(found: Mapping[str, Mapping[str, Any]]) -> str:
         f"{_mean_text(short[TOP_INFORMATION])}, of the first {TOP_ARAE} "
         f"{_mean_text(short[TOP_ARAE])}; the paper does not say how many it took). The optimum of "
         "a logistic row makes tanh(s/2) uncorrelated with the features before, not s itself: "
-        "what is left is the difference. Gaussian rows leave nothing, by construction.\n",
+        "what is left is the difference. Gaussian rows leave nothing, by construction. *Default*: "
+        "the signals of the default's subsets, whose rows are least squares within classes, mean "
+        f"{_mean_text(of_default)}; a set of categories has none, their rows are tables.\n",
         table(
             [
                 "set",
                 "features",
                 "signals",
+                "default",
                 "paper",
                 "R_balance",
                 "paper",

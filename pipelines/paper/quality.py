@@ -25,13 +25,13 @@ from hofs_dask.rounds import describe
 from pipelines.paper.data import DataSet
 from pipelines.paper.protocol import MOST, TOP_ARAE, TOP_INFORMATION, Ranking
 
-#: The paper's criterion.
-METHOD = hd.HOFS(criterion="sum")
+#: The paper's criterion, and the default.
+METHOD, DEFAULT = hd.HOFS(criterion="sum"), hd.HOFS()
 #: A cell with fewer samples says little about the classes in it.
 FEW_SAMPLES = 10
 
 
-def quality(data: DataSet, chosen: Ranking) -> dict[str, Any]:
+def quality(data: DataSet, chosen: Ranking, by_default: Ranking) -> dict[str, Any]:
     """The quality of the rows of the paper's criterion on a data set, as plain numbers.
 
     Parameters
@@ -40,14 +40,18 @@ def quality(data: DataSet, chosen: Ranking) -> dict[str, Any]:
         The set.
     chosen
         What the criterion selects.
+    by_default
+        What the default selects.
 
     Returns
     -------
     dict
         ``features``, ``signals``: the mean absolute Pearson correlation of two features of one
         subset, and of their signals, by the number of features that were selected: 11, 30 and all;
-        None where no subset has two. ``subsets``: of each its size, the samples for every occupied
-        cell, and R_balance three times. ``bare``: the same for no features at all.
+        None where no subset has two. ``within``: that of the signals of the default's subsets,
+        whose rows are least squares within classes, as it takes them. ``subsets``: of each its
+        size, the samples for every occupied cell, and R_balance three times. ``bare``: the same
+        for no features at all.
 
     Notes
     -----
@@ -58,26 +62,26 @@ def quality(data: DataSet, chosen: Ranking) -> dict[str, Any]:
     signal is gaussian and not logistic.
     """
     codes, numbers = _encoded(data)
-    subsets: list[list[int]] = [[] for _ in set(chosen["subsets"])]
-    signals, pairs = {}, []
-    members = zip(chosen["features"], chosen["subsets"], strict=True)
-    for rank, (feature, subset) in enumerate(members):
-        earlier = subsets[subset]
-        signals[feature] = solve_row(numbers[feature], numbers[earlier])[0]
-        pairs += [(rank, feature, other) for other in earlier]
-        earlier.append(feature)
-
-    def mean_correlations(columns: Any) -> dict[str, float | None]:
-        found = [(rank, _correlation(columns[i], columns[j])) for rank, i, j in pairs]
-        return {
-            str(count): _mean([value for rank, value in found if rank < count])
-            for count in (TOP_INFORMATION, TOP_ARAE, MOST)
-        }
-
+    before = _members_before(chosen)
+    signals = {i: solve_row(numbers[i], numbers[earlier])[0] for i, earlier in before.items()}
+    centred = numbers - _class_means(numbers, data.y)
+    # categories are no numbers to the default: their rows are tables
+    default = {
+        i: [j for j in earlier if not data.nominal[j]]
+        for i, earlier in _members_before(by_default).items()
+        if not data.nominal[i]
+    }
+    within = {i: _residual(centred[i], centred[earlier]) for i, earlier in default.items()}
+    subsets: dict[int, list[int]] = {}
+    for feature, subset in zip(chosen["features"], chosen["subsets"], strict=True):
+        subsets.setdefault(subset, []).append(feature)
     return {
-        "features": mean_correlations(numbers),
-        "signals": mean_correlations(signals),
-        "subsets": [_balance(codes[subset], numbers[subset], data.y) for subset in subsets],
+        "features": _mean_correlations(before, numbers),
+        "signals": _mean_correlations(before, signals),
+        "within": _mean_correlations(default, within),
+        "subsets": [
+            _balance(codes[members], numbers[members], data.y) for members in subsets.values()
+        ],
         "bare": _balance(codes[:0], numbers[:0], data.y),
     }
 
@@ -111,6 +115,42 @@ def solve_row(target: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, float]
         hessian = (columns * ((1 - slope**2) / 2)) @ columns.T / len(target)
         newton = newton.advance(value[None], gradient[None], hessian[None])
     return newton.best[0] @ columns, float(newton.value[0])
+
+
+def _members_before(chosen: Ranking) -> dict[int, list[int]]:
+    """The members of a feature's subset that were chosen before it, features in order of choice."""
+    subsets: dict[int, list[int]] = {}
+    found = {}
+    for feature, subset in zip(chosen["features"], chosen["subsets"], strict=True):
+        members = subsets.setdefault(subset, [])
+        found[feature] = members.copy()
+        members.append(feature)
+    return found
+
+
+def _mean_correlations(before: dict[int, list[int]], columns: Any) -> dict[str, float | None]:
+    """The mean absolute correlation of two columns of one subset, by the number of features."""
+    found = [
+        (rank, _correlation(columns[i], columns[j]))
+        for rank, (i, earlier) in enumerate(before.items())
+        for j in earlier
+    ]
+    return {
+        str(count): _mean([value for rank, value in found if rank < count])
+        for count in (TOP_INFORMATION, TOP_ARAE, MOST)
+    }
+
+
+def _class_means(numbers: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The mean of each feature in the class of each sample, (feature, sample)."""
+    return np.stack([np.bincount(y, column) / np.bincount(y) for column in numbers])[:, y]
+
+
+def _residual(target: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """What least squares leave of a column (sample,), given others (column, sample)."""
+    slopes = np.linalg.lstsq(given.T, target, rcond=None)[0]
+    left: np.ndarray = target - slopes @ given
+    return left
 
 
 def _encoded(data: DataSet) -> tuple[np.ndarray, np.ndarray]:

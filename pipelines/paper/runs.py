@@ -31,7 +31,7 @@ from pipelines.paper.protocol import (
     key_of,
     sizes,
 )
-from pipelines.paper.quality import METHOD, quality
+from pipelines.paper.quality import DEFAULT, METHOD, quality
 
 #: Where the features were selected: in the training rows of each fold, or in all rows.
 SCOPES = ("folds", "all")
@@ -275,10 +275,10 @@ def quality_all(client: Client, job: Job, names: Sequence[str]) -> dict[str, Any
 def _quality(job: Job, name: str) -> Any:
     data = loaded(name, job.data)
     # rankings that were made for the errors are taken from there
-    chosen = rank(replace(job, methods=(), older=(METHOD,)), name, None)[METHOD.label]
+    found = rank(replace(job, methods=(), older=(METHOD, DEFAULT)), name, None)
     key = {"version": protocol.VERSION, "data": data.fingerprint, "package": job.package}
     path = Path(job.cache) / name / "quality.json"
-    return _made(path, key, lambda: quality(data, chosen))
+    return _made(path, key, lambda: quality(data, found[METHOD.label], found[DEFAULT.label]))
 
 
 def model_of(client: Client, job: Job, make: Callable[[], Any]) -> Any:

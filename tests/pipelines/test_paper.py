@@ -338,9 +338,10 @@ def test_quality__signals_are_less_correlated_than_features():
     # gaussian rows choose the same and need no compiled kernel
     method = hd.HOFS(criterion="sum", source="gaussian")
     chosen = select(data, np.arange(400), [method])[method.label]
-    found = quality.quality(data, chosen)
+    found = quality.quality(data, chosen, chosen)
     assert found["features"]["100"] > 0.4
     assert found["signals"]["100"] < 0.05
+    assert found["within"]["100"] < 1e-9
     assert [subset["size"] for subset in found["subsets"]] == [3, 1]
     # two equally frequent classes: log 2, and what a logistic density makes of two points
     assert found["bare"]["column"] == pytest.approx(np.log(2) / (1.4967 + np.log(0.5)), abs=1e-3)
@@ -467,7 +468,13 @@ def test_page__gives_reasons_where_entropies_are_not_balanced():
         ]
         numbers = {"11": None, "30": 0.04, "100": 0.05}
         bare = {"size": 0, "samples": 1000.0, "column": bare, "gaussian": bare, "indicators": bare}
-        return {"features": numbers, "signals": numbers, "subsets": parts, "bare": bare}
+        return {
+            "features": numbers,
+            "signals": numbers,
+            "within": {"11": None, "30": None, "100": 0.001},
+            "subsets": parts,
+            "bare": bare,
+        }
 
     text = page.quality_section(
         {
@@ -477,6 +484,7 @@ def test_page__gives_reasons_where_entropies_are_not_balanced():
         }
     )
     assert "Mean over the sets 0.050" in text
+    assert "within classes, mean 0.001" in " ".join(text.split())
     assert "- lung" not in text
     assert "- splice: the row of the class alone gives 0.80" in text
     assert "1 of 1 subsets have 2.0 samples a cell" in text
