@@ -68,6 +68,15 @@ class Tile:
         """Whether a sample is there more than once."""
         return bool((self.places[1:] == self.places[:-1]).any())
 
+    def spread(self, values: np.ndarray, n_values: int) -> np.ndarray:
+        """Numbers of the samples, uint8 (sample,), as planes of the chunk, uint64 (bit, word)."""
+        if self._samples is not None:
+            chunk = np.zeros(self._n_chunk, np.uint8)
+            chunk[self._samples] = values
+            values = chunk
+        planes: np.ndarray = pack(values[None], n_bits(n_values))[0]
+        return planes
+
     def some(self, samples: np.ndarray, work: np.ndarray) -> np.ndarray:
         """The codes of some samples in this order, uint8 (feature, sample).
 

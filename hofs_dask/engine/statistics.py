@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -31,8 +32,13 @@ def as_it_is(context: Context, total: Partial) -> Partial:
     return total
 
 
+#: What the cell of a sample is made of: a place among the columns or a number a sample, and how
+#: many values it has.
+_Digit = tuple[int | np.ndarray, int]
+
+
 def _add(
-    block: Block, cells: np.ndarray, counts: np.ndarray, *, first: int = 0, table: int = 0
+    block: Block, digits: Sequence[_Digit], counts: np.ndarray, *, first: int = 0, table: int = 0
 ) -> None:
     """Add the samples of these cells to one of the tables of counts (feature, table, cell, code).
 
@@ -40,8 +46,8 @@ def _add(
     ----------
     block
         The samples.
-    cells
-        Integers (sample,).
+    digits
+        What makes the cell of a sample; the last runs fastest.
     counts
         int64, C-contiguous.
     first
@@ -52,29 +58,35 @@ def _add(
     m, n_tables, n_cells, n_codes = counts.shape
     start = table * n_cells * n_codes
     out = counts.reshape(m, n_tables * n_cells * n_codes)
-    planes, samples = block.tile.planes, block.tile.places
+    tile = block.tile
     # a sample that is there twice has one bit all the same
-    if n_cells * (n_codes - 1) <= MOST_PRODUCTS and not block.tile.repeats:
-        masks = cell_masks(frozen(cells.astype(np.uint16)), samples, n_cells, planes.shape[2])
-        add_plane_counts(planes, frozen(masks), n_codes, first, out, start)
+    if n_cells * (n_codes - 1) <= MOST_PRODUCTS and not tile.repeats:
+        within = tile.spread(np.ones(len(block.labels), np.uint8), 2)
+        planes = [
+            (block.columns.planes[what] if isinstance(what, int) else tile.spread(what, base), base)
+            for what, base in digits
+        ]
+        masks = cell_masks(within[0], planes)
+        add_plane_counts(tile.planes, frozen(masks), n_codes, first, out, start)
         return
-    cells = cells * np.uint32(n_codes)
-    octets = planes.astype("<u8", copy=False).view(np.uint8)
+    cells = _numbered(block, digits) * np.uint32(n_codes)
+    octets = tile.planes.astype("<u8", copy=False).view(np.uint8)
     words = np.empty((1, octets.shape[2]), np.uint64)
     work = words, words.view(np.uint8)[0]
-    add_counts(frozen(octets), samples, frozen(cells), first, *work, out, start)
+    add_counts(frozen(octets), tile.places, frozen(cells), first, *work, out, start)
 
 
-def _numbered(*digits: tuple[np.ndarray, int]) -> np.ndarray:
+def _numbered(block: Block, digits: Sequence[_Digit]) -> np.ndarray:
     """The number that digits below their bases make, of every sample.
 
     In as few bytes as will do: memory beyond 128 KiB is new, and slow, every time.
     """
     largest = math.prod(base for _, base in digits)
-    number: np.ndarray = digits[0][0].astype(np.uint16 if largest <= 2**16 else np.uint32)
-    for digit, base in digits[1:]:
+    kind = "uint16" if largest <= 2**16 else "uint32"
+    number: np.ndarray = np.zeros(len(block.labels), kind)
+    for what, base in digits:
         number *= base
-        number += digit
+        number += block.columns.codes[what] if isinstance(what, int) else what
     return number
 
 
@@ -91,8 +103,8 @@ def _marginal_layout(context: Context, n_features: int) -> Layout:
 
 def _marginal_chunk(context: Context, block: Block, partial: Partial) -> None:
     shared = context.shared
-    cells = _numbered((block.folds, N_FOLDS), (block.labels, shared["n_classes"]))
-    _add(block, cells, _tables(partial["counts"], 1))
+    digits = [(block.folds, N_FOLDS), (block.labels, shared["n_classes"])]
+    _add(block, digits, _tables(partial["counts"], 1))
 
 
 #: ``counts[i, fold, class, code]`` of every feature. Context: n_classes, n_codes.
@@ -108,10 +120,10 @@ def _pair_layout(context: Context, n_features: int) -> Layout:
 
 def _pair_chunk(context: Context, block: Block, partial: Partial) -> None:
     shared = context.shared
-    digits = [(block.columns.codes[0], shared["n_codes"]), (block.labels, shared["n_classes"])]
+    digits: list[_Digit] = [(0, shared["n_codes"]), (block.labels, shared["n_classes"])]
     if shared["by_fold"]:
         digits.insert(0, (block.folds, N_FOLDS))
-    _add(block, _numbered(*digits), _tables(partial["counts"], 1))
+    _add(block, digits, _tables(partial["counts"], 1))
 
 
 #: ``counts[i, fold, parent code, class, code]`` of every feature with the one column of the pass.
@@ -128,13 +140,15 @@ def _terms_layout(context: Context, n_features: int) -> Layout:
 
 def _terms_chunk(context: Context, block: Block, partial: Partial) -> None:
     shared = context.shared
-    n_classes = shared["n_classes"]
     positions = context.per_feature["position"]
-    for j, column in enumerate(block.columns.codes):
-        cells = _numbered((column, shared["parents"].shape[1]), (block.labels, n_classes))
+    for j in range(len(block.columns)):
+        digits: list[_Digit] = [
+            (j, shared["parents"].shape[1]),
+            (block.labels, shared["n_classes"]),
+        ]
         # of a pair that comes twice the second is enough
         first = int(np.searchsorted(positions, shared["after"][j]))
-        _add(block, cells, _tables(partial["counts"], len(block.columns)), first=first, table=j)
+        _add(block, digits, _tables(partial["counts"], len(block.columns)), first=first, table=j)
 
 
 def _terms(context: Context, total: Partial) -> Partial:
@@ -169,7 +183,8 @@ def warm_up() -> None:
     block = frozen(Block(Tile.of(cells), Tile.of(cells[:1]), cells[0].copy(), cells[1].copy()))
     fold_of(0, 4, N_PARTS)
     # a table so wide that it is not counted by comparing sets
-    _add(block, np.zeros(4, np.uint32), np.zeros((n_features, 1, MOST_PRODUCTS + 1, n_codes), int))
+    wide = np.zeros((n_features, 1, MOST_PRODUCTS + 1, n_codes), np.int64)
+    _add(block, [(block.labels, MOST_PRODUCTS + 1)], wide)
     for statistic, context in requests:
         total = statistic.identity(context, n_features)
         statistic.chunk(frozen(context), block, total)

@@ -6,6 +6,7 @@ cells: the samples of two sets are as many as the bits of ``a & b``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from hofs_dask.kernels._jit import jit
 WORD = 64
 #: Words of a set that are compared at a time: the sets of a feature stay in the first-level cache.
 STRIP = 256
+#: Words that are compared at once, four registers of eight.
+STEP = 32
 #: Bytes of a plane that are unpacked at a time: what becomes of them stays there, too.
 OCTETS = 1024
 
@@ -183,29 +186,53 @@ def _popcount(_word: Any) -> Any:
 
 
 @jit
-def cell_masks(cells: np.ndarray, samples: np.ndarray, n_cells: int, n_words: int) -> np.ndarray:
-    """The samples of each cell as planes, uint64 (strip, cell, word of the strip).
+def _split(masks: np.ndarray, planes: np.ndarray, n_values: int, out: np.ndarray) -> None:
+    """Set ``out[strip, c * n_values + v]`` to the samples of mask c whose code in planes is v."""
+    bits, n_words = planes.shape
+    for strip in range(masks.shape[0]):
+        begin = strip * STRIP
+        length = min(STRIP, n_words - begin)
+        for c in range(masks.shape[1]):
+            mask = masks[strip, c]
+            for value in range(min(n_values, 1 << bits)):
+                target = out[strip, c * n_values + value]
+                for w in range(length):
+                    target[w] = mask[w]
+                for bit in range(bits):
+                    plane = planes[bit][begin : begin + length]
+                    flip = np.uint64(0) if value >> bit & 1 else ~np.uint64(0)
+                    for w in range(length):
+                        target[w] &= plane[w] ^ flip
+
+
+def cell_masks(within: np.ndarray, digits: Sequence[tuple[np.ndarray, int]]) -> np.ndarray:
+    """The samples of each cell as planes, uint64 (strip, cell, word), the last filled with zeros.
+
+    A cell is the number that its digits make, the last one running fastest. Its samples are the
+    ``&`` of planes, so that no sample is looked at by itself.
 
     Parameters
     ----------
-    cells
-        Integers (sample,): the cell of a sample.
-    samples
-        Integers (sample,): its place in the words; empty where all are there in order.
-    n_cells, n_words
-        How many there are.
+    within
+        uint64 (word,): the samples that count.
+    digits
+        The planes of each, uint64 (bit, word), and how many values it has.
 
     Examples
     --------
-    >>> no_places = np.zeros(0, np.int64)
-    >>> cell_masks(np.array([0, 1, 0], np.uint16), no_places, 2, 1)[0, :, 0]
+    >>> labels = pack(np.array([[0, 1, 0]], np.uint8), 1)[0]
+    >>> cell_masks(np.array([7], np.uint64), [(labels, 2)])[0, :, 0]
     array([5, 2], dtype=uint64)
     """
-    masks = np.zeros((-(-n_words // STRIP), n_cells, STRIP), np.uint64)
-    for s in range(cells.shape[0]):
-        place = samples[s] if samples.shape[0] else s
-        strip, word = divmod(place // WORD, STRIP)
-        masks[strip, cells[s], word] |= np.uint64(1) << np.uint64(place % WORD)
+    n_strips = -(-len(within) // STRIP)
+    masks = np.zeros((n_strips, 1, STRIP), np.uint64)
+    masks.reshape(-1)[: len(within)] = within
+    for planes, n_values in digits:
+        found = np.zeros((n_strips, masks.shape[1] * n_values, STRIP), np.uint64)
+        planes = planes.view()
+        planes.setflags(write=False)  # one compilation for what may be written to and what may not
+        _split(masks, planes, n_values, found)
+        masks = found
     return masks
 
 
@@ -271,8 +298,8 @@ def add_plane_counts(
 
     Examples
     --------
-    >>> codes, labels = np.array([[0, 2, 1, 2]], np.uint8), np.array([0, 0, 1, 1], np.uint16)
-    >>> masks = cell_masks(labels, np.zeros(0, np.int64), 2, 1)
+    >>> codes, labels = np.array([[[0, 2, 1, 2]], [[0, 0, 1, 1]]], np.uint8)
+    >>> masks = cell_masks(np.array([15], np.uint64), [(pack(labels, 1)[0], 2)])
     >>> out = np.zeros((1, 6), np.int64)
     >>> add_plane_counts(pack(codes, 2), masks, 3, 0, out)
     >>> out.reshape(2, 3)
@@ -309,7 +336,8 @@ def add_plane_counts(
                 else:
                     for w in range(length):
                         larger[w] = plane[w]
-            _add_common(sets, masks[strip], length, found)
+            # past the length masks are zero; whole registers alone, no rest word by word
+            _add_common(sets, masks[strip], -(-length // STEP) * STEP, found)
         counts = out[i][start:]
         for c in range(n_cells):
             for b in range(bits):
