@@ -83,20 +83,17 @@ class Tile:
         Parameters
         ----------
         samples
-            Integers (sample,), their places among the samples of the tile: few enough that their
-            codes of one feature fit the first-level cache.
+            Integers (sample,), their places among the samples of the tile: near enough to each
+            other that the codes of one feature between them fit the cache.
         work
             Memory for the codes, uint8.
         """
         places = samples if self._samples is None else self._samples[samples]
-        needed = np.zeros(-(-self._n_chunk // 8), np.bool_)
-        needed[places >> 3] = True
-        octets = np.flatnonzero(needed)
-        places = ((np.cumsum(needed)[places >> 3] - 1) << 3) | (places & 7)
+        first, last = (int(places.min()) >> 3, int(places.max()) >> 3) if len(places) else (0, -1)
         out = work[: len(self) * len(samples)].reshape(len(self), len(samples))
         planes = self.planes.astype("<u8", copy=False).view(np.uint8)
-        words = np.empty(len(octets), np.uint64)
-        unpack_some(frozen(planes), octets.astype(np.int32), places.astype(np.int32), words, out)
+        words = np.empty(last + 1 - first, np.uint64)
+        unpack_some(frozen(planes), first, (places - 8 * first).astype(np.int32), words, out)
         return out
 
     @cached_property

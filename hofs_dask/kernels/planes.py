@@ -60,10 +60,35 @@ def pack(codes: np.ndarray, bits: int) -> np.ndarray:
     return planes.view("<u8").astype(np.uint64, copy=False)
 
 
-#: Byte i of entry b is bit i of b.
-_SPREAD = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").view(
-    np.uint64
-)[:, 0]
+@jit
+def _turn(word: np.uint64) -> Any:
+    """The word with bit i of byte j as bit j of byte i."""
+    moved = (word ^ (word >> np.uint64(7))) & np.uint64(0x00AA00AA00AA00AA)
+    word = word ^ moved ^ (moved << np.uint64(7))
+    moved = (word ^ (word >> np.uint64(14))) & np.uint64(0x0000CCCC0000CCCC)
+    word = word ^ moved ^ (moved << np.uint64(14))
+    moved = (word ^ (word >> np.uint64(28))) & np.uint64(0x00000000F0F0F0F0)
+    return word ^ moved ^ (moved << np.uint64(28))
+
+
+@jit
+def _unpack_one(planes: np.ndarray, first: int, out: np.ndarray) -> None:
+    """Set ``out`` (byte,) to the codes of one feature from the byte ``first`` on.
+
+    Arithmetic alone: eight bytes or more are turned at once, where a table is looked up for each.
+    """
+    for start in range(0, out.shape[0], OCTETS):
+        length = min(OCTETS, out.shape[0] - start)
+        codes = out[start : start + length]
+        for j in range(length):
+            codes[j] = 0
+        for bit in range(planes.shape[0]):
+            plane = planes[bit][first + start : first + start + length]
+            shift = np.uint64(8 * bit)
+            for j in range(length):
+                codes[j] |= np.uint64(plane[j]) << shift
+        for j in range(length):
+            codes[j] = _turn(codes[j])
 
 
 @jit
@@ -84,43 +109,29 @@ def unpack(planes: np.ndarray, out: np.ndarray) -> None:
     >>> out.view(np.uint8)[0, :4]
     array([0, 1, 2, 3], dtype=uint8)
     """
-    n_features, bits, _ = planes.shape
-    n_bytes = out.shape[1]
-    for i in range(n_features):
-        for start in range(0, n_bytes, OCTETS):
-            length = min(OCTETS, n_bytes - start)
-            codes = out[i][start : start + length]
-            plane = planes[i, 0][start : start + length]
-            for j in range(length):
-                codes[j] = _SPREAD[plane[j]]
-            for bit in range(1, bits):
-                plane = planes[i, bit][start : start + length]
-                for j in range(length):
-                    codes[j] |= _SPREAD[plane[j]] << bit
+    for i in range(planes.shape[0]):
+        _unpack_one(planes[i], 0, out[i])
 
 
 @jit
 def unpack_some(
-    planes: np.ndarray,
-    octets: np.ndarray,
-    places: np.ndarray,
-    words: np.ndarray,
-    out: np.ndarray,
+    planes: np.ndarray, first: int, places: np.ndarray, words: np.ndarray, out: np.ndarray
 ) -> None:
     """Set ``out[i]`` to some of the codes of feature i, in any order.
 
-    A feature at a time, so that what is unpacked stays in the first-level cache.
+    A feature at a time, so that what is unpacked stays in the cache. All between the first and the
+    last is unpacked: that is vector code, which choosing bytes would not be.
 
     Parameters
     ----------
     planes
         uint8 (feature, bit, byte), of `unpack`.
-    octets
-        Integers (byte,): the bytes that are unpacked.
+    first
+        The first byte that is needed.
     places
-        Integers (sample,): places among the samples of these bytes.
+        Integers (sample,): places among the samples from that byte on.
     words
-        Memory to work in, uint64 (byte,).
+        Memory to work in, uint64 (byte,), as many as are needed.
     out
         uint8 (feature, sample).
 
@@ -128,17 +139,13 @@ def unpack_some(
     --------
     >>> planes = pack(np.array([[0, 1, 2, 3]], dtype=np.uint8), 2).view(np.uint8)
     >>> out = np.zeros((1, 2), np.uint8)
-    >>> unpack_some(planes, np.array([0]), np.array([3, 1]), np.zeros(1, np.uint64), out)
+    >>> unpack_some(planes, 0, np.array([3, 1]), np.zeros(1, np.uint64), out)
     >>> out
     array([[3, 1]], dtype=uint8)
     """
     codes = words.view(np.uint8)
     for i in range(planes.shape[0]):
-        for bit in range(planes.shape[1]):
-            plane = planes[i, bit]
-            for j in range(octets.shape[0]):
-                spread = _SPREAD[plane[octets[j]]] << bit
-                words[j] = spread if bit == 0 else words[j] | spread
+        _unpack_one(planes[i], first, words)
         target = out[i]
         for s in range(places.shape[0]):
             target[s] = codes[places[s]]
