@@ -95,7 +95,7 @@ def test_encode__layout(tmp_path):
     store = encode(tmp_path / "s", chunks=(500, 4))
     group = zarr.open_group(tmp_path / "s", mode="r")
     assert group.attrs["format"] == "hofs_dask codes"
-    assert group.attrs["version"] == 3
+    assert group.attrs["version"] == 4
     assert group.attrs["complete"] is True
     assert group.attrs["options"] == {"bins": "auto", "n_bins": 6}
     assert group["codes"].chunks == (4, 500)
