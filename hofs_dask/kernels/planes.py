@@ -22,6 +22,8 @@ STRIP = 256
 STEP = 32
 #: Bytes of a plane that are unpacked at a time: what becomes of them stays there, too.
 OCTETS = 1024
+#: Fewer codes are packed by numpy, in four times the time: a kernel takes longer to compile.
+MANY_CODES = 2**18
 
 
 def n_bits(n_codes: int) -> int:
@@ -33,6 +35,31 @@ def n_bits(n_codes: int) -> int:
     [1, 1, 3, 3, 4]
     """
     return max(n_codes - 1, 1).bit_length()
+
+
+@jit
+def _turn(word: np.uint64) -> Any:
+    """The word with bit i of byte j as bit j of byte i."""
+    moved = (word ^ (word >> np.uint64(7))) & np.uint64(0x00AA00AA00AA00AA)
+    word = word ^ moved ^ (moved << np.uint64(7))
+    moved = (word ^ (word >> np.uint64(14))) & np.uint64(0x0000CCCC0000CCCC)
+    word = word ^ moved ^ (moved << np.uint64(14))
+    moved = (word ^ (word >> np.uint64(28))) & np.uint64(0x00000000F0F0F0F0)
+    return word ^ moved ^ (moved << np.uint64(28))
+
+
+@jit
+def _pack_one(codes: np.ndarray, work: np.ndarray, out: np.ndarray) -> None:
+    """Set the planes of one feature, uint8 (bit, byte), of its codes, uint64 (byte,)."""
+    for start in range(0, codes.shape[0], OCTETS):
+        length = min(OCTETS, codes.shape[0] - start)
+        words = codes[start : start + length]
+        for j in range(length):
+            work[j] = _turn(words[j])
+        for bit in range(out.shape[0]):
+            plane, shift = out[bit][start : start + length], np.uint64(8 * bit)
+            for j in range(length):
+                plane[j] = work[j] >> shift
 
 
 def pack(codes: np.ndarray, bits: int) -> np.ndarray:
@@ -54,21 +81,17 @@ def pack(codes: np.ndarray, bits: int) -> np.ndarray:
     n_features, n_samples = codes.shape
     n_words = -(-n_samples // WORD)
     planes = np.zeros((n_features, bits, n_words * 8), np.uint8)
-    for bit in range(bits):
-        packed = np.packbits(codes & np.uint8(1 << bit), axis=1, bitorder="little")
-        planes[:, bit, : packed.shape[1]] = packed
+    if codes.size < MANY_CODES:
+        for bit in range(bits):
+            packed = np.packbits(codes & np.uint8(1 << bit), axis=1, bitorder="little")
+            planes[:, bit, : packed.shape[1]] = packed
+        return planes.view("<u8").astype(np.uint64, copy=False)
+    padded = np.zeros(n_words * WORD, np.uint8)
+    work = np.empty(OCTETS, np.uint64)
+    for row, own in zip(codes, planes, strict=True):
+        padded[:n_samples] = row
+        _pack_one(padded.view("<u8").astype(np.uint64, copy=False), work, own)
     return planes.view("<u8").astype(np.uint64, copy=False)
-
-
-@jit
-def _turn(word: np.uint64) -> Any:
-    """The word with bit i of byte j as bit j of byte i."""
-    moved = (word ^ (word >> np.uint64(7))) & np.uint64(0x00AA00AA00AA00AA)
-    word = word ^ moved ^ (moved << np.uint64(7))
-    moved = (word ^ (word >> np.uint64(14))) & np.uint64(0x0000CCCC0000CCCC)
-    word = word ^ moved ^ (moved << np.uint64(14))
-    moved = (word ^ (word >> np.uint64(28))) & np.uint64(0x00000000F0F0F0F0)
-    return word ^ moved ^ (moved << np.uint64(28))
 
 
 @jit

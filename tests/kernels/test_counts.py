@@ -6,6 +6,7 @@ import pytest
 from hofs_dask.kernels.counts import add_counts, pair_terms
 from hofs_dask.kernels.entropy import entropy, information
 from hofs_dask.kernels.planes import (
+    MANY_CODES,
     STRIP,
     add_plane_counts,
     cell_masks,
@@ -61,7 +62,7 @@ def test_counts__of_some_samples_begin_where_they_are_told(function):
 
 
 @pytest.mark.parametrize("n_codes", [1, 2, 3, 5, 8, 11, 200])
-@pytest.mark.parametrize("n_samples", [1, 63, 64, 65, 64 * STRIP + 7])
+@pytest.mark.parametrize("n_samples", [1, 63, 64, 65, 64 * STRIP + 7, MANY_CODES // 3 + 1])
 def test_planes__hold_codes(n_codes, n_samples):
     codes = np.random.default_rng(0).integers(0, n_codes, (3, n_samples)).astype(np.uint8)
     planes = pack(codes, n_bits(n_codes))
