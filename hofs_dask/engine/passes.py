@@ -237,13 +237,18 @@ def _task(name: str, function: Callable[..., object], *arguments: object) -> Del
     return task
 
 
+def is_small(contexts: tuple[Context, ...], n_tasks: int) -> bool:
+    """Whether so many tasks of a tile have what they have in common each for itself."""
+    return n_tasks * (PLAN_BYTES + size_of(contexts)) <= SMALL_GRAPH
+
+
 def _tasks_of(plan: _Plan, n_tasks: int) -> Callable[..., Delayed]:
     """What makes the tasks of a tile, whose functions are given the plan first.
 
     It is one key of the graph. But a key is a task that all others wait for, some 6 ms, so that
     each has the plan itself where that is small.
     """
-    if n_tasks * (PLAN_BYTES + size_of(plan.contexts)) <= SMALL_GRAPH:
+    if is_small(plan.contexts, n_tasks):
         return lambda name, function, *arguments: _task(
             name, functools.partial(function, plan), *arguments
         )

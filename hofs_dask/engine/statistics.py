@@ -38,7 +38,13 @@ _Digit = tuple[int | np.ndarray, int]
 
 
 def _add(
-    block: Block, digits: Sequence[_Digit], counts: np.ndarray, *, first: int = 0, table: int = 0
+    block: Block,
+    digits: Sequence[_Digit],
+    counts: np.ndarray,
+    *,
+    first: int = 0,
+    table: int = 0,
+    known: int = 0,
 ) -> None:
     """Add the samples of these cells to one of the tables of counts (feature, table, cell, code).
 
@@ -54,20 +60,22 @@ def _add(
         Features before this one are left alone.
     table
         Which of the tables.
+    known
+        Cells before this one need not be counted.
     """
     m, n_tables, n_cells, n_codes = counts.shape
     start = table * n_cells * n_codes
     out = counts.reshape(m, n_tables * n_cells * n_codes)
     tile = block.tile
     # a sample that is there twice has one bit all the same
-    if n_cells * (n_codes - 1) <= MOST_PRODUCTS and not tile.repeats:
+    if (n_cells - known) * (n_codes - 1) <= MOST_PRODUCTS and not tile.repeats:
         within = tile.spread(np.ones(len(block.labels), np.uint8), 2)
         planes = [
             (block.columns.planes[what] if isinstance(what, int) else tile.spread(what, base), base)
             for what, base in digits
         ]
-        masks = cell_masks(within[0], planes)
-        add_plane_counts(tile.planes, frozen(masks), n_codes, first, out, start)
+        masks = np.ascontiguousarray(cell_masks(within[0], planes)[:, known:])
+        add_plane_counts(tile.planes, frozen(masks), n_codes, first, out, start + known * n_codes)
         return
     cells = _numbered(block, digits) * np.uint32(n_codes)
     octets = tile.planes.astype("<u8", copy=False).view(np.uint8)
@@ -140,15 +148,13 @@ def _terms_layout(context: Context, n_features: int) -> Layout:
 
 def _terms_chunk(context: Context, block: Block, partial: Partial) -> None:
     shared = context.shared
-    positions = context.per_feature["position"]
+    n_classes, positions = shared["n_classes"], context.per_feature["position"]
+    tables = _tables(partial["counts"], len(block.columns))
     for j in range(len(block.columns)):
-        digits: list[_Digit] = [
-            (j, shared["parents"].shape[1]),
-            (block.labels, shared["n_classes"]),
-        ]
+        digits: list[_Digit] = [(j, shared["parents"].shape[1]), (block.labels, n_classes)]
         # of a pair that comes twice the second is enough
         first = int(np.searchsorted(positions, shared["after"][j]))
-        _add(block, digits, _tables(partial["counts"], len(block.columns)), first=first, table=j)
+        _add(block, digits, tables, first=first, table=j, known=n_classes)
 
 
 def _terms(context: Context, total: Partial) -> Partial:
@@ -156,7 +162,11 @@ def _terms(context: Context, total: Partial) -> Partial:
     terms = np.zeros((len(counts), len(parents), 3 + context.shared["n_classes"]))
     for j, parent in enumerate(parents):
         one = np.zeros((len(counts), terms.shape[2]))
-        pair_terms(frozen(counts[:, j].copy()), parent, context.per_feature["numbers"], one)
+        table = counts[:, j].copy()
+        # the first code of a parent has what the others leave of all samples: its cells, a fifth
+        # where there are five, are not counted
+        table[:, 0] = context.per_feature["marginals"] - table[:, 1:].sum(axis=1)
+        pair_terms(frozen(table), parent, context.per_feature["numbers"], one)
         terms[:, j] = one
     return {"terms": terms}
 
@@ -164,7 +174,7 @@ def _terms(context: Context, total: Partial) -> Partial:
 #: ``terms[i, j]`` of every feature with every column of the pass: I(x_i : x_j), I(x_i : y | x_j),
 #: H(x_i, x_j, y), and the Gram sums of the classes. Context: n_classes, parents (column, code), the
 #: numbers of their codes, after (column,), the first feature to count each with; per feature:
-#: numbers (code,), position.
+#: numbers (code,), position, marginals (class, code), its counts over the same samples.
 PAIR_TERMS = Statistic("pair-terms", _terms_layout, _terms_chunk, _terms)
 
 
@@ -174,10 +184,12 @@ def warm_up() -> None:
     numbers, position = np.zeros((n_features, n_codes)), np.arange(n_features)
     sizes = {"n_classes": n_classes, "n_codes": n_codes, "by_fold": True}
     pairs = {"n_classes": n_classes, "parents": numbers[:1], "after": position[:1]}
+    marginals = np.zeros((n_features, n_classes, n_codes), np.int64)
+    own = {"numbers": numbers, "position": position, "marginals": marginals}
     requests = (
         (MARGINAL_COUNTS, Context(sizes)),
         (PAIR_COUNTS, Context(sizes)),
-        (PAIR_TERMS, Context(pairs, {"numbers": numbers, "position": position})),
+        (PAIR_TERMS, Context(pairs, own)),
     )
     cells = np.zeros((n_features, 4), np.uint8)
     block = frozen(Block(Tile.of(cells), Tile.of(cells[:1]), cells[0].copy(), cells[1].copy()))
