@@ -14,6 +14,7 @@ from scipy.optimize import nnls
 from hofs_dask.config import HOFS, JMI
 from hofs_dask.data.layout import FAN_IN, Layout, choose_layout
 from hofs_dask.engine.budget import CACHE_SHARE
+from hofs_dask.engine.passes import is_small
 from hofs_dask.engine.statistic import N_FOLDS, Context, Pass, Statistic
 from hofs_dask.engine.statistics import MARGINAL_COUNTS, MOST_PRODUCTS, PAIR_TERMS
 from hofs_dask.kernels.planes import n_bits
@@ -100,8 +101,9 @@ class Counts:
     tiles, groups, chunks
         Cuts of the features, of the samples into tasks, and chunks in all.
     plans, maps, combines, finishes, copies
-        Keys of the graph by kind: a plan and a finish a tile, a map task a tile and group, the tree
-        between, and a copy a group of each new column that several tiles need.
+        Keys of the graph by kind: a finish a tile and a plan where it is not small, a map task a
+        tile and group, the tree between, and a copy a group of each new column that several tiles
+        need.
     read
         Bytes from the store: codes, labels and the columns of the pass.
     cells
@@ -166,7 +168,7 @@ def products(store: Store, statistic: str) -> int:
     """The sets of samples that a statistic compares for a feature, 0 where it counts cells."""
     tables = {
         "marginal-counts": N_FOLDS * store.n_classes,
-        "pair-terms": store.n_codes * store.n_classes,
+        "pair-terms": (store.n_codes - 1) * store.n_classes,
         "pair-counts": N_FOLDS * store.n_codes * store.n_classes,
     }
     found = tables.get(statistic, 0) * (store.n_codes - 1)
@@ -210,7 +212,9 @@ def count(store: Store, asked: Pass, n_threads: int, new_columns: int = 0) -> Co
         tiles=tiles,
         groups=groups,
         chunks=layout.n_chunks,
-        plans=tiles,
+        plans=sum(
+            not is_small((asked.context.tile(features),), groups) for features in layout.tiles
+        ),
         maps=tiles * groups,
         combines=tiles * combines,
         finishes=tiles,

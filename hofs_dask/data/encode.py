@@ -158,7 +158,9 @@ def _first_read(
         offsets = _starts(part.chunks[0])
         blocks = part.to_delayed(optimize_graph=False)
         for column, n_columns in enumerate(part.chunks[1]):
-            cuts = [*range(0, n_columns, width), n_columns]
+            # Of equal widths: the read ends with these tasks, and the widest keeps all waiting.
+            n_tiles = -(-n_columns // width)
+            cuts = [n_columns * tile // n_tiles for tile in range(n_tiles + 1)]
             # One key for all rows: a copy in every task would outgrow the data of a wide source.
             nominal = delayed(
                 source.nominal[first_feature : first_feature + n_columns],

@@ -199,8 +199,11 @@ def _check_target(
             "a sample"
         )
     if isinstance(array, np.ndarray):
+        # Cut here: one piece would go to one worker, and from there to the others.
         array = da.from_array(
-            array.reshape(-1), chunks=-1, name=f"target-{digest([column.fingerprint])}"
+            array.reshape(-1),
+            chunks=(row_chunks,),
+            name=f"target-{digest([column.fingerprint, row_chunks])}",
         )
     checked: da.Array = canonical(array.reshape(-1).rechunk((row_chunks,)))
     return checked

@@ -103,7 +103,7 @@ def estimate(codes: CodeStore, walk: Sequence[Pass], workers: tuple[Worker, ...]
         resident=worker.resident,
         tasks=worker.n_threads * (chunk + BLOCK_BYTES + partial),
         partials=n_waiting * partial,
-        context=2 * sum(_size(request.context) for request in walk),
+        context=2 * sum(size_of(request.context) for request in walk),
         cache=0,
         limit=worker.memory_limit,
     )
@@ -176,14 +176,14 @@ def _cache_setting(limit: int) -> int:
     return int(CACHE_SHARE * limit) if setting is None else int(parse_bytes(setting))
 
 
-def _size(value: Any) -> int:
+def size_of(value: Any) -> int:
     """The bytes of the arrays in a context."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, dict):
-        return sum(_size(item) for item in value.values())
+        return sum(size_of(item) for item in value.values())
     if isinstance(value, tuple):
-        return sum(_size(item) for item in value)
+        return sum(size_of(item) for item in value)
     if hasattr(value, "__dataclass_fields__"):
-        return sum(_size(getattr(value, name)) for name in value.__dataclass_fields__)
+        return sum(size_of(getattr(value, name)) for name in value.__dataclass_fields__)
     return 0

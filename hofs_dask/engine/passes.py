@@ -17,7 +17,7 @@ from hofs_dask.data.codes import CodeStore, begin_columns, copied_columns, finis
 from hofs_dask.data.compute import compute
 from hofs_dask.data.labels import DROPPED
 from hofs_dask.data.layout import FAN_IN, cuts, layout_of
-from hofs_dask.engine.budget import check, estimate
+from hofs_dask.engine.budget import check, estimate, size_of
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import Worker, current_workers
 from hofs_dask.engine.statistic import (
@@ -38,6 +38,8 @@ from hofs_dask.kernels.planes import WORD, unpacked
 COPY_SHARE = 0.125
 #: That few are copied, however narrow the tiles.
 COPY_ALWAYS = 32
+#: Bytes of plans that a graph may hold more than once, and of a plan without its contexts, about.
+SMALL_GRAPH, PLAN_BYTES = 2**18, 2**10
 
 
 @dataclass(frozen=True)
@@ -142,9 +144,7 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
     totals = []
     for number, features in enumerate(tiles):
         contexts = tuple(request.context.tile(features) for request in walk)
-        # all that the tasks of a tile have in common is one key of the graph
-        plan = _Plan(place, features, jobs, contexts, len(spans))
-        common = delayed(plan, pure=False, traverse=False)
+        of_plan = _tasks_of(_Plan(place, features, jobs, contexts, len(spans)), len(groups))
         partials = []
         for position, (group, copy) in enumerate(zip(groups, copies, strict=True)):
             # neighbours go to one worker, the same each round: there its cache has their chunks,
@@ -152,13 +152,13 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
             task = number * len(groups) + position
             with _at(workers[task * len(workers) // (len(tiles) * len(groups))]):
                 mine = {place: spans[place] for place in range(group.start, group.stop)}
-                partials.append(_task(f"{name}-map", _map_spans, common, mine, copy))
+                partials.append(of_plan(f"{name}-map", _map_spans, mine, copy))
         while len(partials) > FAN_IN:
             partials = [
-                _task(f"{name}-combine", _combine, common, *partials[a : a + FAN_IN])
+                of_plan(f"{name}-combine", _combine, *partials[a : a + FAN_IN])
                 for a in range(0, len(partials), FAN_IN)
             ]
-        totals.append(_task(f"{name}-finish", _finish, common, *partials))
+        totals.append(of_plan(f"{name}-finish", _finish, *partials))
     parts = compute(*totals)
     if new:
         finish_columns(codes.path, new)
@@ -235,6 +235,25 @@ def _at(worker: Worker) -> AbstractContextManager[object]:
 def _task(name: str, function: Callable[..., object], *arguments: object) -> Delayed:
     task: Delayed = delayed(function, name=name, pure=False, traverse=False)(*arguments)
     return task
+
+
+def is_small(contexts: tuple[Context, ...], n_tasks: int) -> bool:
+    """Whether so many tasks of a tile have what they have in common each for itself."""
+    return n_tasks * (PLAN_BYTES + size_of(contexts)) <= SMALL_GRAPH
+
+
+def _tasks_of(plan: _Plan, n_tasks: int) -> Callable[..., Delayed]:
+    """What makes the tasks of a tile, whose functions are given the plan first.
+
+    It is one key of the graph. But a key is a task that all others wait for, some 6 ms, so that
+    each has the plan itself where that is small.
+    """
+    if is_small(plan.contexts, n_tasks):
+        return lambda name, function, *arguments: _task(
+            name, functools.partial(function, plan), *arguments
+        )
+    common = delayed(plan, pure=False, traverse=False)
+    return lambda name, function, *arguments: _task(name, function, common, *arguments)
 
 
 def _copies(

@@ -68,26 +68,32 @@ class Tile:
         """Whether a sample is there more than once."""
         return bool((self.places[1:] == self.places[:-1]).any())
 
+    def spread(self, values: np.ndarray, n_values: int) -> np.ndarray:
+        """Numbers of the samples, uint8 (sample,), as planes of the chunk, uint64 (bit, word)."""
+        if self._samples is not None:
+            chunk = np.zeros(self._n_chunk, np.uint8)
+            chunk[self._samples] = values
+            values = chunk
+        planes: np.ndarray = pack(values[None], n_bits(n_values))[0]
+        return planes
+
     def some(self, samples: np.ndarray, work: np.ndarray) -> np.ndarray:
         """The codes of some samples in this order, uint8 (feature, sample).
 
         Parameters
         ----------
         samples
-            Integers (sample,), their places among the samples of the tile: few enough that their
-            codes of one feature fit the first-level cache.
+            Integers (sample,), their places among the samples of the tile: near enough to each
+            other that the codes of one feature between them fit the cache.
         work
             Memory for the codes, uint8.
         """
         places = samples if self._samples is None else self._samples[samples]
-        needed = np.zeros(-(-self._n_chunk // 8), np.bool_)
-        needed[places >> 3] = True
-        octets = np.flatnonzero(needed)
-        places = ((np.cumsum(needed)[places >> 3] - 1) << 3) | (places & 7)
+        first, last = (int(places.min()) >> 3, int(places.max()) >> 3) if len(places) else (0, -1)
         out = work[: len(self) * len(samples)].reshape(len(self), len(samples))
         planes = self.planes.astype("<u8", copy=False).view(np.uint8)
-        words = np.empty(len(octets), np.uint64)
-        unpack_some(frozen(planes), octets.astype(np.int32), places.astype(np.int32), words, out)
+        words = np.empty(last + 1 - first, np.uint64)
+        unpack_some(frozen(planes), first, (places - 8 * first).astype(np.int32), words, out)
         return out
 
     @cached_property

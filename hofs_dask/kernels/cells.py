@@ -12,6 +12,9 @@ import numpy as np
 from hofs_dask.kernels._jit import jit
 
 ROWS, COLUMNS = 256, 128
+#: Cells that no sample has after each short column: without them, those of neighbours would share
+#: few lines of the first-level cache.
+GAP = 16
 #: Rows that are turned at once, and edges or values that are compared at once.
 TURNED, COMPARED = 8, 8
 
@@ -39,9 +42,9 @@ def make_room(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Examples
     --------
     >>> [each.shape for each in make_room(np.zeros((4, 2), np.float32))]
-    [(128, 256), (256,)]
+    [(128, 272), (256,)]
     """
-    cells = np.zeros((COLUMNS, ROWS), block.dtype)
+    cells = np.zeros((COLUMNS, ROWS + GAP), block.dtype)
     return cells, np.zeros(ROWS, f"i{block.dtype.itemsize}")
 
 
@@ -128,13 +131,14 @@ def set_codes(
                 n_missing = 0
                 for s in range(n_rows):
                     n_missing += short[s] != short[s]
+                codes = out[j][row : row + n_rows]
                 for s in range(n_rows):
-                    out[j, row + s] = counts[s]
+                    codes[s] = counts[s]
                 if n_missing:
                     complete = complete and missing[j] >= 0
                     for s in range(n_rows):
                         if short[s] != short[s]:
-                            out[j, row + s] = missing[j]
+                            codes[s] = missing[j]
     return complete
 
 

@@ -57,13 +57,14 @@ def row_hash(rows: np.ndarray) -> np.ndarray:
 @jit
 def _set_folds(start: int, n_folds: int, out: np.ndarray) -> None:
     for s in range(out.shape[0]):
-        out[s] = _mix(np.uint64(start + s)) % np.uint64(n_folds)
+        out[s] = _mix(np.uint64(start + s)) & np.uint64(n_folds - 1)
 
 
 def fold_of(start: int, stop: int, n_folds: int) -> np.ndarray:
     """Return the folds of a run of rows: a hash, so that no chunking and no order moves them.
 
     The same as `row_hash` modulo the folds, in one loop: it is done for every chunk of every walk.
+    Their number is a power of two, as a division would take longer than all else.
 
     Examples
     --------

@@ -6,6 +6,7 @@ cells: the samples of two sets are as many as the bits of ``a & b``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,12 @@ from hofs_dask.kernels._jit import jit
 WORD = 64
 #: Words of a set that are compared at a time: the sets of a feature stay in the first-level cache.
 STRIP = 256
+#: Words that are compared at once, four registers of eight.
+STEP = 32
 #: Bytes of a plane that are unpacked at a time: what becomes of them stays there, too.
 OCTETS = 1024
+#: Fewer codes are packed by numpy, in four times the time: a kernel takes longer to compile.
+MANY_CODES = 2**18
 
 
 def n_bits(n_codes: int) -> int:
@@ -30,6 +35,31 @@ def n_bits(n_codes: int) -> int:
     [1, 1, 3, 3, 4]
     """
     return max(n_codes - 1, 1).bit_length()
+
+
+@jit
+def _turn(word: np.uint64) -> Any:
+    """The word with bit i of byte j as bit j of byte i."""
+    moved = (word ^ (word >> np.uint64(7))) & np.uint64(0x00AA00AA00AA00AA)
+    word = word ^ moved ^ (moved << np.uint64(7))
+    moved = (word ^ (word >> np.uint64(14))) & np.uint64(0x0000CCCC0000CCCC)
+    word = word ^ moved ^ (moved << np.uint64(14))
+    moved = (word ^ (word >> np.uint64(28))) & np.uint64(0x00000000F0F0F0F0)
+    return word ^ moved ^ (moved << np.uint64(28))
+
+
+@jit
+def _pack_one(codes: np.ndarray, work: np.ndarray, out: np.ndarray) -> None:
+    """Set the planes of one feature, uint8 (bit, byte), of its codes, uint64 (byte,)."""
+    for start in range(0, codes.shape[0], OCTETS):
+        length = min(OCTETS, codes.shape[0] - start)
+        words = codes[start : start + length]
+        for j in range(length):
+            work[j] = _turn(words[j])
+        for bit in range(out.shape[0]):
+            plane, shift = out[bit][start : start + length], np.uint64(8 * bit)
+            for j in range(length):
+                plane[j] = work[j] >> shift
 
 
 def pack(codes: np.ndarray, bits: int) -> np.ndarray:
@@ -51,16 +81,37 @@ def pack(codes: np.ndarray, bits: int) -> np.ndarray:
     n_features, n_samples = codes.shape
     n_words = -(-n_samples // WORD)
     planes = np.zeros((n_features, bits, n_words * 8), np.uint8)
-    for bit in range(bits):
-        packed = np.packbits(codes & np.uint8(1 << bit), axis=1, bitorder="little")
-        planes[:, bit, : packed.shape[1]] = packed
+    if codes.size < MANY_CODES:
+        for bit in range(bits):
+            packed = np.packbits(codes & np.uint8(1 << bit), axis=1, bitorder="little")
+            planes[:, bit, : packed.shape[1]] = packed
+        return planes.view("<u8").astype(np.uint64, copy=False)
+    padded = np.zeros(n_words * WORD, np.uint8)
+    work = np.empty(OCTETS, np.uint64)
+    for row, own in zip(codes, planes, strict=True):
+        padded[:n_samples] = row
+        _pack_one(padded.view("<u8").astype(np.uint64, copy=False), work, own)
     return planes.view("<u8").astype(np.uint64, copy=False)
 
 
-#: Byte i of entry b is bit i of b.
-_SPREAD = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").view(
-    np.uint64
-)[:, 0]
+@jit
+def _unpack_one(planes: np.ndarray, first: int, out: np.ndarray) -> None:
+    """Set ``out`` (byte,) to the codes of one feature from the byte ``first`` on.
+
+    Arithmetic alone: eight bytes or more are turned at once, where a table is looked up for each.
+    """
+    for start in range(0, out.shape[0], OCTETS):
+        length = min(OCTETS, out.shape[0] - start)
+        codes = out[start : start + length]
+        for j in range(length):
+            codes[j] = 0
+        for bit in range(planes.shape[0]):
+            plane = planes[bit][first + start : first + start + length]
+            shift = np.uint64(8 * bit)
+            for j in range(length):
+                codes[j] |= np.uint64(plane[j]) << shift
+        for j in range(length):
+            codes[j] = _turn(codes[j])
 
 
 @jit
@@ -81,43 +132,29 @@ def unpack(planes: np.ndarray, out: np.ndarray) -> None:
     >>> out.view(np.uint8)[0, :4]
     array([0, 1, 2, 3], dtype=uint8)
     """
-    n_features, bits, _ = planes.shape
-    n_bytes = out.shape[1]
-    for i in range(n_features):
-        for start in range(0, n_bytes, OCTETS):
-            length = min(OCTETS, n_bytes - start)
-            codes = out[i][start : start + length]
-            plane = planes[i, 0][start : start + length]
-            for j in range(length):
-                codes[j] = _SPREAD[plane[j]]
-            for bit in range(1, bits):
-                plane = planes[i, bit][start : start + length]
-                for j in range(length):
-                    codes[j] |= _SPREAD[plane[j]] << bit
+    for i in range(planes.shape[0]):
+        _unpack_one(planes[i], 0, out[i])
 
 
 @jit
 def unpack_some(
-    planes: np.ndarray,
-    octets: np.ndarray,
-    places: np.ndarray,
-    words: np.ndarray,
-    out: np.ndarray,
+    planes: np.ndarray, first: int, places: np.ndarray, words: np.ndarray, out: np.ndarray
 ) -> None:
     """Set ``out[i]`` to some of the codes of feature i, in any order.
 
-    A feature at a time, so that what is unpacked stays in the first-level cache.
+    A feature at a time, so that what is unpacked stays in the cache. All between the first and the
+    last is unpacked: that is vector code, which choosing bytes would not be.
 
     Parameters
     ----------
     planes
         uint8 (feature, bit, byte), of `unpack`.
-    octets
-        Integers (byte,): the bytes that are unpacked.
+    first
+        The first byte that is needed.
     places
-        Integers (sample,): places among the samples of these bytes.
+        Integers (sample,): places among the samples from that byte on.
     words
-        Memory to work in, uint64 (byte,).
+        Memory to work in, uint64 (byte,), as many as are needed.
     out
         uint8 (feature, sample).
 
@@ -125,17 +162,13 @@ def unpack_some(
     --------
     >>> planes = pack(np.array([[0, 1, 2, 3]], dtype=np.uint8), 2).view(np.uint8)
     >>> out = np.zeros((1, 2), np.uint8)
-    >>> unpack_some(planes, np.array([0]), np.array([3, 1]), np.zeros(1, np.uint64), out)
+    >>> unpack_some(planes, 0, np.array([3, 1]), np.zeros(1, np.uint64), out)
     >>> out
     array([[3, 1]], dtype=uint8)
     """
     codes = words.view(np.uint8)
     for i in range(planes.shape[0]):
-        for bit in range(planes.shape[1]):
-            plane = planes[i, bit]
-            for j in range(octets.shape[0]):
-                spread = _SPREAD[plane[octets[j]]] << bit
-                words[j] = spread if bit == 0 else words[j] | spread
+        _unpack_one(planes[i], first, words)
         target = out[i]
         for s in range(places.shape[0]):
             target[s] = codes[places[s]]
@@ -183,29 +216,53 @@ def _popcount(_word: Any) -> Any:
 
 
 @jit
-def cell_masks(cells: np.ndarray, samples: np.ndarray, n_cells: int, n_words: int) -> np.ndarray:
-    """The samples of each cell as planes, uint64 (strip, cell, word of the strip).
+def _split(masks: np.ndarray, planes: np.ndarray, n_values: int, out: np.ndarray) -> None:
+    """Set ``out[strip, c * n_values + v]`` to the samples of mask c whose code in planes is v."""
+    bits, n_words = planes.shape
+    for strip in range(masks.shape[0]):
+        begin = strip * STRIP
+        length = min(STRIP, n_words - begin)
+        for c in range(masks.shape[1]):
+            mask = masks[strip, c]
+            for value in range(min(n_values, 1 << bits)):
+                target = out[strip, c * n_values + value]
+                for w in range(length):
+                    target[w] = mask[w]
+                for bit in range(bits):
+                    plane = planes[bit][begin : begin + length]
+                    flip = np.uint64(0) if value >> bit & 1 else ~np.uint64(0)
+                    for w in range(length):
+                        target[w] &= plane[w] ^ flip
+
+
+def cell_masks(within: np.ndarray, digits: Sequence[tuple[np.ndarray, int]]) -> np.ndarray:
+    """The samples of each cell as planes, uint64 (strip, cell, word), the last filled with zeros.
+
+    A cell is the number that its digits make, the last one running fastest. Its samples are the
+    ``&`` of planes, so that no sample is looked at by itself.
 
     Parameters
     ----------
-    cells
-        Integers (sample,): the cell of a sample.
-    samples
-        Integers (sample,): its place in the words; empty where all are there in order.
-    n_cells, n_words
-        How many there are.
+    within
+        uint64 (word,): the samples that count.
+    digits
+        The planes of each, uint64 (bit, word), and how many values it has.
 
     Examples
     --------
-    >>> no_places = np.zeros(0, np.int64)
-    >>> cell_masks(np.array([0, 1, 0], np.uint16), no_places, 2, 1)[0, :, 0]
+    >>> labels = pack(np.array([[0, 1, 0]], np.uint8), 1)[0]
+    >>> cell_masks(np.array([7], np.uint64), [(labels, 2)])[0, :, 0]
     array([5, 2], dtype=uint64)
     """
-    masks = np.zeros((-(-n_words // STRIP), n_cells, STRIP), np.uint64)
-    for s in range(cells.shape[0]):
-        place = samples[s] if samples.shape[0] else s
-        strip, word = divmod(place // WORD, STRIP)
-        masks[strip, cells[s], word] |= np.uint64(1) << np.uint64(place % WORD)
+    n_strips = -(-len(within) // STRIP)
+    masks = np.zeros((n_strips, 1, STRIP), np.uint64)
+    masks.reshape(-1)[: len(within)] = within
+    for planes, n_values in digits:
+        found = np.zeros((n_strips, masks.shape[1] * n_values, STRIP), np.uint64)
+        planes = planes.view()
+        planes.setflags(write=False)  # one compilation for what may be written to and what may not
+        _split(masks, planes, n_values, found)
+        masks = found
     return masks
 
 
@@ -271,8 +328,8 @@ def add_plane_counts(
 
     Examples
     --------
-    >>> codes, labels = np.array([[0, 2, 1, 2]], np.uint8), np.array([0, 0, 1, 1], np.uint16)
-    >>> masks = cell_masks(labels, np.zeros(0, np.int64), 2, 1)
+    >>> codes, labels = np.array([[[0, 2, 1, 2]], [[0, 0, 1, 1]]], np.uint8)
+    >>> masks = cell_masks(np.array([15], np.uint64), [(pack(labels, 1)[0], 2)])
     >>> out = np.zeros((1, 6), np.int64)
     >>> add_plane_counts(pack(codes, 2), masks, 3, 0, out)
     >>> out.reshape(2, 3)
@@ -309,7 +366,8 @@ def add_plane_counts(
                 else:
                     for w in range(length):
                         larger[w] = plane[w]
-            _add_common(sets, masks[strip], length, found)
+            # past the length masks are zero; whole registers alone, no rest word by word
+            _add_common(sets, masks[strip], -(-length // STEP) * STEP, found)
         counts = out[i][start:]
         for c in range(n_cells):
             for b in range(bits):

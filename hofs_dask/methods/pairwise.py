@@ -119,6 +119,7 @@ class Pairwise:
         own = {
             "numbers": empty(sizes.n_features, sizes.n_codes),
             "position": empty(sizes.n_features),
+            "marginals": empty(sizes.n_features, sizes.n_classes, sizes.n_codes),
         }
         shared = {
             "n_classes": sizes.n_classes,
@@ -228,7 +229,11 @@ def criterion(options: Method, relevance: np.ndarray, state: PairwiseState) -> n
 
 def _context(problem: Problem, parents: np.ndarray, after: np.ndarray) -> Context:
     shared = {"n_classes": problem.n_classes, "parents": problem.filled[parents], "after": after}
-    own = {"numbers": problem.filled, "position": np.arange(problem.n_features)}
+    own = {
+        "numbers": problem.filled,
+        "position": np.arange(problem.n_features),
+        "marginals": problem.counts.sum(axis=1),
+    }
     return Context(shared, own)
 
 

@@ -243,9 +243,10 @@ def _count(n_samples: int) -> None:
     n_codes, n_cells, n_rows = 5, 10, 10_000
     rng = np.random.default_rng(0)
     codes = rng.integers(0, n_codes, (8, n_rows)).astype(np.uint8)
-    cells = rng.integers(0, n_cells, n_rows).astype(np.uint16)
+    cells = pack(rng.integers(0, n_cells, (1, n_rows), dtype=np.uint8), n_bits(n_cells))
     planes = pack(codes, n_bits(n_codes))
-    masks = cell_masks(cells, np.zeros(0, np.int64), n_cells, planes.shape[2])
+    every = pack(np.ones((1, n_rows), np.uint8), 1)
+    masks = cell_masks(every[0, 0], [(cells[0], n_cells)])
     out = np.zeros((8, n_cells * n_codes), np.int64)
     for _ in range(-(-n_samples // 100)):
         add_plane_counts(planes, masks, n_codes, 0, out)

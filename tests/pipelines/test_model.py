@@ -64,7 +64,9 @@ def graph_of(codes, asked, monkeypatch):
     ("n_samples", "n_features", "chunks"),
     [(100, 5, (100, 5)), (1000, 5, (10, 5)), (330, 7, (10, 2)), (4100, 3, (100, 3))],
 )
-def test_count__equals_the_graph(tmp_path, monkeypatch, n_samples, n_features, chunks):
+@pytest.mark.parametrize("small", [0, passes.SMALL_GRAPH], ids=["plans are keys", "or not"])
+def test_count__equals_the_graph(tmp_path, monkeypatch, n_samples, n_features, chunks, small):
+    monkeypatch.setattr(passes, "SMALL_GRAPH", small)
     codes = encoded(tmp_path, n_samples, n_features, chunks)
     asked = counting_pass(codes)
     store = store_of(codes)
@@ -86,7 +88,8 @@ def test_count__equals_the_graph(tmp_path, monkeypatch, n_samples, n_features, c
         for array in part.values()
         if isinstance(array, np.ndarray)
     ]
-    assert sum(array.nbytes for array in arrays) == found.context
+    assert bool(plans) == (small == 0)
+    assert not plans or sum(array.nbytes for array in arrays) == found.context
     n_copied = -(-n_samples // chunks[0]) if found.copies else 0
     assert len(read) == found.chunks + n_copied
     assert sum(array.nbytes for array in total.values()) == found.returned
