@@ -18,8 +18,6 @@ from hofs_dask.kernels._jit import jit
 WORD = 64
 #: Words of a set that are compared at a time: the sets of a feature stay in the first-level cache.
 STRIP = 256
-#: Words that are compared at once, four registers of eight.
-STEP = 32
 #: Bytes of a plane that are unpacked at a time: what becomes of them stays there, too.
 OCTETS = 1024
 #: Fewer codes are packed by numpy, in four times the time: a kernel takes longer to compile.
@@ -366,8 +364,7 @@ def add_plane_counts(
                 else:
                     for w in range(length):
                         larger[w] = plane[w]
-            # past the length masks are zero; whole registers alone, no rest word by word
-            _add_common(sets, masks[strip], -(-length // STEP) * STEP, found)
+            _add_common(sets, masks[strip], length, found)
         counts = out[i][start:]
         for c in range(n_cells):
             for b in range(bits):
