@@ -253,7 +253,9 @@ class Total:
             mix[:, 1 : k + 2, : k + 1] = -np.eye(k + 1)
             mix[:, k + 2 : width - 1, 0] = -labels[:, :r]
             mix[:, width - 1, k + 1] = -1.0
-            moments.append(np.einsum("cup,icpq,cvq->iuv", mix, inner, mix, optimize=True))
+            # mix @ inner @ mix.T summed over classes: as products of matrices, einsum would loop
+            left = np.matmul(mix, inner).swapaxes(1, 2).reshape(problem.n_features, width, -1)
+            moments.append(left @ mix.swapaxes(1, 2).reshape(-1, width))
         return moments
 
 
