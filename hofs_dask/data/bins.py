@@ -15,6 +15,7 @@ import numpy as np
 
 from hofs_dask.data.summary import MANY_CELLS, MAX_DISTINCT, Category, Summary, clean_objects
 from hofs_dask.kernels.cells import COMPARED, add_sums, as_cells, make_room, set_codes
+from hofs_dask.kernels.sorting import sort_numbers
 
 Bins = int | Literal["auto", "width"] | None
 
@@ -204,7 +205,7 @@ def _make_feature(
             column = column.astype(np.float64)
         if n_missing:
             column = column[~np.isnan(column)]
-        ordered = np.sort(column)
+        ordered = sort_numbers(column)
         if bins == "width":
             edges = width_edges(low, high, n_bins)
         else:
