@@ -279,13 +279,16 @@ def next_pick(
     other = best if pick != best else runner_up
     threshold = work.options.subset_threshold
     subset = int(join(state.affinity[:, [pick]], state.subsets, threshold)[0])
+    margin = float(scores.score[pick] - scores.score[other]) if other >= 0 else np.nan
+    if forced is None and margin < 0:
+        margin = 0.0  # a tie goes to the lower column, whose score may be the smaller by rounding
     made = Pick(
         index=pick,
         subset=subset,
         score=float(scores.score[pick]),
         gain=gain,
         information=float(scores.information[pick]),
-        margin=float(scores.score[pick] - scores.score[other]) if other >= 0 else np.nan,
+        margin=margin,
         runner_up=other,
         epoch=state.epoch,
         forced=forced is not None,

@@ -469,19 +469,21 @@ def _select_joint(
     parents: list[int] = []
     posterior, before, paid, epoch = np.tile(prior, (n, 1)), 0.0, 0.0, 0
     to_earlier_epochs = dict.fromkeys(data.usable(), 0.0)
+    relevance = {i: information(data.codes[:, i], data.labels) for i in data.usable()}
     while len(picks) < n_features:
         forced = len(picks) < len(include)
         left = [i for i in data.usable() if i not in chosen]
         price = 2 * np.log(len(left)) / n
         judged = {i: best_row(i) for i in left}
         bounds = {i: bound for i, (bound, _) in judged.items()}
-        scores = {i: bounds[i] + to_earlier_epochs[i] for i in left}
+        # a millionth of what it says alone, so that not the order of columns breaks ties
+        scores = {i: bounds[i] + to_earlier_epochs[i] + 1e-6 * relevance[i] for i in left}
         i = include[len(picks)] if forced else _best(scores)
         total = max(0.0, bounds[i] - paid - price)
         if total - before < LEAST_GAIN and parents and not forced:
             without = _posterior_information(data, posterior)
             for j in left:
-                to_earlier_epochs[j] += bounds[j] - without
+                to_earlier_epochs[j] += max(bounds[j] - without, 0.0)
             parents, posterior, before, paid = [], np.tile(prior, (n, 1)), 0.0, 0.0
             epoch += 1
             continue

@@ -322,3 +322,15 @@ print(hd.select(x, x[:, 1] > 0, 1).features)
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "['x1']", done.stderr
+
+
+def test_noise__of_features_that_add_nothing_the_more_relevant_come_first():
+    rng = np.random.default_rng(0)
+    result = hd.select(rng.normal(size=(60, 30)), rng.integers(0, 2, 60), 30)
+    data = result.to_dataset()
+    relevance = data.relevance.values[result.indices]
+    # where all rows say nothing, a score is a millionth of the relevance
+    idle = np.isclose(result.scores, 1e-6 * relevance, rtol=0, atol=1e-12)
+    assert idle.sum() > 3
+    assert (np.diff(relevance[idle]) <= 0).all()
+    assert (data.margin.values[:-1] >= 0).all()

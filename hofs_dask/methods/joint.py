@@ -31,6 +31,9 @@ from hofs_dask.methods.problem import Problem, Scores, Sizes, count_pairs, empty
 LEAST_SHARE = 1e-300
 #: How many times the logarithm of the number of candidates a pick pays.
 PRICE = 2.0
+#: What of its relevance a candidate is given: rows of noise say exactly nothing, and of features
+#: that add the same the more relevant one shall come first.
+HANDICAP = 1e-6
 #: Standard deviations that a mean over some parts may be off by: once in 10^9 it is.
 DEVIATIONS = 6.0
 PARTS = tuple(range(N_PARTS))
@@ -127,7 +130,7 @@ class Joint:
         gain, kind = self._choose_kind(state, gains, candidates)
         bound = state.bound + gain
         known = np.maximum(bound - state.paid - self._price(state), 0.0)
-        score = np.where(may_win, bound + state.earlier, -np.inf)
+        score = np.where(may_win, bound + self._start_of(state), -np.inf)
         return state, Scores(score, known, known - state.information, (candidates, kind, gain))
 
     def _gains(
@@ -168,7 +171,7 @@ class Joint:
             estimate = np.where(may_win[:, None], gain / share, estimate)
             # a part has each sample by chance: the variance of its sum over the chance is this
             error = DEVIATIONS * np.sqrt(square * (1 - share) / n_samples)
-            score = gain + share * state.earlier[:, None]
+            score = gain + share * self._start_of(state)[:, None]
             low, high = (
                 np.where(possible, score + sign * error, -np.inf).max(axis=1) for sign in (-1, 1)
             )
@@ -197,7 +200,8 @@ class Joint:
 
     def restart(self, state: JointState, scores: Scores) -> JointState:
         """The state with a fresh posterior; subsets, affinities and the last gains stay."""
-        earlier = state.earlier + scores.detail[2]
+        # a row that does harm would be left out
+        earlier = state.earlier + np.maximum(scores.detail[2], 0.0)
         return replace(state, **self._fresh(), earlier=earlier, epoch=state.epoch + 1)
 
     def _fresh(self) -> dict[str, Any]:
@@ -214,6 +218,11 @@ class Joint:
             "paid": 0.0,
             "information": 0.0,
         }
+
+    def _start_of(self, state: JointState) -> np.ndarray:
+        """What the scores of candidates begin with, before they add anything to this epoch."""
+        result: np.ndarray = state.earlier + HANDICAP * self.problem.relevance
+        return result
 
     def _price(self, state: JointState) -> float:
         """What the choice of one of many costs, in nats a sample.
