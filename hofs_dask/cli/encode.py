@@ -91,7 +91,8 @@ def encode(
     """Write the codes of a Zarr store, a few bits a cell.
 
     SOURCE is read and its codes are written to STORE, from which any number of selections read. A
-    STORE of the same data and options is reused, with new labels where the target is new.
+    STORE of the same data and options is reused, with new labels where the target is new; one of
+    other data or options is replaced.
     """
     advise(lambda: "the store is not finished; the same command writes it again.")
     from hofs_dask.api import encode, estimate

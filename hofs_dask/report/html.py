@@ -6,7 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 from hofs_dask.report.figure import colour_of
-from hofs_dask.report.text import FRESH_START, has_fresh_start, side, summary, table
+from hofs_dask.report.text import remarks, side, summary, table
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -46,6 +46,6 @@ def as_html(dataset: xr.Dataset) -> str:
         '<table style="border-collapse:collapse;font-variant-numeric:tabular-nums">'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
         + (f"<p>... and {more} more: <code>.to_dataframe()</code></p>" if more else "")
-        + (f"<p>{FRESH_START}</p>" if has_fresh_start([header, *rows]) else "")
+        + "".join(f"<p>{line}</p>" for line in remarks(dataset))
         + "</div>"
     )

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-# What the note of a fresh start means.
+# What the note of a fresh start means, and a gain of zero.
 FRESH_START = "fresh start: nothing left gained enough, so the rest is ranked anew"
+NO_GAIN = "gain 0: no more than its price, where the order says little; min_gain=0.001 stops before"
 
 # What fits on one screen.
 WIDTH = 88
@@ -45,9 +46,7 @@ def as_text(dataset: xr.Dataset) -> str:
     lines.extend(aligned(rows, [side(column) for column in rows[0]]))
     if dataset.sizes["rank"] > SHOWN_RANKS:
         lines.append(f"... and {dataset.sizes['rank'] - SHOWN_RANKS} more: .to_dataframe()")
-    if has_fresh_start(rows):
-        lines.append(FRESH_START)
-    return "\n".join(lines)
+    return "\n".join([*lines, *remarks(dataset)])
 
 
 def summary(dataset: xr.Dataset) -> list[str]:
@@ -190,15 +189,25 @@ def fitted(names: list[str], width: int) -> str:
     return f"{between.join(shown)} ... +{len(names) - len(shown)}"
 
 
-def has_fresh_start(rows: list[list[str]]) -> bool:
-    """Return whether a row of the table notes a fresh start.
+def remarks(dataset: xr.Dataset) -> list[str]:
+    """Return lines that explain what stands in the shown rows of the table.
 
     Examples
     --------
-    >>> has_fresh_start([["rank", "note"], ["1", "fresh start"]])
-    True
+    >>> from hofs_dask.selection import Pick, Selection
+    >>> picks = [Pick(0, 0, 0.5, 0.5, 0.5, 0.1), Pick(1, 1, 0.1, 0.0, 0.0, 0.1, epoch=1)]
+    >>> attrs = {"method": "hofs"}
+    >>> result = Selection.from_picks(picks, names=["a", "b"], relevance=[0.5, 0.1], attrs=attrs)
+    >>> [line.split(":")[0] for line in remarks(result.to_dataset())]
+    ['fresh start', 'gain 0']
     """
-    return any("fresh start" in row[-1] for row in rows)
+    shown = dataset.isel(rank=slice(SHOWN_RANKS))
+    idle = (shown["gain"].values == 0) & ~shown["forced"].values
+    said = {
+        FRESH_START: bool((shown["epoch"].values > 0).any()),
+        NO_GAIN: dataset.attrs.get("method") == "hofs" and bool(idle.any()),
+    }
+    return [line for line, true in said.items() if true]
 
 
 def side(column: str) -> str:

@@ -15,7 +15,7 @@ import click
 
 from hofs_dask.config import as_method
 from pipelines.paper import models, page, protocol
-from pipelines.paper.data import FOLDER, GROUPED, OPENML, SETS
+from pipelines.paper.data import FOLDER, GROUPED, OPENML, SETS, load
 from pipelines.paper.runs import (
     Job,
     fingerprint_of_package,
@@ -98,13 +98,19 @@ def main(
     grouped = () if data == OPENML else (f"musk2{GROUPED}",)
     names = sets or (*SETS, *grouped)
     chosen, older = protocol.RANKED, protocol.SHOWN
-    if methods is not None:
-        chosen, older = tuple(as_method(name) for name in methods), ()
+    try:
+        if methods is not None:
+            chosen, older = tuple(as_method(name) for name in methods), ()
+        for name in names:
+            load(name, data)
+    except (FileNotFoundError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
     if older_in_folds:
         chosen, older = (*chosen, *protocol.SHOWN), ()
     job = Job(data, str(cache.resolve()), chosen, older, fingerprint_of_package())
     packages = {package: version(package) for package in PACKAGES}
-    parts = [page.head(datetime.now(UTC).date().isoformat(), packages)]
+    whole = not (only or sets or methods)
+    parts = [page.head(datetime.now(UTC).date().isoformat(), packages, whole=whole)]
     figures = output / "figures"
     with workers(n_workers) as client:
         judged = {"errors", "information", "arae"}.intersection(wanted)

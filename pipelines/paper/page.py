@@ -41,12 +41,13 @@ LEVEL = 0.05
 BALANCED, VISIBLE = (0.9, 1.1), 0.03
 
 
-def head(date: str, packages: Mapping[str, str]) -> str:
-    """The beginning of the page."""
+def head(date: str, packages: Mapping[str, str], *, whole: bool) -> str:
+    """The beginning of the page, of all that there is or of a part of it."""
     versions = ", ".join(f"{name} {number}" for name, number in packages.items())
+    what = "Every table and figure" if whole else "Some sets, methods or tables"
     return f"""# The paper made again
 
-Every table and figure of *Higher Order Mutual Information Approximation for Feature Selection*
+{what} of *Higher Order Mutual Information Approximation for Feature Selection*
 (Wu, Gupta & Bajaj 2016), our number beside its own. Made by `python -m pipelines.paper` on {date}
 with {versions}. All seeds are fixed. [NOTES.md](NOTES.md) says what was tried on the way.
 

@@ -362,6 +362,29 @@ def call(folder, *options):
     return (folder / "out" / "PAGE.md").read_text()
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--sets", "promotr"], "there is no"),
+        (["--methods", "hofs,foo"], "'foo'"),
+        (["--data", "nowhere"], "Give --data FOLDER"),
+    ],
+)
+def test_main__says_what_is_wrong_in_a_line(tmp_path, options, said):
+    rng = np.random.default_rng(0)
+    kinds = np.full(3, "numeric")
+    np.savez(
+        tmp_path / "toy.npz", X=rng.normal(size=(20, 3)), y=np.arange(20) % 2, feature_kinds=kinds
+    )
+    usual = ["--data", str(tmp_path), "--sets", "toy", "--output", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, [*usual, *options])
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit)
+    assert done.output.startswith("Error: ")
+    assert said in done.output
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.fixture
 def selected(monkeypatch):
     """The numbers of rows that were selected from, in three folds instead of ten."""
