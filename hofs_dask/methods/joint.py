@@ -33,7 +33,7 @@ LEAST_SHARE = 1e-300
 PRICE = 2.0
 #: What of its relevance a candidate is given: rows of noise say exactly nothing, and of features
 #: that add the same the more relevant one shall come first.
-HANDICAP = 1e-6
+HEAD_START = 1e-6
 #: Standard deviations that a mean over some parts may be off by: once in 10^9 it is.
 DEVIATIONS = 6.0
 PARTS = tuple(range(N_PARTS))
@@ -221,7 +221,7 @@ class Joint:
 
     def _start_of(self, state: JointState) -> np.ndarray:
         """What the scores of candidates begin with, before they add anything to this epoch."""
-        result: np.ndarray = state.earlier + HANDICAP * self.problem.relevance
+        result: np.ndarray = state.earlier + HEAD_START * self.problem.relevance
         return result
 
     def _price(self, state: JointState) -> float:
