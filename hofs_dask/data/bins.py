@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 
 from hofs_dask.data.summary import MANY_CELLS, MAX_DISTINCT, Category, Summary, clean_objects
-from hofs_dask.kernels.cells import COMPARED, add_sums, as_cells, make_room, set_codes
+from hofs_dask.kernels.cells import as_cells, make_room, set_planes
+from hofs_dask.kernels.planes import n_bits, pack
 from hofs_dask.kernels.sorting import sort_numbers
 
 Bins = int | Literal["auto", "width"] | None
@@ -25,8 +26,6 @@ MAX_CODES = 254
 MIN_AUTO, MAX_AUTO, CELL_SAMPLES = 5, 32, 10
 #: A text column of more rows than this, all different, is an identifier.
 IDENTIFIER_ROWS = 20
-#: A sample of fewer values is not worth the time that it takes to compile a kernel.
-MANY_VALUES = 2**16
 
 
 # Options
@@ -210,7 +209,7 @@ def _make_feature(
             edges = width_edges(low, high, n_bins)
         else:
             edges = quantile_edges(ordered, n_bins, low, high)
-        values = bin_means(column, edges, low, high, ordered)
+        values = bin_means(ordered, edges, low, high)
     if n_missing:
         values = np.append(values, np.nan)
     return Feature(edges + 0.0, values + 0.0, n_missing > 0)
@@ -323,17 +322,17 @@ def width_edges(low: float, high: float, n_bins: int) -> np.ndarray:
     return edges if len(edges) else np.array([high])
 
 
-def bin_means(
-    column: np.ndarray,
-    edges: np.ndarray,
-    low: float,
-    high: float,
-    ordered: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return the mean of the values in each bin, summed in row order.
+def bin_means(ordered: np.ndarray, edges: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return the mean of the values in each bin; one without a value gets the middle of its edges.
 
-    A bin without a sampled value gets the middle of its edges. ``ordered`` is the column in
-    increasing order, if that is known.
+    Parameters
+    ----------
+    ordered : ndarray of float32 or float64
+        The sampled values in increasing order, none missing.
+    edges : ndarray of float64
+        Increasing.
+    low, high : float
+        The range over all rows.
 
     Examples
     --------
@@ -341,26 +340,19 @@ def bin_means(
     >>> bin_means(np.array([1.0, 2.0, 6.0]), np.array([4.0, 8.0]), 1.0, 10.0)
     array([1.5, 6. , 9. ])
     """
-    ordered = np.sort(column) if ordered is None else ordered
     reached = np.searchsorted(ordered, _round_up(edges, ordered.dtype))
     bounds = np.concatenate([[0], reached, [len(ordered)]])
     counts = np.diff(bounds)
+    used = counts > 0
+    first, last = bounds[:-1][used], bounds[1:][used] - 1
     # A sum of numbers near the largest float would overflow: scaling by a power of two is exact.
     power = 64 if max(abs(low), abs(high)) > 1e280 else 0
-    sums = np.zeros(len(counts))
-    if len(column) >= MANY_VALUES:
-        cells = as_cells(column[:, None])
-        limits = _limits([edges], cells.dtype)[0]
-        add_sums(cells, limits, len(edges), 2.0**-power, *make_room(cells), sums)
-    else:
-        scaled = column * 2.0**-power
-        sums += np.bincount(count_edges(column, edges), weights=scaled, minlength=len(counts))
-    lower, upper = np.append(low, edges), np.append(edges, high)
-    means = np.ldexp(sums / np.maximum(counts, 1), power)
+    sums = np.add.reduceat(ordered * np.float64(2.0**-power), first) if len(first) else first
+    means = np.append(low, edges) / 2 + np.append(edges, high) / 2
     # Rounding must not carry a mean out of its bin, nor a one-value bin off its value.
-    used = counts > 0
-    means[used] = np.clip(means[used], ordered[bounds[:-1][used]], ordered[bounds[1:][used] - 1])
-    return np.where(used, means, lower / 2 + upper / 2)
+    exact = np.ldexp(sums / counts[used], power)
+    means[used] = np.clip(exact, ordered[first], ordered[last])
+    return means
 
 
 def _plain_cuts(ordered: np.ndarray, n_bins: int) -> np.ndarray | None:
@@ -470,49 +462,60 @@ def encode_block(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
     if block.dtype == object:
         rows = [_encode_objects(block[:, j], feature) for j, feature in enumerate(features)]
         return np.array(rows, np.uint8)
-    codes = (_encode_many if block.size >= MANY_CELLS else _encode_few)(block, features)
-    for j, feature in enumerate(features):
-        if feature.categories is not None:
-            codes[j] = _encode_categories(block[:, j], feature)
-    return codes
-
-
-def _encode_few(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
-    """Return the codes of the numeric features of a block."""
     columns = np.ascontiguousarray(block.T)
     codes = np.empty(columns.shape, np.uint8)
     for column, feature, out in zip(columns, features, codes, strict=True):
         if feature.categories is None:
             out[:] = count_edges(column, feature.edges)
             _set_missing(column, feature, out)
+        else:
+            out[:] = _encode_categories(column, feature)
     return codes
 
 
-def _encode_many(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
-    """The same in one sweep."""
+def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarray) -> None:
+    """Set the bit planes of the codes of a block, which `encode_block` describes.
+
+    Parameters
+    ----------
+    block : ndarray (sample, feature)
+        The values.
+    features : sequence of Feature
+        How they are coded.
+    out : ndarray of uint64 (feature, bit, word)
+        Zero at first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> feature = Feature(np.array([0.5]), np.array([0.0, 1.0, np.nan]), True)
+    >>> out = np.zeros((1, 2, 1), np.uint64)
+    >>> encode_planes(np.array([[0.2], [np.nan], [0.7]]), [feature], out)
+    >>> [f"{plane:03b}" for plane in out[0, :, 0]]
+    ['100', '010']
+    """
+    bits = out.shape[1]
+    if block.dtype == object or block.size < MANY_CELLS:
+        out[:] = pack(encode_block(block, features), bits)
+        return
     cells = as_cells(block)
     numeric = [feature.categories is None for feature in features]
-    n_edges = np.array([len(feature.edges) for feature in features]) * numeric
-    limits = _limits(
-        [each.edges[:n] for each, n in zip(features, n_edges, strict=True)], cells.dtype
-    )
-    # Those of categories are coded later.
-    missing = np.where(
-        numeric, [f.n_codes - 1 if f.has_missing else -1 for f in features], MAX_CODES
-    )
-    codes = np.empty(cells.shape[::-1], np.uint8)
-    if not set_codes(cells, limits, n_edges, missing, *make_room(cells), codes):
-        raise _changed()
-    return codes
-
-
-def _limits(edges: Sequence[np.ndarray], dtype: np.dtype) -> np.ndarray:
-    """Return the edges of several features as the kernels take them."""
-    width = -(-max(len(each) for each in edges) // COMPARED) * COMPARED
-    limits = np.full((len(edges), width), np.nan, dtype)
+    edges = [
+        each.edges if own else each.edges[:0] for each, own in zip(features, numeric, strict=True)
+    ]
+    levels = n_bits(max(len(each) for each in edges) + 1)
+    limits = np.full((len(edges), 2**levels - 1), np.nan, cells.dtype)
     for each, row in zip(edges, limits, strict=True):
-        row[: len(each)] = _round_up(each, dtype)
-    return limits
+        row[: len(each)] = _round_up(each, cells.dtype)
+    # Those of categories are coded later.
+    codes = [f.n_codes - 1 if f.has_missing else -1 for f in features]
+    missing = np.where(numeric, codes, 0)
+    planes = out.view(f"u{8 // cells.itemsize}")
+    if not set_planes(cells, limits, tuple(range(levels)), missing, make_room(cells)[0], planes):
+        raise _changed()
+    for j, feature in enumerate(features):
+        if feature.categories is not None:
+            out[j] = pack(_encode_categories(block[:, j], feature).astype(np.uint8)[None], bits)[0]
 
 
 def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:

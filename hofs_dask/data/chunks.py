@@ -18,7 +18,7 @@ import zarr
 from hofs_dask.data.codec import Planes
 from hofs_dask.data.paths import is_url
 from hofs_dask.errors import CodeStoreError
-from hofs_dask.kernels.planes import WORD, pack
+from hofs_dask.kernels.planes import WORD, pack, unpacked
 
 CODE_FILL = 255
 LABEL_FILL = 254
@@ -159,8 +159,8 @@ def read_labels(path: str, key: str, rows: slice) -> np.ndarray:
     return content[: len(range(*rows.indices(array.shape[0])))]  # the last is stored whole too
 
 
-def write_cells(path: str, name: str, region: tuple[slice, ...], cells: np.ndarray) -> None:
-    """Write a region of an array of a store, uint8.
+def write_planes(path: str, name: str, features: slice, rows: slice, planes: np.ndarray) -> None:
+    """Write codes of a store that are bit planes.
 
     A whole chunk is one checksum and one write, byte for byte what Zarr would write in four times
     the time; it is there as a whole or not at all.
@@ -169,9 +169,9 @@ def write_cells(path: str, name: str, region: tuple[slice, ...], cells: np.ndarr
     ----------
     path, name : str
         Of the store, and of the array within.
-    region : tuple of slice
-        Where the cells belong.
-    cells : ndarray of uint8
+    features, rows : slice
+        The region.
+    planes : ndarray of uint64 (feature, bit, word)
         What belongs there.
 
     Examples
@@ -182,24 +182,56 @@ def write_cells(path: str, name: str, region: tuple[slice, ...], cells: np.ndarr
     >>> from hofs_dask.data.source import open_source
     >>> with temporary_store() as path:
     ...     _ = encode_source(open_source(np.eye(4), np.array([0, 1, 0, 1])), path)
-    ...     write_cells(path, "codes", (slice(0, 4), slice(0, 4)), np.ones((4, 4), np.uint8))
+    ...     ones = np.full((4, 1, 1), 15, np.uint64)
+    ...     write_planes(path, "codes", slice(0, 4), slice(0, 4), ones)
     ...     read_codes(path, slice(0, 1), slice(0, 4))
     array([[1, 1, 1, 1]], dtype=uint8)
     """
     array = open_array(path, name, "r+")
-    file = None if is_url(path) else _chunk_file(path, array, region)
+    file = None if is_url(path) else _chunk_file(path, array, (features, rows))
+    n_samples = rows.stop - rows.start
     if file is None:
-        array[region] = cells
+        array[features, rows] = unpacked(planes, n_samples)
         return
-    if cells.shape != array.chunks:  # the last of an axis is stored whole too
-        whole = np.full(array.chunks, array.fill_value, np.uint8)
-        whole[tuple(slice(size) for size in cells.shape)] = cells
-        cells = whole
-    metadata: Any = array.metadata
-    for codec in metadata.codecs:
-        if isinstance(codec, Planes):
-            cells = pack(cells, codec.bits).astype("<u8", copy=False).view(np.uint8)
-    content = np.ascontiguousarray(cells).reshape(-1)
+    if len(planes) < array.chunks[0] or n_samples < array.chunks[1]:
+        # the last of an axis is stored whole too
+        bits = planes.shape[1]
+        whole = pack(np.full(array.chunks, CODE_FILL, np.uint8), bits)
+        within = pack(np.ones((1, n_samples), np.uint8), 1)
+        own = whole[: len(planes), :, : planes.shape[2]]
+        own[:] = own & ~within | planes
+        planes = whole
+    _write_file(file, np.ascontiguousarray(planes, "<u8"))
+
+
+def write_labels(path: str, key: str, rows: slice, labels: np.ndarray) -> None:
+    """Write labels of a store, uint8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask.data.codes import temporary_store
+    >>> from hofs_dask.data.encode import encode_source
+    >>> from hofs_dask.data.source import open_source
+    >>> with temporary_store() as path:
+    ...     store = encode_source(open_source(np.eye(4), np.array([0, 1, 0, 1])), path)
+    ...     write_labels(path, store.labels.key, slice(0, 4), np.ones(4, np.uint8))
+    ...     read_labels(path, store.labels.key, slice(0, 2))
+    array([1, 1], dtype=uint8)
+    """
+    array = open_array(path, f"labels/{key}", "r+")
+    file = None if is_url(path) else _chunk_file(path, array, (rows,))
+    if file is None:
+        array[rows] = labels
+        return
+    whole = np.full(array.chunks, LABEL_FILL, np.uint8)
+    whole[: len(labels)] = labels
+    _write_file(file, whole)
+
+
+def _write_file(file: Path, content: np.ndarray) -> None:
+    """Write a chunk and its checksum."""
+    content = content.reshape(-1).view(np.uint8)
     checksum = google_crc32c.value(content).to_bytes(CHECKSUM_BYTES, "little")
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.{uuid.uuid4().hex}.partial")

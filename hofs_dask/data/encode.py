@@ -20,11 +20,11 @@ from hofs_dask.data.bins import (
     Refusal,
     check_bins,
     count_bins,
-    encode_block,
+    encode_planes,
     make_tables,
     most_bins,
 )
-from hofs_dask.data.chunks import CODE_FILL, LABEL_FILL, open_array, write_cells
+from hofs_dask.data.chunks import CODE_FILL, LABEL_FILL, open_array, write_labels, write_planes
 from hofs_dask.data.codec import Planes
 from hofs_dask.data.codes import (
     FORMAT,
@@ -50,7 +50,7 @@ from hofs_dask.data.layout import Room, check_chunks, choose_layout
 from hofs_dask.data.paths import as_path
 from hofs_dask.data.summary import SAMPLE_ROWS, Summary, merge_summaries, summarise
 from hofs_dask.errors import some_of
-from hofs_dask.kernels.planes import n_bits
+from hofs_dask.kernels.planes import WORD, n_bits
 
 if TYPE_CHECKING:
     from hofs_dask.data.source import Source
@@ -240,6 +240,7 @@ def _write_tasks(
 ) -> list[Delayed]:
     """One task a chunk of the store: take its cells, code them, write them."""
     run = uuid.uuid4().hex
+    bits = _bits(features)
     rows = _chunk_sizes(source.n_samples, grid[0])
     tasks = []
     for column, first in enumerate(range(0, source.n_features, grid[1])):
@@ -262,6 +263,7 @@ def _write_tasks(
                 [piece[row] for piece in pieces],
                 tables,
                 path,
+                bits,
                 row * grid[0],
                 first,
                 dask_key_name=f"encode-write-{row}-{column}-{run}",
@@ -308,23 +310,29 @@ def _resolve_bins(bins: Bins, n_samples: int, coding: Coding) -> int:
 
 
 def _write_codes(
-    pieces: list[np.ndarray], features: list[Feature], path: str, first_row: int, first: int
+    pieces: list[np.ndarray],
+    features: list[Feature],
+    path: str,
+    bits: int,
+    first_row: int,
+    first: int,
 ) -> None:
+    n_rows = len(pieces[0])
+    planes = np.zeros((len(features), bits, -(-n_rows // WORD)), np.uint64)
     done = 0
-    codes = []
     for piece in pieces:
-        codes.append(encode_block(piece, features[done : done + piece.shape[1]]))
-        done += piece.shape[1]
-    joined = codes[0] if len(codes) == 1 else np.concatenate(codes)
-    rows = slice(first_row, first_row + joined.shape[1])
-    write_cells(path, "codes", (slice(first, first + done), rows), joined)
+        some = slice(done, done + piece.shape[1])
+        encode_planes(piece, features[some], planes[some])
+        done = some.stop
+    rows = slice(first_row, first_row + n_rows)
+    write_planes(path, "codes", slice(first, first + done), rows, planes)
 
 
 def _write_labels(
     block: np.ndarray, coding: Coding, path: str, key: str, first_row: int
 ) -> np.ndarray:
     labels = encode_target(block, coding)
-    write_cells(path, f"labels/{key}", (slice(first_row, first_row + len(labels)),), labels)
+    write_labels(path, key, slice(first_row, first_row + len(labels)), labels)
     return np.bincount(labels, minlength=DROPPED + 1)
 
 
@@ -379,7 +387,7 @@ def _create(
         chunks=grid[::-1],
         dtype=np.uint8,
         fill_value=CODE_FILL,
-        serializer=Planes(n_bits(int(n_codes.max()))),
+        serializer=Planes(_bits(features)),
         compressors=[Crc32cCodec()],
         dimension_names=("feature", "sample"),
     )
@@ -400,6 +408,11 @@ def _create(
     _put_table(group, "values", _pad([feature.values for feature in features]))
     _put_table(group, "edges", _pad([feature.edges for feature in features]))
     group.create_group("labels")
+
+
+def _bits(features: list[Feature]) -> int:
+    """The planes of a feature of the store."""
+    return n_bits(max(feature.n_codes for feature in features))
 
 
 def _put_table(

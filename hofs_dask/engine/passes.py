@@ -12,7 +12,7 @@ import dask.base
 import numpy as np
 from dask.delayed import Delayed, delayed
 
-from hofs_dask.data.chunks import announce_planes, read_labels, read_planes, write_cells
+from hofs_dask.data.chunks import announce_planes, read_labels, read_planes, write_planes
 from hofs_dask.data.codes import CodeStore, begin_columns, copied_columns, finish_columns
 from hofs_dask.data.compute import compute
 from hofs_dask.data.labels import DROPPED
@@ -32,7 +32,7 @@ from hofs_dask.engine.statistic import (
     frozen,
 )
 from hofs_dask.kernels.hashing import fold_of, multiplicity
-from hofs_dask.kernels.planes import WORD, unpacked
+from hofs_dask.kernels.planes import WORD
 
 #: Columns beyond this share of a tile are not copied: reading their tiles is no dearer.
 COPY_SHARE = 0.125
@@ -280,8 +280,7 @@ def _copy_columns(
             tile = slice(first, min(first + chunks[1], n_features))
             planes = read_planes(path, tile, rows, keep=False)
             own = planes[column - first : column - first + 1]
-            codes = unpacked(own, rows.stop - rows.start)
-            write_cells(path, f"columns/{column}", (slice(0, 1), rows), codes)
+            write_planes(path, f"columns/{column}", slice(0, 1), rows, own)
 
 
 def _map_spans(

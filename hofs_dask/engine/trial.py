@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from hofs_dask.data.bins import Bins, encode_block, make_tables, most_bins
+from hofs_dask.data.bins import Bins, encode_planes, make_tables, most_bins
 from hofs_dask.data.chunks import read_planes
 from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.layout import cuts, layout_of
 from hofs_dask.data.summary import summarise
 from hofs_dask.engine.statistic import N_PARTS, NO_PLACES, Block, Partial, Pass, Tile, frozen
 from hofs_dask.kernels.hashing import fold_of
+from hofs_dask.kernels.planes import WORD, n_bits
 
 #: Features of the made-up data: a multiple of the size of a family.
 N_FEATURES = 48
@@ -86,13 +87,15 @@ def try_encoding(dtype: np.dtype[Any], n_samples: int, bins: Bins) -> float:
     values = 100.0 * np.random.default_rng(0).standard_normal((4096, 8))
     block = values.astype(dtype if dtype.kind in "iuf" else np.float64)
     limit, nominal = most_bins(bins) + 1, np.zeros(block.shape[1], dtype=bool)
+    bits = n_bits(most_bins(bins) + 1)
     took = []
     for _ in range(2):
+        planes = np.zeros((block.shape[1], bits, len(block) // WORD), np.uint64)
         start = time.thread_time()
         summary = summarise(block, 0, max(n_samples, len(block)), nominal, limit)
         middle = time.thread_time()
         features, _ = make_tables(summary, 0, most_bins(bins), most_bins(bins))
         later = time.thread_time()
-        encode_block(block, features)
+        encode_planes(block, features, planes)
         took.append(middle - start + time.thread_time() - later)
     return min(took) / block.size

@@ -10,13 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from hofs_dask.kernels._jit import jit
+from hofs_dask.kernels.registers import SQUARE, set_bits, turn_square
 
 ROWS, COLUMNS = 256, 128
 #: Cells that no sample has after each short column: without them, those of neighbours would share
 #: few lines of the first-level cache.
 GAP = 16
-#: Rows that are turned at once, and edges or values that are compared at once.
-TURNED, COMPARED = 8, 8
 
 
 def as_cells(block: np.ndarray) -> np.ndarray:
@@ -53,56 +52,59 @@ def _turn(block: np.ndarray, row: int, column: int, out: np.ndarray) -> None:
     """Set the short columns of a tile; the cells after its last row keep what they were."""
     n_rows = min(ROWS, block.shape[0] - row)
     n_columns = min(COLUMNS, block.shape[1] - column)
-    whole = n_rows - n_rows % TURNED
-    for s in range(0, whole, TURNED):
-        for j in range(n_columns):
-            for k in range(TURNED):
+    whole_rows, whole_columns = n_rows - n_rows % SQUARE, n_columns - n_columns % SQUARE
+    for s in range(0, whole_rows, SQUARE):
+        for j in range(0, whole_columns, SQUARE):
+            turn_square(block, row + s, column + j, out, j, s)
+        for j in range(whole_columns, n_columns):
+            for k in range(SQUARE):
                 out[j, s + k] = block[row + s + k, column + j]
-    for s in range(whole, n_rows):
+    for s in range(whole_rows, n_rows):
         for j in range(n_columns):
             out[j, s] = block[row + s, column + j]
 
 
 @jit
-def _count_reached(cells: np.ndarray, limits: np.ndarray, n_limits: int, out: np.ndarray) -> None:
-    """Set ``out[s]`` to how many of the first limits ``cells[s]`` reaches, none for NaN."""
-    for s in range(ROWS):
-        out[s] = 0
-    for e in range(0, n_limits, COMPARED):
-        a, b, c, d = limits[e], limits[e + 1], limits[e + 2], limits[e + 3]
-        f, g, h, i = limits[e + 4], limits[e + 5], limits[e + 6], limits[e + 7]
-        for s in range(ROWS):
-            x = cells[s]
-            low = (x >= a) + (x >= b) + (x >= c) + (x >= d)
-            out[s] += low + (x >= f) + (x >= g) + (x >= h) + (x >= i)
+def _set_missing(cells: np.ndarray, n_rows: int, code: int, out: np.ndarray) -> bool:
+    """Set the bits of the cells that are NaN to those of a code; return False where it is none."""
+    lanes = 8 * out.itemsize
+    for s in range(n_rows):
+        if cells[s] != cells[s]:
+            if code < 0:
+                return False
+            place = 1 << s % lanes
+            for bit in range(out.shape[0]):
+                others = out[bit, s // lanes] & ~place
+                out[bit, s // lanes] = others | (place if code >> bit & 1 else 0)
+    return True
 
 
 @jit
-def set_codes(
+def set_planes(
     block: np.ndarray,
     limits: np.ndarray,
-    n_limits: np.ndarray,
+    bits: tuple[int, ...],
     missing: np.ndarray,
     cells: np.ndarray,
-    counts: np.ndarray,
     out: np.ndarray,
 ) -> bool:
-    """Set ``out[j, s]`` to how many limits of its feature a cell reaches, or to the missing code.
+    """Set the planes of the codes of a block: how many limits a cell reaches, or the missing code.
 
     Parameters
     ----------
     block
         float32 or float64 (sample, feature).
     limits
-        Of the type of the block (feature, limit), increasing, then NaN to a multiple of `COMPARED`.
-    n_limits
-        int64 (feature,): how many there are.
+        Of the type of the block (feature, limit), increasing, then NaN.
+    bits
+        0, 1 and so on: those of a number of limits. They are one less than its power of two.
     missing
         int64 (feature,): the code of NaN, -1 where there is none.
-    cells, counts
+    cells
         Room for a tile, from `make_room`.
     out
-        uint8 (feature, sample).
+        Unsigned integers (feature, bit, integer) of as many bits as there are numbers in 64 bytes;
+        zero from the first bit on that is not among them.
 
     Returns
     -------
@@ -111,34 +113,33 @@ def set_codes(
 
     Examples
     --------
-    >>> limits = np.full((1, 8), np.nan)
-    >>> limits[0, :2] = 1.0, 2.0
-    >>> block, out = np.array([[0.5], [2.0], [np.nan]]), np.empty((1, 3), np.uint8)
-    >>> set_codes(block, limits, np.array([2]), np.array([3]), *make_room(block), out)
+    >>> block, limits = np.array([[0.5], [2.0], [np.nan]]), np.array([[1.0, 2.0, np.nan]])
+    >>> out = np.zeros((1, 2, 1), np.uint8)
+    >>> set_planes(block, limits, (0, 1), np.array([3]), make_room(block)[0], out)
     True
-    >>> out
-    array([[0, 2, 3]], dtype=uint8)
+    >>> [f"{plane:03b}" for plane in out[0, :, 0]]
+    ['100', '110']
     """
     n_samples, n_features = block.shape
+    lanes = 8 * out.itemsize
     complete = True
     for row in range(0, n_samples, ROWS):
         n_rows = min(ROWS, n_samples - row)
         for column in range(0, n_features, COLUMNS):
             _turn(block, row, column, cells)
             for j in range(column, min(column + COLUMNS, n_features)):
-                short = cells[j - column]
-                _count_reached(short, limits[j], n_limits[j], counts)
-                n_missing = 0
-                for s in range(n_rows):
-                    n_missing += short[s] != short[s]
-                codes = out[j][row : row + n_rows]
-                for s in range(n_rows):
-                    codes[s] = counts[s]
-                if n_missing:
-                    complete = complete and missing[j] >= 0
-                    for s in range(n_rows):
-                        if short[s] != short[s]:
-                            codes[s] = missing[j]
+                at, nans = row // lanes, 0
+                for s in range(0, n_rows, lanes):
+                    nans |= set_bits(cells, j - column, s, limits, j, out, at, bits)
+                    at += 1
+                if nans:
+                    short, own = cells[j - column], out[j][:, row // lanes : at]
+                    complete &= _set_missing(short, n_rows, missing[j], own)
+    rest = n_samples % lanes
+    if rest:
+        for j in range(n_features):
+            for bit in bits:
+                out[j, bit, n_samples // lanes] &= (1 << rest) - 1
     return complete
 
 
@@ -261,43 +262,3 @@ def add_columns(
                 if n_values[j] < limit:
                     short = cells[j - column]
                     n_values[j] = _add_values(short, n_rows, values[j], n_values[j], known)
-
-
-@jit
-def add_sums(
-    block: np.ndarray,
-    limits: np.ndarray,
-    n_limits: int,
-    scale: float,
-    cells: np.ndarray,
-    counts: np.ndarray,
-    out: np.ndarray,
-) -> None:
-    """Add ``scale`` times each cell of one column, row by row, to ``out`` where its code says.
-
-    Parameters
-    ----------
-    block
-        float32 or float64 (sample, 1), no NaN.
-    limits, n_limits
-        As in `set_codes`, of the column.
-    scale
-        A power of two.
-    cells, counts
-        Room for a tile, from `make_room`.
-    out
-        float64 (code,).
-
-    Examples
-    --------
-    >>> block, out = np.array([[1.0], [2.0], [6.0]]), np.zeros(2)
-    >>> limits = np.array([4.0] + 7 * [np.nan])
-    >>> add_sums(block, limits, 1, 1.0, *make_room(block), out)
-    >>> out
-    array([3., 6.])
-    """
-    for row in range(0, block.shape[0], ROWS):
-        _turn(block, row, 0, cells)
-        _count_reached(cells[0], limits, n_limits, counts)
-        for s in range(min(ROWS, block.shape[0] - row)):
-            out[counts[s]] += np.float64(cells[0, s]) * scale

@@ -13,10 +13,11 @@ import zarr
 from dask.delayed import delayed
 
 import hofs_dask as hd
-from hofs_dask.data.chunks import open_array, write_cells
+from hofs_dask.data.chunks import write_planes
 from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.compute import compute
 from hofs_dask.data.source import Source, open_source
+from hofs_dask.kernels.planes import WORD
 from pipelines.bench.tools import Figure, Run, fastest, ratio
 
 #: Rows of a chunk of the Zarr sources, 100 features of which are 4 MB.
@@ -62,27 +63,31 @@ def _read(source: Source) -> None:
 
 
 def _write(codes: CodeStore, path: Path) -> None:
-    """Write codes, which a worker has in memory, into an array like that of the store."""
+    """Write planes, which a worker has in memory, into an array like that of the store."""
     shutil.rmtree(path, ignore_errors=True)
     (path / "codes").mkdir(parents=True)
     shutil.copy(Path(codes.path, "codes", "zarr.json"), path / "codes")
     rows, features = codes.chunks
     compute(
         [
-            delayed(_write_chunk)(str(path), int(codes.n_codes[i]), i, s, features, rows)
+            delayed(_write_chunk)(
+                str(path),
+                codes.bits,
+                slice(i, min(i + features, codes.n_features)),
+                slice(s, min(s + rows, codes.n_samples)),
+            )
             for i in range(0, codes.n_features, features)
             for s in range(0, codes.n_samples, rows)
         ]
     )
 
 
-def _write_chunk(path: str, n_codes: int, i: int, s: int, features: int, rows: int) -> None:
-    array = open_array(path, "codes", "r+")
-    drawn = _draw(n_codes, features, rows)[: array.shape[0] - i, : array.shape[1] - s]
-    write_cells(path, "codes", (slice(i, i + drawn.shape[0]), slice(s, s + drawn.shape[1])), drawn)
+def _write_chunk(path: str, bits: int, features: slice, rows: slice) -> None:
+    n_features, n_rows = features.stop - features.start, rows.stop - rows.start
+    write_planes(path, "codes", features, rows, _draw(n_features, bits, -(-n_rows // WORD)))
 
 
-@lru_cache(maxsize=1)
-def _draw(n_codes: int, features: int, rows: int) -> np.ndarray:
-    """Codes as quantiles are coded: each as often as the others."""
-    return np.random.default_rng(0).integers(0, n_codes, (features, rows), dtype=np.uint8)
+@lru_cache(maxsize=2)
+def _draw(n_features: int, bits: int, n_words: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 2**64, (n_features, bits, n_words), dtype=np.uint64)

@@ -16,7 +16,7 @@ import zarr
 import hofs_dask as hd
 from hofs_dask.data import encode as encode_module
 from hofs_dask.data import summary as summary_module
-from hofs_dask.data.chunks import read_codes, read_labels, read_planes, write_cells
+from hofs_dask.data.chunks import read_codes, read_labels, read_planes, write_planes
 from hofs_dask.data.codes import is_codes, open_codes, temporary_store
 from hofs_dask.data.encode import encode_source
 from hofs_dask.data.source import open_source
@@ -668,7 +668,7 @@ def test_codes__are_codes_to_whoever_opens_the_array(tmp_path):
     assert file.stat().st_size == 7 * store.bits * 128 // 8 + 4
 
 
-def test_write_cells__are_byte_for_byte_what_zarr_writes(tmp_path):
+def test_writes__are_byte_for_byte_what_zarr_writes(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.integers(0, 5, (150, 7)).astype(np.uint8)
     found, expected = (
@@ -684,14 +684,15 @@ def test_write_cells__are_byte_for_byte_what_zarr_writes(tmp_path):
             assert other.read_bytes() == file.read_bytes()
 
 
-def test_write_cells__that_fail_leave_what_was_there(tmp_path):
+def test_write_planes__that_fail_leave_what_was_there(tmp_path):
     x = np.arange(4000, dtype=np.uint8).reshape(2000, 2) % 3
     codes = hd.encode(x, x[:, 0] > 0, tmp_path / "codes", bins=None)
+    planes = np.zeros((2, 2, 32), np.uint64)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))  # as a disk that is full
     try:
         with pytest.raises(OSError, match="File too large"):
-            write_cells(codes.path, "codes", (slice(0, 2), slice(0, 2000)), x.T * 0)
+            write_planes(codes.path, "codes", slice(0, 2), slice(0, 2000), planes)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     np.testing.assert_array_equal(read_codes(codes.path, slice(0, 2), slice(0, 2000)), x.T)

@@ -7,14 +7,14 @@ from hofs_dask.kernels.cells import (
     COLUMNS,
     ROWS,
     add_columns,
-    add_sums,
     as_cells,
     make_room,
-    set_codes,
+    set_planes,
 )
+from hofs_dask.kernels.planes import WORD, pack, unpacked
 
 # nothing, a cell, whole tiles of rows, parts of two, rows that no unrolled loop divides
-SHAPES = [(0, 3), (1, 1), (ROWS, 4), (ROWS + 13, 3), (3, COLUMNS + 2)]
+SHAPES = [(0, 3), (1, 1), (ROWS, 4), (ROWS + 13, 11), (3, COLUMNS + 2)]
 
 
 def draw(shape, dtype, seed=0):
@@ -24,48 +24,68 @@ def draw(shape, dtype, seed=0):
     return as_cells(block.astype(dtype))
 
 
-def draw_limits(n_features, dtype, seed=1):
-    """Increasing limits, as many as the feature's position says, and the padding that goes on."""
+def draw_limits(n_features, levels, dtype, seed=1):
+    """Increasing limits, as many as the feature's position says and at least none, then NaN."""
     rng = np.random.default_rng(seed)
-    n_limits = np.arange(n_features) % 17
-    limits = np.full((n_features, 24), np.nan, dtype)
+    limits = np.full((n_features, 2**levels - 1), np.nan, dtype)
+    n_limits = np.arange(n_features) % (limits.shape[1] + 1)
     for row, n in zip(limits, n_limits, strict=True):
         row[:n] = np.sort(rng.normal(size=n).round(1))
     return limits, n_limits
 
 
-@pytest.mark.parametrize("function", [set_codes, set_codes.py_func])
+def planes_of(block, bits):
+    """Room for the planes of a block, as words and as the kernel takes them."""
+    words = np.zeros((block.shape[1], bits, -(-len(block) // WORD)), np.uint64)
+    return words, words.view(f"u{8 // block.itemsize}")
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("levels", [1, 2, 5, 8])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_set_codes__equal_a_binary_search(function, dtype, shape):
+def test_set_planes__equal_a_binary_search(dtype, levels, shape):
     block = draw(shape, dtype)
-    limits, n_limits = draw_limits(shape[1], dtype)
-    out = np.full(shape[::-1], 255, np.uint8)
-    assert function(block, limits, n_limits, np.full(shape[1], 99), *make_room(block), out)
-    for column, row, n, codes in zip(block.T, limits, n_limits, out, strict=True):
+    limits, n_limits = draw_limits(shape[1], levels, dtype)
+    bits = min(levels + 1, 8)  # more than the limits take, where there are more
+    missing = 2**bits - 1 - n_limits % 2
+    words, planes = planes_of(block, bits)
+    assert set_planes(block, limits, tuple(range(levels)), missing, make_room(block)[0], planes)
+    found = unpacked(words, shape[0])
+    for column, row, n, code, codes in zip(block.T, limits, n_limits, missing, found, strict=True):
         expected = np.searchsorted(row[:n], column, side="right")
-        assert np.array_equal(codes, np.where(np.isnan(column), 99, expected))
+        assert np.array_equal(codes, np.where(np.isnan(column), code, expected))
+    assert np.array_equal(words, pack(found, bits))  # nothing past the last sample
 
 
-def test_set_codes__says_that_a_missing_value_has_no_code():
+def test_set_planes__says_that_a_missing_value_has_no_code():
     block = as_cells(np.array([[0.0, np.nan]]))
-    limits, n_limits = draw_limits(2, np.float64)
-    out = np.empty((2, 1), np.uint8)
+    limits, _ = draw_limits(2, 2, np.float64)
     for missing, complete in (([1, 1], True), ([-1, 1], True), ([1, -1], False)):
-        room = make_room(block)
-        assert set_codes(block, limits, n_limits, np.array(missing), *room, out) is complete
+        _, planes = planes_of(block, 2)
+        room = make_room(block)[0]
+        assert set_planes(block, limits, (0, 1), np.array(missing), room, planes) is complete
 
 
-@pytest.mark.parametrize("function", [add_columns, add_columns.py_func])
+def test_set_planes__of_a_short_tile_do_not_see_the_cells_of_the_one_before():
+    """Whose missing values are in the same room: those have a code, and these are not missing."""
+    block = np.zeros((3, COLUMNS + 1))
+    block[:, 0] = np.nan
+    missing = np.array([1] + [-1] * COLUMNS)
+    _, planes = planes_of(block, 1)
+    room = np.full_like(make_room(block)[0], np.nan)
+    limits = np.ones((COLUMNS + 1, 1))
+    assert set_planes(as_cells(block), limits, (0,), missing, room, planes)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_add_columns__equal_numpy(function, dtype, shape):
+def test_add_columns__equal_numpy(dtype, shape):
     block = draw(shape, dtype)
     n_features, limit = shape[1], 9
     low, high = np.full(n_features, np.inf, dtype), np.full(n_features, -np.inf, dtype)
     n_missing, n_values = np.zeros(n_features, np.int32), np.zeros(n_features, np.int64)
     values = np.zeros((n_features, limit), dtype)
-    function(block, *make_room(block), low, high, n_missing, values, n_values)
+    add_columns(block, *make_room(block), low, high, n_missing, values, n_values)
     for j, column in enumerate(block.T):
         present = column[~np.isnan(column)]
         assert n_missing[j] == len(column) - len(present)
@@ -74,17 +94,6 @@ def test_add_columns__equal_numpy(function, dtype, shape):
         assert n_values[j] == min(len(distinct), limit)
         if n_values[j] < limit:
             assert np.array_equal(np.sort(values[j, : n_values[j]]), distinct)
-
-
-@pytest.mark.parametrize("function", [add_sums, add_sums.py_func])
-def test_add_sums__adds_in_row_order(function):
-    column = np.random.default_rng(2).normal(size=ROWS + 13)
-    limits = np.array([-1.0, 0.0, 0.5, *[np.nan] * 5])
-    out = np.zeros(4)
-    block = as_cells(column[:, None])
-    function(block, limits, 3, 0.5, *make_room(block), out)
-    codes = np.searchsorted(limits[:3], column, side="right")
-    assert np.array_equal(out, np.bincount(codes, weights=column / 2))
 
 
 @pytest.mark.parametrize(
