@@ -26,8 +26,12 @@ from hofs_dask.data.targets import as_column, names_column, zarr_column
 from hofs_dask.errors import unknown
 
 
-def from_array(data: Any, target: Any) -> tuple[Features, Column | None]:
+def from_array(
+    data: Any, target: Any, fingerprint: str | None = None
+) -> tuple[Features, Column | None]:
     """Return the features of a numpy or dask array, and its target as a column.
+
+    The fingerprint is that of the array, if it is known.
 
     Examples
     --------
@@ -58,7 +62,7 @@ def from_array(data: Any, target: Any) -> tuple[Features, Column | None]:
         names=[f"x{j}" for j in range(data.shape[1])],
         parts=[data],
         nominal=[is_nominal(data.dtype)] * data.shape[1],
-        fingerprint=array_fingerprint(data),
+        fingerprint=array_fingerprint(data) if fingerprint is None else fingerprint,
         sample_shape=data.shape[:1],
     )
     return features, as_column(target)
@@ -102,8 +106,8 @@ def from_zarr(
     """
     if isinstance(node, zarr.Array):
         refuse_feature_dim(feature_dim, f"the Zarr array {address!r}")
-        features, column = from_array(open_zarr(node, ""), target)
-        return _with_fingerprint(features, store_fingerprint(node, "")), column
+        token = store_fingerprint(node, "")
+        return from_array(open_zarr(node, token), target, token)
     arrays: dict[str, Any] = dict(sorted(node.arrays()))
     if not arrays:
         raise ValueError(
@@ -135,18 +139,12 @@ def from_zarr(
             "one is expected; give the path of the array, or write the group with xarray"
         )
     table = arrays[tables[0]]
-    features, column = from_array(
-        open_zarr(table, tables[0]), None if names_column(target) else target
-    )
+    own = None if names_column(target) else target
+    token = store_fingerprint(table, tables[0])
+    features, column = from_array(open_zarr(table, token), own, token)
     if names_column(target):
         column = zarr_column(arrays[target], str(target))
-    return _with_fingerprint(features, store_fingerprint(table, tables[0])), column
-
-
-def _with_fingerprint(features: Features, fingerprint: str) -> Features:
-    return Features(
-        features.names, features.parts, features.nominal, fingerprint, features.sample_shape
-    )
+    return features, column
 
 
 def _dim_names(array: Any) -> Any:

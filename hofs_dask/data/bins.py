@@ -159,8 +159,10 @@ def make_tables(
     (array([ 0.,  2., nan]), [])
     """
     features, problems = [], []
+    kind = np.float32 if summary.dtype == np.float32 else np.float64
+    room = np.empty((2, summary.sample.shape[1]), kind)
     for j in range(len(summary.n_missing)):
-        feature = _make_feature(summary, j, bins, n_bins)
+        feature = _make_feature(summary, j, bins, n_bins, room)
         if isinstance(feature, Feature):
             features.append(feature)
         else:
@@ -169,7 +171,7 @@ def make_tables(
 
 
 def _make_feature(
-    summary: Summary, j: int, bins: Bins, n_bins: int
+    summary: Summary, j: int, bins: Bins, n_bins: int, room: np.ndarray
 ) -> Feature | tuple[type[Exception], str]:
     n_missing, low, high = int(summary.n_missing[j]), summary.low[j], summary.high[j]
     if j in summary.strange:
@@ -199,12 +201,10 @@ def _make_feature(
     if summary.n_distinct[j] <= n_bins and summary.n_distinct[j] < len(summary.distinct):
         edges, values = distinct[1:], distinct
     else:
-        column = summary.sample[j]
-        if column.dtype != np.float32:
-            column = column.astype(np.float64)
+        column = summary.sample[j].astype(room.dtype, copy=False)
         if n_missing:
             column = column[~np.isnan(column)]
-        ordered = sort_numbers(column)
+        ordered = sort_numbers(column, room)
         if bins == "width":
             edges = width_edges(low, high, n_bins)
         else:
@@ -347,7 +347,8 @@ def bin_means(ordered: np.ndarray, edges: np.ndarray, low: float, high: float) -
     first, last = bounds[:-1][used], bounds[1:][used] - 1
     # A sum of numbers near the largest float would overflow: scaling by a power of two is exact.
     power = 64 if max(abs(low), abs(high)) > 1e280 else 0
-    sums = np.add.reduceat(ordered * np.float64(2.0**-power), first) if len(first) else first
+    scaled = np.ldexp(ordered, -power) if power else ordered
+    sums = np.add.reduceat(scaled, first, dtype=np.float64) if len(first) else first
     means = np.append(low, edges) / 2 + np.append(edges, high) / 2
     # Rounding must not carry a mean out of its bin, nor a one-value bin off its value.
     exact = np.ldexp(sums / counts[used], power)
@@ -527,21 +528,34 @@ def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _encode_categories(column: np.ndarray, feature: Feature) -> np.ndarray:
+    """Return the codes of a column of numbers that are categories; those not known are folded."""
     categories = feature.categories or ()
     known = np.array(categories[: -1 if feature.n_folded else None], dtype=np.float64)
-    numbers = column.astype(np.float64)
-    codes = np.searchsorted(known, numbers)
-    if len(known):
-        other = known[np.minimum(codes, len(known) - 1)] != numbers
-    else:
-        other = np.ones(len(numbers), bool)
-    other &= ~np.isnan(numbers)
-    if other.any():
-        if not feature.n_folded:
-            raise _changed()
-        codes[other] = len(known)
+    codes = _find_integers(column, known)
+    if codes is None:
+        numbers = column.astype(np.float64)
+        codes = np.searchsorted(known, numbers)
+        codes[np.append(known, np.nan)[codes] != numbers] = len(known)
+        codes[np.isnan(numbers)] = 0
+    if not feature.n_folded and codes.max(initial=0) == len(known):
+        raise _changed()
     _set_missing(column, feature, codes)
     return codes
+
+
+def _find_integers(column: np.ndarray, known: np.ndarray) -> np.ndarray | None:
+    """Return the place of each integer among known ones, past the last where it is not there.
+
+    By a table that has a place for each integer in their range; None where that is too wide.
+    """
+    if column.dtype.kind not in "iu" or not len(known) or known[-1] - known[0] >= len(column):
+        return None
+    low, high = int(known[0]), int(known[-1])
+    places = np.full(high - low + 2, len(known))
+    places[known.astype(np.int64) - low] = np.arange(len(known))
+    integers = column.astype(np.int64, copy=False)
+    outside = (integers < low) | (integers > high)
+    return np.asarray(places[np.where(outside, high + 1, integers) - low])
 
 
 def _set_missing(column: np.ndarray, feature: Feature, codes: np.ndarray) -> None:

@@ -13,7 +13,6 @@ from hofs_dask.data.fingerprint import (
     array_fingerprint,
     digest,
     files_fingerprint,
-    store_fingerprint,
 )
 
 #: Data without chunks is cut into row blocks of about this size.
@@ -59,8 +58,8 @@ def grid_fingerprint(data: xr.DataArray) -> str:
     return array_fingerprint(array)
 
 
-def open_zarr(array: Any, name: str) -> Any:
-    """Return an open Zarr array, which has this name in its group, as a dask array.
+def open_zarr(array: Any, fingerprint: str) -> Any:
+    """Return an open Zarr array of this fingerprint as a dask array.
 
     Examples
     --------
@@ -70,7 +69,7 @@ def open_zarr(array: Any, name: str) -> Any:
     """
     grid = array.shards or array.chunks
     # The fingerprint is part of the name, so that a changed store is another array for Dask.
-    token = digest([str(array.store_path), store_fingerprint(array, name)])
+    token = digest([str(array.store_path), fingerprint])
     chunks = _block_chunks(array.shape, grid, array.dtype.itemsize)
     return da.from_array(array, chunks=chunks, name=f"source-{token}")
 

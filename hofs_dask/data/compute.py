@@ -10,10 +10,11 @@ import dask.base
 import dask.config
 
 
-def compute(*tasks: Any) -> tuple[Any, ...]:
-    """What the tasks return, on the current client or Dask's configured scheduler.
+def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
+    """What the tasks return, on the current client or Dask's configured scheduler, or here.
 
-    A client warns of a graph of more than 10 MB. Ours hold what they need and hold it once: data
+    Here, in this thread, is where tasks belong whose data is in memory and would only travel. A
+    client warns of a graph of more than 10 MB. Ours hold what they need and hold it once: data
     that is in memory, or the context of a pass.
 
     Examples
@@ -25,9 +26,9 @@ def compute(*tasks: Any) -> tuple[Any, ...]:
     # the setting must not be made before distributed has made its own: it would take their place
     quiet = (
         dask.config.set({"distributed.admin.large-graph-warning-threshold": "100 GiB"})
-        if "distributed" in sys.modules
+        if "distributed" in sys.modules and not here
         else nullcontext()
     )
     with quiet:
-        result: tuple[Any, ...] = dask.base.compute(*tasks)
+        result: tuple[Any, ...] = dask.base.compute(*tasks, scheduler="sync" if here else None)
     return result

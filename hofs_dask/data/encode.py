@@ -7,6 +7,7 @@ import os
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,9 +135,12 @@ def encode_source(
     _create(path, source, features, grid, attributes)
     _create_labels(path, key, source.n_samples, grid[0])
     writes = _write_tasks(source, path, features, grid)
-    counts = _label_tasks(source, path, key, coding, grid[0])
-    _, class_counts = compute(writes, counts)
-    _finish_labels(path, key, source.target_name, coding, class_counts)
+    labels = _label_tasks(source, path, key, coding, grid[0])
+    here, there = (labels, []) if source.target_in_memory else ([], labels)
+    with ThreadPoolExecutor(1) as pool:  # while the workers do what takes long
+        beside = pool.submit(_write_rest, path, features, here)
+        _, counts = compute(writes, there)
+    _finish_labels(path, key, source.target_name, coding, counts or beside.result())
     zarr.open_group(path, mode="r+").attrs.put({**attributes, "complete": True})
     return _checked(load_codes(path, key))
 
@@ -146,7 +150,7 @@ def _first_read(
 ) -> tuple[Coding, list[Feature], int]:
     """Read all once: how to code the target and each feature."""
     run = uuid.uuid4().hex
-    coding = _coding_task(source, target_kind, run)
+    coding = _coding(source, target_kind, run)
     n_bins = delayed(_resolve_bins)(
         bins, source.n_samples, coding, dask_key_name=f"encode-bins-{run}"
     )
@@ -204,13 +208,15 @@ def _first_read(
 def _add_labels(source: Source, path: str, key: str, target_kind: TargetKind) -> None:
     """Write the labels of a further target into a store that has the codes."""
     rows = int(open_array(path, "codes", "r").chunks[1])
-    (coding,) = compute(_coding_task(source, target_kind, uuid.uuid4().hex))
+    (coding,) = compute(_coding(source, target_kind, uuid.uuid4().hex))
     _create_labels(path, key, source.n_samples, rows)
-    (counts,) = compute(_label_tasks(source, path, key, coding, rows))
+    labels = _label_tasks(source, path, key, coding, rows)
+    (counts,) = compute(labels, here=source.target_in_memory)
     _finish_labels(path, key, source.target_name, coding, counts)
 
 
-def _coding_task(source: Source, target_kind: TargetKind, run: str) -> Delayed:
+def _coding(source: Source, target_kind: TargetKind, run: str) -> Delayed | Coding:
+    """How to code the target: at once where it is in memory, else a task."""
     target = source.target
     assert target is not None
     blocks = target.to_delayed(optimize_graph=False)
@@ -232,7 +238,7 @@ def _coding_task(source: Source, target_kind: TargetKind, run: str) -> Delayed:
         source.target_type,
         dask_key_name=f"encode-target-{run}",
     )
-    return coding
+    return compute(coding, here=True)[0] if source.target_in_memory else coding
 
 
 def _write_tasks(
@@ -276,6 +282,7 @@ def _write_tasks(
 def _label_tasks(
     source: Source, path: str, key: str, coding: Coding, chunk_rows: int
 ) -> list[Delayed]:
+    """One task a chunk of labels: write them, count the samples of each class."""
     run = uuid.uuid4().hex
     assert source.target is not None
     target = source.target.rechunk((_chunk_sizes(source.n_samples, chunk_rows),))
@@ -378,8 +385,7 @@ def _create(
     grid: tuple[int, int],
     attributes: dict[str, Any],
 ) -> None:
-    """Write all of a store but its codes; it is complete once the attributes say so."""
-    n_codes = np.array([feature.n_codes for feature in features], np.int16)
+    """Create a store with room for codes and labels; it is complete once the attributes say so."""
     group = zarr.create_group(path, attributes=attributes, overwrite=True)
     group.create_array(
         "codes",
@@ -391,6 +397,13 @@ def _create(
         compressors=[Crc32cCodec()],
         dimension_names=("feature", "sample"),
     )
+    group.create_group("labels")
+
+
+def _write_rest(path: str, features: list[Feature], labels: list[Delayed]) -> list[np.ndarray]:
+    """Write all of a store but its codes; return the samples of each class in each chunk."""
+    group = zarr.open_group(path, mode="r+")
+    n_codes = np.array([feature.n_codes for feature in features], np.int16)
     has_missing = np.array([feature.has_missing for feature in features])
     nominal = np.array([feature.categories is not None for feature in features])
     named = [(str(j), feature) for j, feature in enumerate(features) if feature.categories]
@@ -407,7 +420,8 @@ def _create(
     )
     _put_table(group, "values", _pad([feature.values for feature in features]))
     _put_table(group, "edges", _pad([feature.edges for feature in features]))
-    group.create_group("labels")
+    counts: list[np.ndarray] = compute(labels, here=True)[0]
+    return counts
 
 
 def _bits(features: list[Feature]) -> int:

@@ -49,6 +49,8 @@ class Source:
         Features whose values are categories.
     target : dask.array.Array (sample,) or None
         With the row chunks of the parts.
+    target_in_memory : bool
+        Whether its values are in the memory of this process.
     target_name : str
         The name of the target, ``"target"`` where it has none.
     target_type : {"nominal", "integer", "number"}
@@ -61,6 +63,7 @@ class Source:
     parts: tuple[da.Array, ...]
     nominal: np.ndarray
     target: da.Array | None
+    target_in_memory: bool
     target_name: str
     target_type: TargetType
     fingerprint: str
@@ -174,6 +177,7 @@ def _check(
         parts=parts,
         nominal=flags,
         target=target,
+        target_in_memory=column is not None and isinstance(column.array, np.ndarray),
         target_name=column.name if column else "",
         target_type=column.type if column else "number",
         fingerprint=digest([features.fingerprint, names]),

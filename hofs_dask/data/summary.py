@@ -329,7 +329,8 @@ def _look_at_few(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
     many = (steps + 1 >= limit) & wanted
     n_distinct[many] = limit
     for j in np.flatnonzero(wanted & ~many):
-        values = np.unique(block[:, j])
+        column = block[:, j]
+        values = (_count_integers(column) or (np.unique(column),))[0]
         values = values[~np.isnan(values)].astype(np.float64) + 0.0  # no -0.0: it depends on order
         n_distinct[j] = min(len(values), limit)
         distinct[: n_distinct[j], j] = values[:limit]

@@ -163,12 +163,8 @@ def zarr_column(array: Any, name: str) -> Column:
     >>> zarr_column(zarr.array([0, 1]), "y").type
     'integer'
     """
-    return Column(
-        open_zarr(array, name),
-        target_type(array.dtype),
-        name,
-        store_fingerprint(array, name),
-    )
+    fingerprint = store_fingerprint(array, name)
+    return Column(open_zarr(array, fingerprint), target_type(array.dtype), name, fingerprint)
 
 
 def _is_mixed(values: Sequence[Any]) -> bool:

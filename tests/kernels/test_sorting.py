@@ -19,7 +19,10 @@ def test_sort_numbers__is_the_order_of_numpy(width, data):
     numbers = data.draw(arrays(f"f{width // 8}", st.integers(0, 40), elements=floats(width)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorting, "MANY_NUMBERS", 0)
-        np.testing.assert_array_equal(sorting.sort_numbers(numbers), np.sort(numbers))
+        np.testing.assert_array_equal(
+            sorting.sort_numbers(numbers, np.empty((2, len(numbers)), numbers.dtype)),
+            np.sort(numbers),
+        )
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -31,7 +34,9 @@ def test_sort_numbers__of_many_are_those_of_numpy_and_input_is_left_alone(dtype)
     numbers[:100] = 0.0
     numbers.setflags(write=False)
     before = numbers.copy()
-    np.testing.assert_array_equal(sorting.sort_numbers(numbers), np.sort(numbers))
+    np.testing.assert_array_equal(
+        sorting.sort_numbers(numbers, np.empty((2, len(numbers)), numbers.dtype)), np.sort(numbers)
+    )
     np.testing.assert_array_equal(numbers, before)
 
 
