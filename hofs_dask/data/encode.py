@@ -41,6 +41,8 @@ from hofs_dask.data.labels import (
     DROPPED,
     Coding,
     TargetKind,
+    TargetSummary,
+    TargetType,
     check_kind,
     encode_target,
     make_coding,
@@ -188,7 +190,7 @@ def _first_read(
             for tile, parts in enumerate(tiles):
                 name = f"{number}-{column}-{tile}-{run}"
                 tables.append(
-                    delayed(make_tables)(
+                    delayed(_make_tables)(
                         _tree(merge_summaries, parts, f"encode-merge-{name}"),
                         first_feature + cuts[tile],
                         bins,
@@ -231,7 +233,7 @@ def _coding(source: Source, target_kind: TargetKind, run: str) -> Delayed | Codi
         )
         for row, (block, offset) in enumerate(zip(blocks, _starts(target.chunks[0]), strict=True))
     ]
-    coding: Delayed = delayed(make_coding)(
+    coding: Delayed = delayed(_make_coding)(
         _tree(merge_targets, summaries, f"encode-merge-target-{run}"),
         source.target_name,
         target_kind,
@@ -343,16 +345,28 @@ def _write_labels(
     return np.bincount(labels, minlength=DROPPED + 1)
 
 
-def _tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) -> Delayed:
-    """Merge in groups of neighbours, so that no task takes more than a few parts."""
+def _tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) -> list[Delayed]:
+    """Merge in groups of neighbours, until there are so few that one task can take them."""
     level = 0
-    while len(parts) > 1:
+    while len(parts) > FAN_IN:
         parts = [
             delayed(merge)(parts[a : a + FAN_IN], dask_key_name=f"{name}-{level}-{a}")
             for a in range(0, len(parts), FAN_IN)
         ]
         level += 1
-    return parts[0]
+    return parts
+
+
+def _make_tables(
+    summaries: list[Summary], first: int, bins: Bins, n_bins: int
+) -> tuple[list[Feature], list[Refusal]]:
+    return make_tables(merge_summaries(summaries), first, bins, n_bins)
+
+
+def _make_coding(
+    summaries: list[TargetSummary], name: str, target_kind: TargetKind, kind: TargetType
+) -> Coding:
+    return make_coding(merge_targets(summaries), name, target_kind, kind)
 
 
 def source_rows(source: Source) -> int | None:
