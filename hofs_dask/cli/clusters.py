@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
+import dask.config
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -28,7 +29,10 @@ def cluster(scheduler: str | None, workers: int | None) -> Iterator[Client | Non
     elif workers is not None:
         from distributed import Client, LocalCluster
 
+        from hofs_dask.engine.cluster import MALLOC
+
         with (
+            dask.config.set(MALLOC),
             LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,

@@ -32,6 +32,17 @@ _COMPILED: WeakKeyDictionary[Client, frozenset[str]] = WeakKeyDictionary()
 #: What a worker takes before a pass, about: its libraries and compiled kernels.
 RESIDENT = 340 * 2**20
 
+#: Bytes of free memory that malloc of a worker keeps, and the largest array that comes of it. Dask
+#: has it give back all above 64 KiB, for which it maps every array of 128 KiB by itself: touching
+#: such pages for the first time takes longer than reading a chunk of a Zarr array into them.
+KEPT_MEMORY = 32 * 2**20
+
+#: Dask settings that say so to the workers of a cluster, made before it starts.
+MALLOC = {
+    f"distributed.nanny.pre-spawn-environ.{name}": KEPT_MEMORY
+    for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
+}
+
 #: Packages whose versions must be the same everywhere: they decide what a task computes.
 SAME_VERSIONS = ("hofs-dask", "dask", "distributed", "numpy", "numba", "zarr")
 

@@ -15,6 +15,7 @@ import psutil
 from distributed import Client, LocalCluster
 
 import hofs_dask as hd
+from hofs_dask.data.codes import CodeStore
 from hofs_dask.engine import passes
 from hofs_dask.engine.cluster import Worker
 from hofs_dask.engine.passes import run
@@ -134,7 +135,10 @@ def bench_rounds(job: Run) -> Iterator[Figure]:
 
 
 def bench_memory(job: Run) -> Iterator[Figure]:
-    """The peaks of workers under a limit against the estimate, for two numbers of samples."""
+    """The peaks of workers under a limit against the estimate, for two numbers of samples.
+
+    With a cache, which takes what it is given, and without one, where more samples take no more.
+    """
     limit = "768 MiB"
     sizes = [replace(job.size, n_samples=factor * job.size.n_samples) for factor in (1, 4)]
     with job.cluster():
@@ -142,29 +146,37 @@ def bench_memory(job: Run) -> Iterator[Figure]:
     for name, method in METHODS.items():
         peaks = []
         for codes, size in zip(stores, sizes, strict=True):
-            # fresh processes: what an earlier run left in memory is not this one's
-            with job.cluster(memory_limit=limit) as client:
-                expected = hd.estimate(codes, size.n_picks, method=method).memory
-                # from outside: what a worker imports to look at itself stays in its memory
-                workers = list(client.run(os.getpid).values())
-                for pid in workers:
-                    Path(f"/proc/{pid}/clear_refs").write_text("5")
-                hd.select(codes, None, size.n_picks, method=method)
-                peaks.append(max(map(_peak, workers)))
-            parts = {"MiB estimated": expected.total / MIB, "MiB at the peak": peaks[-1] / MIB}
-            found = expected.total / peaks[-1]
+            peak, expected = _peak_of(job, codes, size, method, limit)
+            parts = {"MiB estimated": expected / MIB, "MiB at the peak": peak / MIB}
             text = f"{name}: estimate over peak of {size.n_samples} samples"
-            enough = Figure(f"{text}, enough", found, "", f"{size}, limit {limit}", parts)
+            enough = Figure(f"{text}, enough", expected / peak, "", f"{size}, limit {limit}", parts)
             yield replace(enough, target=1.0, at_most=False)
             yield replace(enough, name=f"{text}, not too much", target=1.3)
+            with dask.config.set({"hofs_dask.cache": "0"}):
+                peaks.append(_peak_of(job, codes, size, method, limit)[0])
         yield Figure(
-            f"{name}: peak of four times the samples over that of one time",
+            f"{name}, no cache: peak of four times the samples over that of one time",
             peaks[1] / peaks[0],
             "",
             f"{sizes[0]}, limit {limit}",
             {f"{size.n_samples}": peak / MIB for size, peak in zip(sizes, peaks, strict=True)},
             target=1.05,
         )
+
+
+def _peak_of(
+    job: Run, codes: CodeStore, size: Size, method: hd.JMI | hd.HOFS, limit: str
+) -> tuple[int, int]:
+    """The most that a worker takes of memory in a selection, and what is expected, in bytes."""
+    # fresh processes: what an earlier run left in memory is not this one's
+    with job.cluster(memory_limit=limit) as client:
+        expected = hd.estimate(codes, size.n_picks, method=method).memory
+        # from outside: what a worker imports to look at itself stays in its memory
+        workers = list(client.run(os.getpid).values())
+        for pid in workers:
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
+        hd.select(codes, None, size.n_picks, method=method)
+        return max(map(_peak, workers)), expected.total
 
 
 def bench_scheduler(job: Run) -> Iterator[Figure]:

@@ -24,6 +24,7 @@ from distributed import Client, LocalCluster
 import hofs_dask as hd
 from hofs_dask.data.codes import CodeStore
 from hofs_dask.engine.cache import CACHE
+from hofs_dask.engine.cluster import MALLOC
 from hofs_dask.engine.passes import run
 from hofs_dask.engine.statistic import Block, Context, Partial, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
@@ -124,6 +125,7 @@ class Run:
     ) -> Iterator[Client]:
         """A client of so many workers of one thread."""
         with (
+            dask.config.set(MALLOC),
             LocalCluster(
                 n_workers=self.n_workers if n_workers is None else n_workers,
                 threads_per_worker=1,

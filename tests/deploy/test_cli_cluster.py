@@ -20,6 +20,7 @@ from distributed import Client
 
 import hofs_dask as hd
 from hofs_dask.cli import main
+from hofs_dask.engine.cluster import KEPT_MEMORY
 
 SCRIPTS = Path(__file__).parents[2] / "deploy" / "cli"
 #: Seconds that a script may take, most of them for imports on a busy machine.
@@ -127,7 +128,8 @@ def test_workers__have_one_thread_and_a_limit(cluster: Cluster) -> None:
     def settings(dask_worker: object) -> dict[str, object]:
         names = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")]
         found: dict[str, object] = {name: os.environ.get(name) for name in names}
-        found["trim"] = os.environ.get("MALLOC_TRIM_THRESHOLD_")
+        for name in ("TRIM", "MMAP"):
+            found[name] = os.environ.get(f"MALLOC_{name}_THRESHOLD_")
         found["threads"] = dask_worker.state.nthreads  # type: ignore[attr-defined]
         found["limit"] = dask_worker.memory_manager.memory_limit  # type: ignore[attr-defined]
         return found
@@ -136,7 +138,8 @@ def test_workers__have_one_thread_and_a_limit(cluster: Cluster) -> None:
         client.wait_for_workers(2, timeout=30)
         for found in client.run(settings).values():
             assert {found[name] for name in found if name.endswith("_NUM_THREADS")} == {"1"}
-            assert (found["trim"], found["threads"], found["limit"]) == ("65536", 1, 2 * 2**30)
+            assert {found["TRIM"], found["MMAP"]} == {str(KEPT_MEMORY)}
+            assert (found["threads"], found["limit"]) == (1, 2 * 2**30)
 
 
 def test_ports__listen_on_loopback_only(cluster: Cluster) -> None:
