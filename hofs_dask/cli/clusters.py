@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
-import dask.config
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -27,6 +26,7 @@ def cluster(scheduler: str | None, workers: int | None) -> Iterator[Client | Non
         with _connected(scheduler) as client:
             yield client
     elif workers is not None:
+        import dask
         from distributed import Client, LocalCluster
 
         from hofs_dask.engine.cluster import MALLOC

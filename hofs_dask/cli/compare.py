@@ -10,7 +10,7 @@ from hofs_dask.cli.checkpoints import how_to_go_on, rounds_in_parts
 from hofs_dask.cli.clusters import cluster
 from hofs_dask.cli.methods import method_list, parse_methods
 from hofs_dask.cli.options import (
-    check_target,
+    check_store,
     cluster_options,
     debug_option,
     examples,
@@ -18,6 +18,7 @@ from hofs_dask.cli.options import (
     features_of,
     n_features_option,
     progress_option,
+    reading_options,
     search_options,
     target_option,
 )
@@ -65,6 +66,7 @@ def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int
     help="Bootstrap resamples that every method also chooses from, to see how stable it is.",
 )
 @target_option
+@reading_options
 @search_options
 @click.option(
     "--output",
@@ -88,6 +90,10 @@ def compare(
     methods: dict[str, Method],
     resamples: int,
     target: str | None,
+    feature_dim: str | None,
+    nominal: tuple[str, ...],
+    target_kind: str,
+    bins: int | str | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     min_gain: float | None,
@@ -122,8 +128,10 @@ def compare(
     from hofs_dask.api import compare, estimate
     from hofs_dask.events import RoundEnded, RoundStarted
 
-    check_target(store, target)
-    included, excluded = (features_of(texts, store, target) for texts in (include, exclude))
+    check_store(store, target)
+    included, excluded, named = (
+        features_of(texts, store, target, feature_dim) for texts in (include, exclude, nominal)
+    )
     if explain:
         click.echo("rehearsing on made-up data ...", err=True)
         with cluster(scheduler, workers):
@@ -133,6 +141,10 @@ def compare(
                 method=methods.values(),
                 target=target,
                 n_resamples=resamples,
+                feature_dim=feature_dim,
+                nominal=named or None,
+                target_kind=target_kind,
+                bins=bins,
                 include=included,
                 exclude=excluded,
             )
@@ -145,6 +157,10 @@ def compare(
             n_features,
             methods=methods.values(),
             n_resamples=resamples,
+            feature_dim=feature_dim,
+            nominal=named or None,
+            target_kind=target_kind,
+            bins=bins,
             include=included,
             exclude=excluded,
             min_gain=min_gain,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import click
 
 from hofs_dask.cli.clusters import cluster
@@ -12,19 +10,10 @@ from hofs_dask.cli.options import (
     debug_option,
     examples,
     explain_option,
-    parse_features,
+    features_of,
+    reading_options,
 )
 from hofs_dask.cli.running import advise
-
-
-def _bins(_ctx: click.Context, _param: click.Parameter, text: str) -> int | str | None:
-    if text == "none":
-        return None
-    if text in ("auto", "width"):
-        return text
-    if not text.isdecimal():
-        raise click.BadParameter(f"{text!r} is neither a number nor auto, width or none")
-    return int(text)
 
 
 def _chunks(
@@ -44,28 +33,7 @@ def _chunks(
 @click.argument("source")
 @click.argument("store")
 @click.option("--target", required=True, metavar="NAME", help="The variable that is the label.")
-@click.option("--feature-dim", metavar="DIM", help="The dimension that holds the features.")
-@click.option(
-    "--nominal",
-    multiple=True,
-    metavar="NAME",
-    help="A feature whose numbers are categories. May be given again.",
-)
-@click.option(
-    "--target-kind",
-    type=click.Choice(["auto", "class", "ordinal", "continuous"]),
-    default="auto",
-    show_default=True,
-    help="What the label is.",
-)
-@click.option(
-    "--bins",
-    callback=_bins,
-    metavar="NUMBER|auto|width|none",
-    default="auto",
-    show_default=True,
-    help="Codes of a feature with more values; none for integers that are codes already.",
-)
+@reading_options
 @click.option(
     "--chunks",
     callback=_chunks,
@@ -96,12 +64,8 @@ def encode(
     """
     advise(lambda: "the store is not finished; the same command writes it again.")
     from hofs_dask.api import encode, estimate
-    from hofs_dask.data.source import open_source
 
-    named: list[Hashable] | None = None
-    if nominal:
-        names = open_source(source, target, feature_dim=feature_dim).names
-        named = parse_features(nominal, names)
+    named = features_of(nominal, source, target, feature_dim) or None
     with cluster(scheduler, workers):
         if explain:
             plan = estimate(

@@ -8,11 +8,13 @@ import click
 
 from hofs_dask.cli.clusters import cluster
 from hofs_dask.cli.options import (
-    check_target,
+    check_store,
     cluster_options,
     debug_option,
     examples,
+    features_of,
     progress_option,
+    reading_options,
     target_option,
 )
 from hofs_dask.cli.output import MATRIX_KINDS, output_check, write_matrix
@@ -42,6 +44,7 @@ SHOWN_PAIRS = 10
     help="The mean of I(x_i:y|x_j) and I(x_j:y|x_i); I(x_i:y|x_j); I(x_i,x_j:y); I(x_i:x_j).",
 )
 @target_option
+@reading_options
 @progress_option("walk over the data")
 @cluster_options
 @debug_option
@@ -50,6 +53,10 @@ def matrix(
     output: str,
     kind: str,
     target: str | None,
+    feature_dim: str | None,
+    nominal: tuple[str, ...],
+    target_kind: str,
+    bins: int | str | None,
     progress: bool | None,
     scheduler: str | None,
     workers: int | None,
@@ -61,9 +68,19 @@ def matrix(
     advise(lambda: "nothing was written; the same command starts anew.")
     from hofs_dask.api import information_matrix
 
-    check_target(store, target)
+    check_store(store, target)
+    named = features_of(nominal, store, target, feature_dim)
     with cluster(scheduler, workers):
-        found = information_matrix(store, target, kind=kind, progress=progress)
+        found = information_matrix(
+            store,
+            target,
+            kind=kind,
+            feature_dim=feature_dim,
+            nominal=named or None,
+            target_kind=target_kind,
+            bins=bins,
+            progress=progress,
+        )
     click.echo(matrix_text(found))
     write_matrix(found, output)
 

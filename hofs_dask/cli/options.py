@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from hofs_dask.cli.running import DEBUG
 
@@ -59,6 +60,46 @@ explain_option = click.option(
     is_flag=True,
     help="Print what would be done and why (chunks, passes, bytes, memory, time), and do nothing.",
 )
+
+
+def _bins(_ctx: click.Context, _param: click.Parameter, text: str) -> int | str | None:
+    if text == "none":
+        return None
+    if text in ("auto", "width"):
+        return text
+    if not text.isdecimal():
+        raise click.BadParameter(f"{text!r} is neither a number nor auto, width or none")
+    return int(text)
+
+
+def reading_options(command: Command) -> Command:
+    """The command with options that say how data becomes codes."""
+    for option in (
+        click.option(
+            "--bins",
+            callback=_bins,
+            metavar="NUMBER|auto|width|none",
+            default="auto",
+            show_default=True,
+            help="Codes of a feature with more values; none for integers that are codes already.",
+        ),
+        click.option(
+            "--target-kind",
+            type=click.Choice(["auto", "class", "ordinal", "continuous"]),
+            default="auto",
+            show_default=True,
+            help="What the label is.",
+        ),
+        click.option(
+            "--nominal",
+            multiple=True,
+            metavar="NAME",
+            help="A feature whose numbers are categories. May be given again.",
+        ),
+        click.option("--feature-dim", metavar="DIM", help="The dimension that holds the features."),
+    ):
+        command = option(command)
+    return command
 
 
 def progress_option(what: str) -> Callable[[Command], Command]:
@@ -128,17 +169,30 @@ def exists(path: str) -> bool:
     return "://" in path or Path(path).exists()
 
 
-def check_target(store: str, target: str | None) -> None:
-    """Raise where a label has to be named, and is not."""
+def check_store(store: str, target: str | None) -> None:
+    """Raise where a label has to be named and is not, or codes are to be read in another way."""
     from hofs_dask.data.codes import is_codes
 
-    if target is None and exists(store) and not is_codes(store):
-        raise click.UsageError(
-            f"{store} is not a code store, so that its label has to be named: add --target NAME"
-        )
+    if not exists(store):
+        return
+    if not is_codes(store):
+        if target is None:
+            raise click.UsageError(
+                f"{store} is not a code store, so that its label has to be named: add --target NAME"
+            )
+        return
+    context = click.get_current_context()
+    for name in ("feature_dim", "nominal", "target_kind", "bins"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"{store} is a code store, encoded with options of its own: leave "
+                f"--{name.replace('_', '-')} out, or encode the data again with it"
+            )
 
 
-def features_of(texts: Iterable[str], store: str, target: str | None) -> list[Hashable]:
+def features_of(
+    texts: Iterable[str], store: str, target: str | None, feature_dim: str | None
+) -> list[Hashable]:
     """The features of a store that were typed."""
     from hofs_dask.data.codes import is_codes, open_codes
     from hofs_dask.data.source import open_source
@@ -146,8 +200,9 @@ def features_of(texts: Iterable[str], store: str, target: str | None) -> list[Ha
     typed = list(texts)
     if not typed:
         return []
-    opened = open_codes(store, target) if is_codes(store) else open_source(store, target)
-    return parse_features(typed, opened.names)
+    if is_codes(store):
+        return parse_features(typed, open_codes(store, target).names)
+    return parse_features(typed, open_source(store, target, feature_dim=feature_dim).names)
 
 
 def parse_features(texts: Iterable[str], names: Iterable[Hashable]) -> list[Hashable]:

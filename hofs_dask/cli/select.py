@@ -10,7 +10,7 @@ from hofs_dask.cli.checkpoints import how_to_go_on, rounds_in
 from hofs_dask.cli.clusters import cluster
 from hofs_dask.cli.methods import method_list, parse_method
 from hofs_dask.cli.options import (
-    check_target,
+    check_store,
     cluster_options,
     debug_option,
     examples,
@@ -18,6 +18,7 @@ from hofs_dask.cli.options import (
     features_of,
     n_features_option,
     progress_option,
+    reading_options,
     search_options,
     target_option,
 )
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     help="An option of the method, such as criterion=sum. May be given again.",
 )
 @target_option
+@reading_options
 @search_options
 @click.option(
     "--output",
@@ -80,6 +82,10 @@ def select(
     method: str,
     options: tuple[str, ...],
     target: str | None,
+    feature_dim: str | None,
+    nominal: tuple[str, ...],
+    target_kind: str,
+    bins: int | str | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     min_gain: float | None,
@@ -112,8 +118,10 @@ def select(
     from hofs_dask.api import estimate, select
     from hofs_dask.events import RoundEnded, RoundStarted
 
-    check_target(store, target)
-    included, excluded = (features_of(texts, store, target) for texts in (include, exclude))
+    check_store(store, target)
+    included, excluded, named = (
+        features_of(texts, store, target, feature_dim) for texts in (include, exclude, nominal)
+    )
     if explain:
         click.echo("rehearsing on made-up data ...", err=True)
         with cluster(scheduler, workers):
@@ -122,6 +130,10 @@ def select(
                 n_features,
                 method=chosen,
                 target=target,
+                feature_dim=feature_dim,
+                nominal=named or None,
+                target_kind=target_kind,
+                bins=bins,
                 include=included,
                 exclude=excluded,
             )
@@ -133,6 +145,10 @@ def select(
             target,
             n_features,
             method=chosen,
+            feature_dim=feature_dim,
+            nominal=named or None,
+            target_kind=target_kind,
+            bins=bins,
             include=included,
             exclude=excluded,
             min_gain=min_gain,

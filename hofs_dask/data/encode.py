@@ -60,6 +60,9 @@ if TYPE_CHECKING:
 
 #: The sampled rows of the features whose tables one task makes stay below this.
 TILE_BYTES = 32 * 2**20
+#: So few tiles are cut by the tasks that use them: a cut is a task of its own, and a worker that
+#: has such a task to do waits for its next block.
+FEW_TILES = 4
 FAN_IN = 16
 
 
@@ -166,6 +169,7 @@ def _first_read(
         for column, n_columns in enumerate(part.chunks[1]):
             # Of equal widths: the read ends with these tasks, and the widest keeps all waiting.
             n_tiles = -(-n_columns // width)
+            few = n_tiles <= FEW_TILES
             cuts = [n_columns * tile // n_tiles for tile in range(n_tiles + 1)]
             # One key for all rows: a copy in every task would outgrow the data of a wide source.
             nominal = delayed(
@@ -173,29 +177,32 @@ def _first_read(
                 name=f"encode-nominal-{number}-{column}-{run}",
                 traverse=False,
             )
-            tiles: list[list[Delayed]] = [[] for _ in cuts[1:]]
-            for row, offset in enumerate(offsets):
-                name = f"{number}-{column}-{row}-{run}"
-                summaries = delayed(_summarise_tiles)(
-                    blocks[row, column],
+            name = f"{number}-{column}-{run}"
+            summaries = [
+                delayed(_summarise)(
+                    block,
                     offset,
                     source.n_samples,
                     nominal,
                     most_bins(bins) + 1,
-                    cuts,
-                    dask_key_name=f"encode-summarise-{name}",
+                    None if few else cuts,
+                    dask_key_name=f"encode-summarise-{row}-{name}",
                 )
-                for tile, parts in enumerate(tiles):
-                    parts.append(summaries[tile])
-            for tile, parts in enumerate(tiles):
-                name = f"{number}-{column}-{tile}-{run}"
+                for row, (block, offset) in enumerate(zip(blocks[:, column], offsets, strict=True))
+            ]
+            merged = _tree(merge_summaries, summaries, f"encode-merge-{name}") if few else []
+            for tile, (begin, end) in enumerate(itertools.pairwise(cuts)):
+                if not few:
+                    own = [each[tile] for each in summaries]
+                    merged = _tree(merge_summaries, own, f"encode-merge-{tile}-{name}")
                 tables.append(
                     delayed(_make_tables)(
-                        _tree(merge_summaries, parts, f"encode-merge-{name}"),
-                        first_feature + cuts[tile],
+                        merged,
+                        slice(begin, end) if few else None,
+                        first_feature + begin,
                         bins,
                         n_bins,
-                        dask_key_name=f"encode-tables-{name}",
+                        dask_key_name=f"encode-tables-{tile}-{name}",
                     )
                 )
             first_feature += n_columns
@@ -302,15 +309,18 @@ def _label_tasks(
     ]
 
 
-def _summarise_tiles(
+def _summarise(
     block: np.ndarray,
     first_row: int,
     n_samples: int,
     nominal: np.ndarray,
     limit: int,
-    cuts: Sequence[int],
-) -> list[Summary]:
+    cuts: Sequence[int] | None,
+) -> Summary | list[Summary]:
+    """The summary of a block, or one for each tile between the cuts."""
     summary = summarise(block, first_row, n_samples, nominal, limit)
+    if cuts is None:
+        return summary
     return [summary.columns(a, b) for a, b in itertools.pairwise(cuts)]
 
 
@@ -358,8 +368,10 @@ def _tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) ->
 
 
 def _make_tables(
-    summaries: list[Summary], first: int, bins: Bins, n_bins: int
+    summaries: list[Summary], cut: slice | None, first: int, bins: Bins, n_bins: int
 ) -> tuple[list[Feature], list[Refusal]]:
+    if cut is not None:
+        summaries = [each.columns(cut.start, cut.stop) for each in summaries]
     return make_tables(merge_summaries(summaries), first, bins, n_bins)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,12 +69,21 @@ def files_fingerprint(root: Path) -> str:
     if root.is_file():
         return digest([root.stat().st_size, root.stat().st_mtime_ns])
     listing = []
-    for folder, _, names in os.walk(root):
-        for each in names:
-            file = Path(folder) / each
-            stat = file.stat()
-            listing.append([str(file.relative_to(root)), stat.st_size, stat.st_mtime_ns])
+    for file in _files(root):
+        stat = file.stat()
+        name = file.path.removeprefix(f"{root}{os.sep}")
+        listing.append([name, stat.st_size, stat.st_mtime_ns])
     return digest(sorted(listing))
+
+
+def _files(folder: str | Path) -> Iterator[os.DirEntry[str]]:
+    """All files below a folder; paths of their own would take longer than asking for them."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_dir():
+                yield entry
+            elif not entry.is_symlink():
+                yield from _files(entry.path)
 
 
 def _remote_fingerprint(files: Any, root: str) -> str:

@@ -1,0 +1,74 @@
+"""The options that several commands share."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import hofs_dask as hd
+from tests.cli.shell import run
+
+READING = ("--feature-dim", "band", "--nominal", 600, "--target-kind", "continuous", "--bins", 4)
+
+
+@pytest.fixture(scope="module")
+def cube(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cube with bands that are features, one of them a category, and a label of quantities."""
+    rng = np.random.default_rng(0)
+    bands = rng.normal(size=(12, 10, 4))
+    bands[..., 2] = rng.integers(0, 9, (12, 10))
+    crop = bands[..., 0] + (bands[..., 2] == 4)
+    dims = ("y", "x", "band")
+    dataset = xr.Dataset({"light": (dims, bands), "crop": (dims[:2], crop)})
+    path = tmp_path_factory.mktemp("cube") / "cube.zarr"
+    dataset.assign_coords(band=[400, 500, 600, 700]).to_zarr(path, consolidated=False)
+    return path
+
+
+@pytest.mark.parametrize("command", ["select", "compare"])
+def test_reading_options__reach_the_search(command: str, cube: Path) -> None:
+    result = run(command, cube, "--target", "crop", "--n-features", 2, *READING)
+    assert result.exit_code == 0, result.output
+    found, plain = (
+        getattr(hd, command)(
+            cube,
+            "crop",
+            n_features=2,
+            feature_dim="band",
+            nominal=nominal,
+            target_kind="continuous",
+            bins=4,
+        )
+        for nominal in ([600], None)
+    )
+    assert result.stdout == f"{found!r}\n"
+    assert repr(found) != repr(plain)
+
+
+def test_reading_options__reach_the_plan_and_the_matrix(cube: Path, tmp_path: Path) -> None:
+    plan = run("select", cube, "--target", "crop", "--n-features", 2, "--explain", *READING)
+    assert "in two reads" in plan.stdout
+    output = tmp_path / "matrix.zarr"
+    result = run("matrix", cube, "--target", "crop", "--output", output, *READING)
+    assert result.exit_code == 0, result.output
+    expected = hd.information_matrix(
+        cube, "crop", feature_dim="band", nominal=[600], target_kind="continuous", bins=4
+    )
+    written = xr.open_zarr(output, consolidated=False)["spectral_information"]
+    np.testing.assert_array_equal(written.values, expected.values)
+
+
+@pytest.mark.parametrize("command", ["select", "compare", "matrix"])
+@pytest.mark.parametrize(
+    "option",
+    [("--bins", 4), ("--nominal", "x1"), ("--feature-dim", "band"), ("--target-kind", "ordinal")],
+)
+def test_reading_options__of_a_code_store_are_its_own(
+    command: str, option: tuple[object, ...], codes: Path, tmp_path: Path
+) -> None:
+    needed = ("--output", tmp_path / "m.zarr") if command == "matrix" else ("--n-features", 2)
+    result = run(command, codes, *needed, *option)
+    assert result.exit_code == 2
+    message = " ".join(result.stderr.split())
+    assert f"leave {option[0]} out, or encode the data again with it" in message
