@@ -20,6 +20,7 @@ from hofs_dask.engine.statistic import (
     Tile,
     frozen,
 )
+from hofs_dask.kernels import grids
 from hofs_dask.kernels import posterior as kernel
 
 KINDS = ("table", "shared", "class", "pair")
@@ -146,10 +147,10 @@ def _grids(context: Context) -> tuple[np.ndarray | None, ...]:
         grid = None
         if row.slopes is not None and row.values is not None:
             n_cells = shared["numbers"].shape[1] ** len(row.parents) * len(row.values)
-            if n_cells <= kernel.GRID:
+            if n_cells <= grids.GRID:
                 grid = np.empty((1, *row.shifts.shape, n_cells))
                 fit = (row.parents, row.table[0], row.slopes, row.shifts, row.scales)
-                kernel.set_grid(row.values, shared["numbers"], *fit, shared["logistic"], grid[0])
+                grids.set_grid(row.values, shared["numbers"], *fit, shared["logistic"], grid[0])
         found.append(grid)
     return tuple(found)
 
@@ -240,7 +241,7 @@ def _gain_chunk(context: Context, block: Block, partial: Partial) -> None:
             several = np.zeros((2, m, len(kinds)))
             squares_of = np.zeros((2, n_squared, len(kinds)))
             if few.any():
-                kernel.score_grids(
+                grids.score_grids(
                     piece.codes,
                     piece.columns,
                     own["values"],
@@ -310,11 +311,11 @@ def _exact_linear(
 
 
 def _few_cells(context: Context) -> np.ndarray:
-    """The features whose linear rows are worked out by `kernel.score_grids`, (feature,)."""
+    """The features whose linear rows are worked out by `grids.score_grids`, (feature,)."""
     own = context.per_feature
     n_parents = (own["parents"] >= 0).sum(axis=1)
     width = float(max(own["values"].shape[1], context.shared["numbers"].shape[1], 1))
-    result: np.ndarray = width ** (n_parents + 1) <= kernel.GRID
+    result: np.ndarray = width ** (n_parents + 1) <= grids.GRID
     return result
 
 

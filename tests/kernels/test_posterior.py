@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from hofs_dask.kernels import grids
 from hofs_dask.kernels import posterior as kernel
 
 M, F, B, K = 4, 2, 5, 3
@@ -160,7 +161,7 @@ def test_score_grids__is_the_gain_of_tables_times_densities(n_classes, logistic,
     parents = np.array([[1, 2], [2, -1], [-1, -1], [0, 1]])
     out, squares = np.full((M, 2), 7.0), np.full((M, 2), 7.0)
     rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], q, out, squares)
-    alias(kernel.score_grids, compiled)(codes, columns, values, numbers, parents, *rows)
+    alias(grids.score_grids, compiled)(codes, columns, values, numbers, parents, *rows)
     number = np.take_along_axis(numbers, columns.astype(int), axis=1)
     for i in range(M):
         for kind in range(2):
