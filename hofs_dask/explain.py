@@ -289,7 +289,10 @@ def plan_search(
     n_classes, n_codes = len(codes.labels.classes), max(int(codes.n_codes.max()), 2)
     largest = [largest_passes(codes, method, n_features) for method in methods]
     kind = codes.labels.kind
-    rehearsals = [rehearse(method, n_features, n_classes, n_codes, kind) for method in methods]
+    rehearsals = [
+        rehearse(method, n_features, codes.n_rows_used, n_classes, n_codes, kind)
+        for method in methods
+    ]
     read = on_a_worker(try_reading, codes) if codes.path else layout.chunk_bytes / STORE_RATE
     workers = current_workers([request for several in largest for request in several])
     counted = [

@@ -17,10 +17,11 @@ from hofs_dask.engine.trial import N_FEATURES, try_pass
 from hofs_dask.methods.problem import Problem
 from hofs_dask.rounds import next_pick, search_of
 
-#: Samples that a method rehearses on, and the fewer that are tried first.
-N_SAMPLES, FEW_SAMPLES = 8192, 512
-#: Seconds that all samples may take; a method that is slower is judged by the few.
-PATIENCE = 0.2
+#: Samples that a method rehearses on, the fewest first: the more, the less does it count what a
+#: pass costs in any case.
+N_TRIED = (512, 8192, 65_536)
+#: Seconds that the next number of samples may take; a slower method is judged by the last one.
+PATIENCE = 0.3
 #: Rounds that are rehearsed; the later ones are taken to be like the last of them.
 N_ROUNDS = 3
 
@@ -63,7 +64,9 @@ class Rehearsal:
     driver: tuple[float, ...]
 
 
-def rehearse(method: Method, n_rounds: int, n_classes: int, n_codes: int, kind: str) -> Rehearsal:
+def rehearse(
+    method: Method, n_rounds: int, n_samples: int, n_classes: int, n_codes: int, kind: str
+) -> Rehearsal:
     """What a method asks for in its first rounds and what that costs on a current worker.
 
     Parameters
@@ -72,31 +75,42 @@ def rehearse(method: Method, n_rounds: int, n_classes: int, n_codes: int, kind: 
         A method object.
     n_rounds
         Features that are to be chosen.
-    n_classes, n_codes, kind
-        Of the problem: classes of the target, codes of the widest feature, the kind of target.
+    n_samples, n_classes, n_codes, kind
+        Of the problem: samples with a label, classes of the target, codes of the widest feature,
+        the kind of target. So many samples are copies of a few: a method that looks at some of many
+        first does so here.
 
     Examples
     --------
     >>> from hofs_dask.config import JMI
-    >>> found = rehearse(JMI(), 3, n_classes=2, n_codes=5, kind="class")
+    >>> found = rehearse(JMI(), 3, n_samples=1000, n_classes=2, n_codes=5, kind="class")
     >>> [(step.rank, step.statistic) for step in found.steps]
     [(0, 'marginal-counts'), (2, 'pair-terms'), (3, 'pair-terms')]
     """
-    found = _rehearse(FEW_SAMPLES, method, n_rounds, n_classes, n_codes, kind)
-    cells = N_FEATURES * N_SAMPLES
-    if 2 * cells * sum(step.seconds for step in found.steps) < PATIENCE:
-        found = _rehearse(N_SAMPLES, method, n_rounds, n_classes, n_codes, kind)
+    problem = (n_classes, n_codes, kind)
+    found = _rehearse(N_TRIED[0], n_samples, method, n_rounds, *problem)
+    for n_tried in N_TRIED[1:]:
+        seconds = sum(step.seconds for step in found.steps)
+        if 2 * N_FEATURES * n_tried * seconds < PATIENCE:
+            found = _rehearse(n_tried, n_samples, method, n_rounds, *problem)
     return found
 
 
 def _rehearse(
-    n_samples: int, method: Method, n_rounds: int, n_classes: int, n_codes: int, kind: str
+    n_tried: int,
+    n_samples: int,
+    method: Method,
+    n_rounds: int,
+    n_classes: int,
+    n_codes: int,
+    kind: str,
 ) -> Rehearsal:
     # the driver drives as ever; a worker, which knows no method, does the passes
     steps: list[Step] = []
+    n_copies = -(-n_samples // n_tried)
 
     def run(request: Pass, rank: int) -> Partial:
-        total, seconds = on_a_worker(try_pass, request, n_samples, n_classes, n_codes)
+        total, seconds = on_a_worker(try_pass, request, n_tried, n_copies, n_classes, n_codes)
         steps.append(Step(rank, request.statistic.name, len(request.columns), seconds))
         return total
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import replace
 from typing import Any
@@ -22,8 +23,9 @@ N_FEATURES = 48
 FAMILY = 4
 
 
+@functools.lru_cache(maxsize=1)
 def made_up(n_samples: int, n_classes: int, n_codes: int) -> Block:
-    """Samples of features that come in families and say a little about the label each.
+    """Samples of features that come in families and say little or more about the label each.
 
     Examples
     --------
@@ -32,9 +34,13 @@ def made_up(n_samples: int, n_classes: int, n_codes: int) -> Block:
     """
     rng = np.random.default_rng(0)
     labels = np.arange(n_samples) % n_classes
-    signal = 0.5 * (labels / (n_classes - 1) - 0.5)
-    families = rng.standard_normal((N_FEATURES // FAMILY, n_samples)) + signal
-    values = np.repeat(families, FAMILY, axis=0) + rng.standard_normal((N_FEATURES, n_samples))
+    n_families = N_FEATURES // FAMILY
+    signal = np.linspace(0.1, 1.0, n_families)[:, None] * (labels / (n_classes - 1) - 0.5)
+    families = rng.standard_normal((n_families, n_samples)) + signal
+    own = np.tile(np.linspace(0.8, 1.2, FAMILY), n_families)[:, None]
+    values = np.repeat(families, FAMILY, axis=0) + own * rng.standard_normal(
+        (N_FEATURES, n_samples)
+    )
     values[:, -1] = 4.0  # so that every feature has the last code
     codes = np.clip((values / 4.0 + 0.5) * n_codes, 0, n_codes - 1).astype(np.uint8)
     parts = fold_of(0, n_samples, N_PARTS)
@@ -42,10 +48,13 @@ def made_up(n_samples: int, n_classes: int, n_codes: int) -> Block:
     return Block(tile, tile.only(NO_PLACES), labels.astype(np.uint8), parts)
 
 
-def try_pass(request: Pass, n_samples: int, n_classes: int, n_codes: int) -> tuple[Partial, float]:
+def try_pass(
+    request: Pass, n_samples: int, n_copies: int, n_classes: int, n_codes: int
+) -> tuple[Partial, float]:
     """The finished total of a pass over made-up data, and the seconds that it computes a cell.
 
-    It is the time of the thread, whatever else the machine does.
+    The total is that of so many copies of the samples: what is summed up over all of them is so
+    many times as large. The time is that of the thread, whatever else the machine does.
     """
     block = made_up(n_samples, n_classes, n_codes)
     statistic, context = request.statistic, frozen(request.context)
@@ -61,7 +70,8 @@ def try_pass(request: Pass, n_samples: int, n_classes: int, n_codes: int) -> tup
     start = time.thread_time()
     statistic.chunk(ready, fresh, again)
     seconds = (time.thread_time() - start) / (N_FEATURES * n_samples)
-    return statistic.finalize(context, total), seconds
+    copies = {name: n_copies * array for name, array in total.items()}
+    return statistic.finalize(context, copies), seconds
 
 
 def try_reading(codes: CodeStore) -> float:
@@ -84,13 +94,14 @@ def try_encoding(dtype: np.dtype[Any], n_samples: int, bins: Bins) -> float:
     >>> try_encoding(np.dtype(np.float32), 10_000, "auto") > 0
     True
     """
-    values = 100.0 * np.random.default_rng(0).standard_normal((4096, 8))
+    # as many as the encoder takes at once where there are many: it then compiles what it needs
+    values = 100.0 * np.random.default_rng(0).standard_normal((min(n_samples, 2**15), 8))
     block = values.astype(dtype if dtype.kind in "iuf" else np.float64)
     limit, nominal = most_bins(bins) + 1, np.zeros(block.shape[1], dtype=bool)
     bits = n_bits(most_bins(bins) + 1)
     took = []
     for _ in range(2):
-        planes = np.zeros((block.shape[1], bits, len(block) // WORD), np.uint64)
+        planes = np.zeros((block.shape[1], bits, -(-len(block) // WORD)), np.uint64)
         start = time.thread_time()
         summary = summarise(block, 0, max(n_samples, len(block)), nominal, limit)
         middle = time.thread_time()

@@ -17,10 +17,10 @@ def test_made_up__has_every_class_and_the_last_code(n_classes, n_codes):
     assert all(len(set(row)) > 1 for row in block.codes)
 
 
-def test_try_pass__gives_the_total_once_and_a_cost():
+def test_try_pass__gives_the_total_of_all_copies_and_a_cost():
     request = Pass(MARGINAL_COUNTS, Context({"n_classes": 3, "n_codes": 5}))
-    total, seconds = try_pass(request, 512, 3, 5)
-    assert total["counts"].sum() == 512 * N_FEATURES
+    total, seconds = try_pass(request, 512, 1000, 3, 5)
+    assert total["counts"].sum() == 1000 * 512 * N_FEATURES
     assert 0 < seconds < 1e-4
 
 
