@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -36,25 +36,44 @@ MatrixKind = Literal["spectral", "conditional", "joint", "redundancy"]
 
 
 @dataclass(frozen=True)
+class _Reading:
+    """How data is to become codes, with the defaults of all functions."""
+
+    feature_dim: Hashable | None = None
+    nominal: Iterable[Hashable] | bool | None = None
+    target_kind: str = "auto"
+    bins: int | str | None = "auto"
+    store: str | os.PathLike[str] | None = None
+
+    def refuse(self) -> None:
+        """Raise a ValueError where something is asked for that codes cannot be given any more."""
+        for field in fields(self):
+            given, default = getattr(self, field.name), field.default
+            if given is not None if default is None else given != default:
+                raise ValueError(
+                    f"{field.name} is {given!r}, but the data is a code store, encoded with "
+                    f"options of its own; leave {field.name} out, or encode the data again with it"
+                )
+
+
+@dataclass(frozen=True)
 class _Request:
     """Data that has been opened, and the columns that were asked for by name."""
 
     data: CodeStore | Source
+    reading: _Reading
     include: list[int]
     exclude: list[int]
 
-    def encoded(
-        self,
-        stack: ExitStack,
-        store: str | os.PathLike[str] | None,
-        bins: int | str | None,
-        target_kind: str,
-    ) -> CodeStore:
+    def encoded(self, stack: ExitStack) -> CodeStore:
         """The code store of the data; a temporary one lives as long as the stack."""
         if isinstance(self.data, CodeStore):
             return self.data
-        place = stack.enter_context(temporary_store()) if store is None else store
-        return encode_source(self.data, place, bins=bins, target_kind=target_kind, room=room())
+        how = self.reading
+        place = stack.enter_context(temporary_store()) if how.store is None else how.store
+        return encode_source(
+            self.data, place, bins=how.bins, target_kind=how.target_kind, room=room()
+        )
 
 
 def select(
@@ -143,8 +162,9 @@ def select(
     with ExitStack() as stack:
         # first of all: a long encoding should not end at a lock
         kept = None if checkpoint is None else stack.enter_context(open_checkpoint(checkpoint))
-        request = _open(data, target, n_features, feature_dim, nominal, include, exclude)
-        codes = request.encoded(stack, store, bins, target_kind)
+        reading = _Reading(feature_dim, nominal, target_kind, bins, store)
+        request = _open(data, target, n_features, reading, include, exclude)
+        codes = request.encoded(stack)
         listeners = _listeners(stack, callback, Progress, progress)
         steps = search(
             codes,
@@ -228,8 +248,9 @@ def compare(
             for number in numbers
             for label in chosen
         }
-        request = _open(data, target, n_features, feature_dim, nominal, include, exclude)
-        codes = request.encoded(stack, store, bins, target_kind)
+        reading = _Reading(feature_dim, nominal, target_kind, bins, store)
+        request = _open(data, target, n_features, reading, include, exclude)
+        codes = request.encoded(stack)
         listeners = _listeners(stack, callback, WalkProgress, progress)
         searches: dict[Hashable, Steps[Selection]] = {}
         for number in numbers:
@@ -303,8 +324,9 @@ def information_matrix(
         raise unknown("kind of information_matrix", kind, kinds)
     _check_listening(callback, progress)
     with ExitStack() as stack:
-        request = _open(data, target, 1, feature_dim, nominal, (), ())
-        codes = request.encoded(stack, store, bins, target_kind)
+        reading = _Reading(feature_dim, nominal, target_kind, bins, store)
+        request = _open(data, target, 1, reading, (), ())
+        codes = request.encoded(stack)
         listeners = _listeners(stack, callback, WalkProgress, progress)
         (matrices,) = drive(codes, {kind: all_pairs(codes)}, listeners)[0].values()
     names = label_array(codes.names)
@@ -433,7 +455,8 @@ def estimate(
     _check_count("n_resamples", n_resamples, 0)
     if n_features is not None:
         _check_numbers(n_features, None)
-    opened = _open(data, target, n_features or 1, feature_dim, nominal, include, exclude).data
+    reading = _Reading(feature_dim, nominal, target_kind, bins)
+    opened = _open(data, target, n_features or 1, reading, include, exclude).data
     if isinstance(opened, CodeStore):
         if n_features is None:
             raise ValueError(
@@ -463,16 +486,16 @@ def _open(
     data: Any,
     target: Any,
     n_features: int,
-    feature_dim: Hashable | None,
-    nominal: Iterable[Hashable] | bool | None,
+    reading: _Reading,
     include: Sequence[Hashable],
     exclude: Sequence[Hashable],
 ) -> _Request:
     """The data, and the columns that were asked for: a wrong name shows before anything is read."""
     if isinstance(data, CodeStore) or _is_code_path(data):
+        reading.refuse()
         opened: CodeStore | Source = _labelled(data, target)
     else:
-        opened = _open_source(data, target, feature_dim, nominal)
+        opened = _open_source(data, target, reading.feature_dim, reading.nominal)
     names = opened.names
     forced, banned = _columns(names, include, "include"), _columns(names, exclude, "exclude")
     both = [names[i] for i in forced if i in banned]
@@ -483,7 +506,11 @@ def _open(
             f"n_features is {n_features} but only {len(names) - len(banned)} features can be "
             f"chosen: {len(names)} features, {len(banned)} of them excluded"
         )
-    return _Request(opened, forced, banned)
+    if banned and reading.store is None and not isinstance(opened, CodeStore):
+        # for this run alone: what is never chosen, such as an identifier, need not have codes
+        opened = opened.without(banned)
+        forced, banned = [opened.names.index(names[i]) for i in forced], []
+    return _Request(opened, reading, forced, banned)
 
 
 def _methods(methods: Iterable[str | Method]) -> dict[str, Method]:

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 import zarr
 
-from hofs_dask.data.blocks import open_zarr
+from hofs_dask.data.blocks import open_zarr, without_mask
 from hofs_dask.data.columns import (
     Column,
     Features,
@@ -41,8 +41,8 @@ def from_array(
     (['x0', 'x1'], 'target')
     """
     refuse_sparse("the data", data)
-    if isinstance(data, np.ma.MaskedArray):
-        data = np.ma.filled(data.astype(np.result_type(data.dtype, np.float32)), np.nan)
+    if not isinstance(data, da.Array):
+        data = without_mask(data)
     if not isinstance(data, np.ndarray | da.Array):
         raise TypeError(
             f"data is a {type(data).__name__}; give a numpy or dask array, a pandas or dask "
@@ -104,6 +104,12 @@ def from_zarr(
     >>> from_zarr(zarr.zeros((4, 2)), "x.zarr", None, None)[0].names
     ['x0', 'x1']
     """
+    ours = node.attrs.get("format")
+    if isinstance(ours, str) and ours.startswith("hofs_dask "):
+        raise ValueError(
+            f"{address!r} holds {ours} and not data; give the data itself (codes are for select, "
+            "compare and matrix)"
+        )
     if isinstance(node, zarr.Array):
         refuse_feature_dim(feature_dim, f"the Zarr array {address!r}")
         token = store_fingerprint(node, "")

@@ -247,7 +247,7 @@ def category_order(category: Category) -> tuple[bool, float, str]:
     """
     if isinstance(category, str):
         return True, 0.0, category
-    return False, float(category), ""
+    return False, category, ""  # not as a float, which large integers are not
 
 
 def quantile_edges(ordered: np.ndarray, n_bins: int, low: float, high: float) -> np.ndarray:
@@ -530,12 +530,14 @@ def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def _encode_categories(column: np.ndarray, feature: Feature) -> np.ndarray:
     """Return the codes of a column of numbers that are categories; those not known are folded."""
     categories = feature.categories or ()
-    known = np.array(categories[: -1 if feature.n_folded else None], dtype=np.float64)
+    kind = column.dtype if column.dtype.kind in "iu" else np.float64
+    known = np.array(categories[: -1 if feature.n_folded else None], kind)
     codes = _find_integers(column, known)
     if codes is None:
-        numbers = column.astype(np.float64)
+        numbers = column.astype(kind)
         codes = np.searchsorted(known, numbers)
-        codes[np.append(known, np.nan)[codes] != numbers] = len(known)
+        if len(known):
+            codes[known[np.minimum(codes, len(known) - 1)] != numbers] = len(known)
         codes[np.isnan(numbers)] = 0
     if not feature.n_folded and codes.max(initial=0) == len(known):
         raise _changed()
@@ -548,9 +550,11 @@ def _find_integers(column: np.ndarray, known: np.ndarray) -> np.ndarray | None:
 
     By a table that has a place for each integer in their range; None where that is too wide.
     """
-    if column.dtype.kind not in "iu" or not len(known) or known[-1] - known[0] >= len(column):
+    if column.dtype.kind not in "iu" or not len(known):
         return None
     low, high = int(known[0]), int(known[-1])
+    if high - low >= len(column) or high >= 2**63 - 1:
+        return None
     places = np.full(high - low + 2, len(known))
     places[known.astype(np.int64) - low] = np.arange(len(known))
     integers = column.astype(np.int64, copy=False)

@@ -92,8 +92,26 @@ def row_blocks(array: Any, row_bytes: int, name: str) -> Any:
     return da.from_array(np.asarray(array), chunks=chunks, name=name)
 
 
+def without_mask(array: Any) -> Any:
+    """Return a numpy array whose masked cells are NaN, None where it holds no numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> without_mask(np.ma.masked_array([1, 2], [False, True]))
+    array([ 1., nan])
+    """
+    if not isinstance(array, np.ma.MaskedArray):
+        return array
+    if array.dtype.kind in "bOUST":
+        objects = np.array(array.data, dtype=object)
+        objects[np.ma.getmaskarray(array)] = None
+        return objects
+    return np.ma.filled(array.astype(np.result_type(array.dtype, np.float32)), np.nan)
+
+
 def canonical(array: Any) -> Any:
-    """Return a dask array with blocks of native numbers or of objects.
+    """Return a dask array with blocks of native numbers or of objects, none of them masked.
 
     Examples
     --------
@@ -101,6 +119,8 @@ def canonical(array: Any) -> Any:
     >>> canonical(da.ones(3, dtype=">f4")).dtype.isnative
     True
     """
+    if isinstance(array._meta, np.ma.MaskedArray):
+        array = array.map_blocks(without_mask, meta=without_mask(array._meta))
     dtype = array.dtype
     if dtype.kind in "UST":
         return array.map_blocks(_as_objects, dtype=object, meta=np.empty((0,) * array.ndim, object))

@@ -445,7 +445,7 @@ def _write_rest(path: str, features: list[Feature], labels: list[Delayed]) -> li
         },
     )
     _put_table(group, "values", _pad([feature.values for feature in features]))
-    _put_table(group, "edges", _pad([feature.edges for feature in features]))
+    _put_table(group, "edges", _pad([feature.edges for feature in features]), dim="edge")
     counts: list[np.ndarray] = compute(labels, here=True)[0]
     return counts
 
@@ -456,7 +456,11 @@ def _bits(features: list[Feature]) -> int:
 
 
 def _put_table(
-    group: zarr.Group, name: str, table: np.ndarray, attributes: dict[str, Any] | None = None
+    group: zarr.Group,
+    name: str,
+    table: np.ndarray,
+    attributes: dict[str, Any] | None = None,
+    dim: str = "code",
 ) -> None:
     array = group.create_array(
         name,
@@ -465,7 +469,7 @@ def _put_table(
         dtype=table.dtype,
         compressors=[Crc32cCodec()],
         attributes=attributes,
-        dimension_names=("feature", "code")[: table.ndim],
+        dimension_names=("feature", dim)[: table.ndim],
     )
     array[...] = table
 

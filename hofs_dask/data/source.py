@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dask.array as da
@@ -68,6 +68,31 @@ class Source:
     target_type: TargetType
     fingerprint: str
     target_fingerprint: str
+
+    def without(self, columns: Collection[int]) -> Source:
+        """The source without some of its features, at least one of which is left.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> open_source(np.zeros((4, 3)), None).without([1]).names
+        ('x0', 'x2')
+        """
+        kept = [j for j in range(self.n_features) if j not in columns]
+        parts, first = [], 0
+        for part in self.parts:
+            own = [j - first for j in kept if first <= j < first + part.shape[1]]
+            first += part.shape[1]
+            if own:
+                parts.append(part if len(own) == part.shape[1] else part[:, own])
+        names = tuple(self.names[j] for j in kept)
+        return replace(
+            self,
+            names=names,
+            parts=tuple(parts),
+            nominal=self.nominal[kept],
+            fingerprint=digest([self.fingerprint, names]),
+        )
 
     @property
     def n_samples(self) -> int:

@@ -12,7 +12,7 @@ import xarray as xr
 import zarr
 from dask.base import tokenize
 
-from hofs_dask.data.blocks import chunked, grid_fingerprint, open_zarr
+from hofs_dask.data.blocks import chunked, grid_fingerprint, open_zarr, without_mask
 from hofs_dask.data.columns import (
     Column,
     Run,
@@ -73,7 +73,9 @@ def as_column(target: Any) -> Column | None:
             f"target is a {type(target).__name__}; give an array with one value a sample, or the "
             "name of a column or variable of the data"
         )
-    return Column(target, target_type(target.dtype), "target", array_fingerprint(target))
+    kind = target_type(target.dtype)
+    target = target if isinstance(target, da.Array) else without_mask(target)
+    return Column(target, kind, "target", array_fingerprint(target))
 
 
 def as_series(target: Any) -> Any:
