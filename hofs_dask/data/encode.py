@@ -145,7 +145,8 @@ def encode_source(
     with ThreadPoolExecutor(1) as pool:  # while the workers do what takes long
         beside = pool.submit(_write_rest, path, features, here)
         _, counts = compute(writes, there)
-    _finish_labels(path, key, source.target_name, coding, counts or beside.result())
+    # asked for in any case: an error there must be one here
+    _finish_labels(path, key, source.target_name, coding, [*beside.result(), *counts])
     zarr.open_group(path, mode="r+").attrs.put({**attributes, "complete": True})
     return _checked(load_codes(path, key))
 

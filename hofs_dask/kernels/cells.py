@@ -97,7 +97,7 @@ def set_planes(
     limits
         Of the type of the block (feature, limit), increasing, then NaN.
     bits
-        0, 1 and so on: those of a number of limits. They are one less than its power of two.
+        0, 1 and so on, as many as codes have: the limits are one less than two to this power.
     missing
         int64 (feature,): the code of NaN, -1 where there is none.
     cells

@@ -17,7 +17,7 @@ import hofs_dask as hd
 from hofs_dask.data import encode as encode_module
 from hofs_dask.data import summary as summary_module
 from hofs_dask.data.chunks import read_codes, read_labels, read_planes, write_planes
-from hofs_dask.data.codes import is_codes, open_codes, temporary_store
+from hofs_dask.data.codes import is_codes, open_codes, store_attributes, temporary_store
 from hofs_dask.data.encode import encode_source
 from hofs_dask.data.source import open_source
 from hofs_dask.errors import CodeStoreError
@@ -682,6 +682,20 @@ def test_writes__are_byte_for_byte_what_zarr_writes(tmp_path):
         for file in files:
             other = Path(found.path, file.relative_to(expected.path))
             assert other.read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_tables__that_cannot_be_written_are_an_error(lazy, tmp_path, monkeypatch):
+    """They are written beside the codes, in a thread of their own."""
+
+    def fail(*_, **__):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(encode_module, "_put_table", fail)
+    target = da.from_array(Y, chunks=100) if lazy else Y
+    with pytest.raises(OSError, match="the disk is full"):
+        encode(tmp_path / "s", X, target)
+    assert not store_attributes(str(tmp_path / "s")).get("complete")
 
 
 def test_write_planes__that_fail_leave_what_was_there(tmp_path):
