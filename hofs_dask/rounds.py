@@ -15,6 +15,7 @@ import numpy as np
 from hofs_dask.checkpoint import Checkpoint, Snapshot
 from hofs_dask.config import HOFS, VMI, Method
 from hofs_dask.data.codes import CodeStore
+from hofs_dask.data.compute import release
 from hofs_dask.engine.passes import run, walks
 from hofs_dask.engine.statistic import Context, Partial, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
@@ -224,6 +225,7 @@ def drive(
                 kept[request.key] = total
             for name in names:
                 send(name, total)
+    release()
     return {name: results[name] for name in searches}, n_walks, n_passes
 
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import dask.base
 import dask.config
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+#: What a client computed last. Its release is a message, and a client sends no other one for 10 ms
+#: after it: so it waits until the next tasks are on their way, which would wait themselves.
+_LAST: WeakKeyDictionary[Client, list[Future[Any]]] = WeakKeyDictionary()
 
 
 def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
@@ -29,6 +37,58 @@ def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
         if "distributed" in sys.modules and not here
         else nullcontext()
     )
+    client = None if here else current_client()
     with quiet:
-        result: tuple[Any, ...] = dask.base.compute(*tasks, scheduler="sync" if here else None)
+        if client is None or _in_a_task():
+            result: tuple[Any, ...] = dask.base.compute(*tasks, scheduler="sync" if here else None)
+            return result
+        collections, repack = dask.base.unpack_collections(*tasks)
+        futures: list[Future[Any]] = client.compute(collections)
+        _LAST[client] = []
+        try:
+            result = tuple(repack(client.gather(futures)))
+        except BaseException:  # the frames that an error keeps would keep the tasks
+            for future in futures:
+                future.release()
+            raise
+        _LAST[client] = futures
     return result
+
+
+def release() -> None:
+    """Let the current client forget what it computed last.
+
+    Examples
+    --------
+    >>> release()
+    """
+    client = current_client()
+    if client is not None:
+        _LAST.pop(client, None)
+
+
+def current_client() -> Client | None:
+    """The client that `dask.compute` would use, without importing distributed for the question.
+
+    Examples
+    --------
+    >>> current_client() is None
+    True
+    """
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import default_client
+
+    try:
+        client = default_client()
+    except ValueError:
+        return None
+    uses_client = dask.base.get_scheduler() == client.get
+    return client if uses_client else None
+
+
+def _in_a_task() -> bool:
+    """Whether this is a task itself, which must leave its thread to those that it waits for."""
+    from distributed.worker import thread_state  # type: ignore[attr-defined]
+
+    return getattr(thread_state, "key", None) is not None

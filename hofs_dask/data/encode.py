@@ -35,7 +35,7 @@ from hofs_dask.data.codes import (
     load_codes,
     store_attributes,
 )
-from hofs_dask.data.compute import compute
+from hofs_dask.data.compute import compute, release
 from hofs_dask.data.fingerprint import digest
 from hofs_dask.data.labels import (
     DROPPED,
@@ -145,6 +145,7 @@ def encode_source(
     with ThreadPoolExecutor(1) as pool:  # while the workers do what takes long
         beside = pool.submit(_write_rest, path, features, here)
         _, counts = compute(writes, there)
+        release()
     # asked for in any case: an error there must be one here
     _finish_labels(path, key, source.target_name, coding, [*beside.result(), *counts])
     zarr.open_group(path, mode="r+").attrs.put({**attributes, "complete": True})
@@ -222,6 +223,7 @@ def _add_labels(source: Source, path: str, key: str, target_kind: TargetKind) ->
     _create_labels(path, key, source.n_samples, rows)
     labels = _label_tasks(source, path, key, coding, rows)
     (counts,) = compute(labels, here=source.target_in_memory)
+    release()
     _finish_labels(path, key, source.target_name, coding, counts)
 
 

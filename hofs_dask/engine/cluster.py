@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +16,7 @@ import dask.system
 import psutil
 from dask.utils import format_bytes
 
+from hofs_dask.data.compute import current_client
 from hofs_dask.engine import posteriors, rows, statistics
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def current_workers(walk: Sequence[Pass] = ()) -> tuple[Worker, ...]:
     >>> worker.address
     ''
     """
-    client = _current_client()
+    client = current_client()
     if client is None:
         free = psutil.virtual_memory().available
         resident = psutil.Process().memory_info().rss
@@ -102,7 +102,7 @@ def memory_limits() -> list[tuple[int, int]]:
     >>> limit > 0 < n_threads
     True
     """
-    client = _current_client()
+    client = current_client()
     if client is None:
         memory = psutil.virtual_memory().available + psutil.Process().memory_info().rss
         return [(memory, _local_threads())]
@@ -118,7 +118,7 @@ def on_a_worker(function: Callable[..., Result], *arguments: object) -> Result:
     >>> on_a_worker(max, 2, 3)
     3
     """
-    client = _current_client()
+    client = current_client()
     if client is None:
         return function(*arguments)
     _check_limits(client)
@@ -166,20 +166,6 @@ def _check_limits(client: Client) -> None:
                 f"{format_bytes(RESIDENT)} that its libraries and compiled kernels take; give each "
                 "worker 512 MiB or more"
             )
-
-
-def _current_client() -> Client | None:
-    """The client that `dask.compute` would use, without importing distributed for the question."""
-    if "distributed" not in sys.modules:
-        return None
-    from distributed import default_client
-
-    try:
-        client = default_client()
-    except ValueError:
-        return None
-    uses_client = dask.base.get_scheduler() == client.get
-    return client if uses_client else None
 
 
 def _local_threads() -> int:

@@ -16,7 +16,7 @@ from hofs_dask.data.chunks import announce_planes, read_labels, read_planes, wri
 from hofs_dask.data.codes import CodeStore, begin_columns, copied_columns, finish_columns
 from hofs_dask.data.compute import compute
 from hofs_dask.data.labels import DROPPED
-from hofs_dask.data.layout import FAN_IN, cuts, layout_of
+from hofs_dask.data.layout import FAN_IN, Layout, cuts, layout_of
 from hofs_dask.engine.budget import check, estimate, size_of
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import Worker, current_workers
@@ -50,11 +50,7 @@ class _Place:
     label_key: str
     columns: tuple[int, ...]
     copied: frozenset[int]  # the columns that have a copy of their own
-    n_samples: int
-    n_features: int
-    chunk_samples: int
-    chunk_features: int
-    bits: int
+    layout: Layout
     fingerprint: str
     cache: int  # bytes of chunks that a process may keep
 
@@ -76,7 +72,6 @@ class _Plan:
     features: slice
     jobs: tuple[_Job, ...]
     contexts: tuple[Context, ...]
-    n_spans: int
 
 
 #: A part of a total: what the samples below some nodes of a fixed binary tree over the spans add up
@@ -126,10 +121,7 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
         codes.labels.key,
         columns,
         have,
-        codes.n_samples,
-        codes.n_features,
-        *codes.chunks,
-        codes.bits,
+        layout,
         codes.fingerprint,
         found.cache,
     )
@@ -144,15 +136,14 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
     totals = []
     for number, features in enumerate(tiles):
         contexts = tuple(request.context.tile(features) for request in walk)
-        of_plan = _tasks_of(_Plan(place, features, jobs, contexts, len(spans)), len(groups))
+        of_plan = _tasks_of(_Plan(place, features, jobs, contexts), len(groups))
         partials = []
         for position, (group, copy) in enumerate(zip(groups, copies, strict=True)):
             # neighbours go to one worker, the same each round: there its cache has their chunks,
             # and their partials meet without a transfer
             task = number * len(groups) + position
             with _at(workers[task * len(workers) // (len(tiles) * len(groups))]):
-                mine = {place: spans[place] for place in range(group.start, group.stop)}
-                partials.append(of_plan(f"{name}-map", _map_spans, mine, copy))
+                partials.append(of_plan(f"{name}-map", _map_spans, group.start, group.stop, copy))
         while len(partials) > FAN_IN:
             partials = [
                 of_plan(f"{name}-combine", _combine, *partials[a : a + FAN_IN])
@@ -167,7 +158,7 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
 
 def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.ndarray | None]:
     """The labelled samples of some rows with the columns of the walk, and which; None for all."""
-    n_rows = rows.stop - rows.start
+    layout, n_rows = place.layout, rows.stop - rows.start
 
     def cached(name: str, n_bytes: int, read: Callable[[bool], np.ndarray]) -> np.ndarray:
         store = (place.path, place.fingerprint, place.label_key)
@@ -175,12 +166,12 @@ def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.n
 
     def tile(part: slice, *, own: bool) -> np.ndarray:
         def read(keep: bool) -> np.ndarray:
-            if own and rows.stop < place.n_samples:
-                following = slice(rows.stop, min(rows.stop + n_rows, place.n_samples))
+            if own and rows.stop < layout.n_samples:
+                following = slice(rows.stop, min(rows.stop + n_rows, layout.n_samples))
                 announce_planes(place.path, part, following)
             return read_planes(place.path, part, rows, keep=keep or not own)
 
-        n_bytes = (part.stop - part.start) * place.bits * -(-n_rows // WORD) * 8
+        n_bytes = (part.stop - part.start) * layout.bits * -(-n_rows // WORD) * 8
         return cached(f"codes {part}", n_bytes, read)
 
     planes = tile(features, own=True)
@@ -194,12 +185,10 @@ def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.n
             read = functools.partial(_read_copy, place.path, column, rows)
             (columns[j],) = cached(f"column {column}", columns[j].nbytes, read)
         else:
-            elsewhere.setdefault(column // place.chunk_features, []).append(j)
+            elsewhere.setdefault(column // layout.chunks[1], []).append(j)
     for number, places in elsewhere.items():
-        first = number * place.chunk_features
-        neighbour = tile(
-            slice(first, min(first + place.chunk_features, place.n_features)), own=False
-        )
+        neighbour = tile(layout.tiles[number], own=False)
+        first = number * layout.chunks[1]
         for j in places:
             columns[j] = neighbour[place.columns[j] - first]
     parts = fold_of(rows.start, rows.stop, N_PARTS)
@@ -285,7 +274,8 @@ def _copy_columns(
 
 def _map_spans(
     plan: _Plan,
-    spans: dict[int, slice],
+    first: int,  # of the spans: numbers, as Dask looks into everything else that a task is given
+    last: int,
     _after: None,  # the copies of the columns of these spans
 ) -> tuple[_Nodes, ...]:
     contexts = frozen(plan.contexts)
@@ -293,7 +283,8 @@ def _map_spans(
         tuple(job.statistic.prepare(each) for job, each in zip(plan.jobs, contexts, strict=True))
     )
     found: tuple[_Nodes, ...] = tuple({} for _ in plan.jobs)
-    for number, span in spans.items():
+    spans = plan.place.layout.spans
+    for number in range(first, last):
         totals = []
         for job, context, nodes in zip(plan.jobs, contexts, found, strict=True):
             node = None if job.statistic.exact(context) else (0, number)
@@ -301,11 +292,11 @@ def _map_spans(
                 n_features = plan.features.stop - plan.features.start
                 nodes[node] = job.statistic.identity(context, n_features)
             totals.append(nodes[node])
-        for rows in cuts(span, plan.place.chunk_samples):
+        for rows in cuts(spans[number], plan.place.layout.chunks[0]):
             if any(context is not None for context in ready):
                 _add_chunk(plan, ready, rows, totals)
         for nodes in found:
-            _climb(nodes, plan.n_spans)
+            _climb(nodes, len(spans))
     return found
 
 
@@ -318,7 +309,7 @@ def _add_chunk(
         if resample is not None:
             numbers = np.arange(rows.start, rows.stop, dtype=np.uint64)
             numbers = numbers if places is None else numbers[places]
-            drawn = multiplicity(numbers, plan.place.n_samples, resample)
+            drawn = multiplicity(numbers, plan.place.layout.n_samples, resample)
             samples = _taken(block, np.repeat(np.arange(len(drawn)), drawn))
         for job, context, total in zip(plan.jobs, contexts, totals, strict=True):
             if job.resample == resample and context is not None:
@@ -341,11 +332,12 @@ def _climb(nodes: _Nodes, n_leaves: int) -> None:
 
 def _combine(plan: _Plan, *partials: tuple[_Nodes, ...]) -> tuple[_Nodes, ...]:
     found: tuple[_Nodes, ...] = tuple({} for _ in plan.jobs)
+    n_spans = len(plan.place.layout.spans)
     for partial in partials:
         for nodes, more in zip(found, partial, strict=True):
             for node, total in more.items():
                 nodes[node] = combine(nodes[node], total) if node in nodes else total
-            _climb(nodes, plan.n_spans)
+            _climb(nodes, n_spans)
     return found
 
 

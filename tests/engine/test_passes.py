@@ -191,7 +191,8 @@ def test_tree__floats_are_added_in_one_order_however_spans_are_shared_out(n_span
     expected = values
     while len(expected) > 1:
         expected = level(expected)
-    plan = SimpleNamespace(jobs=(None,), n_spans=n_spans)
+    layout = SimpleNamespace(spans=[None] * n_spans)
+    plan = SimpleNamespace(jobs=(None,), place=SimpleNamespace(layout=layout))
     edges = sorted({0, n_spans, *(cut for cut in cuts if cut < n_spans)})
     partials = []
     for a, b in itertools.pairwise(edges):
