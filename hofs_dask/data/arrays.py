@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,8 @@ def from_zarr(
     if isinstance(node, zarr.Array):
         refuse_feature_dim(feature_dim, f"the Zarr array {address!r}")
         token = store_fingerprint(node, "")
-        return from_array(open_zarr(node, token), target, token)
+        features, column = from_array(open_zarr(node, token), target, token)
+        return replace(features, array=node), column
     arrays: dict[str, Any] = dict(sorted(node.arrays()))
     if not arrays:
         raise ValueError(
@@ -150,7 +152,7 @@ def from_zarr(
     features, column = from_array(open_zarr(table, token), own, token)
     if names_column(target):
         column = zarr_column(arrays[target], str(target))
-    return features, column
+    return replace(features, array=table), column
 
 
 def _dim_names(array: Any) -> Any:

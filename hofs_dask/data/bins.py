@@ -14,8 +14,9 @@ from typing import Literal
 import numpy as np
 
 from hofs_dask.data.summary import MANY_CELLS, MAX_DISTINCT, Category, Summary, clean_objects
+from hofs_dask.data.windows import Window, as_array, strips
 from hofs_dask.kernels.cells import as_cells, make_room, set_planes
-from hofs_dask.kernels.planes import n_bits, pack
+from hofs_dask.kernels.planes import WORD, n_bits, pack
 from hofs_dask.kernels.sorting import sort_numbers
 
 Bins = int | Literal["auto", "width"] | None
@@ -474,12 +475,12 @@ def encode_block(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
     return codes
 
 
-def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarray) -> None:
+def encode_planes(block: np.ndarray | Window, features: Sequence[Feature], out: np.ndarray) -> None:
     """Set the bit planes of the codes of a block, which `encode_block` describes.
 
     Parameters
     ----------
-    block : ndarray (sample, feature)
+    block : ndarray or Window (sample, feature)
         The values.
     features : sequence of Feature
         How they are coded.
@@ -497,26 +498,35 @@ def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarra
     """
     bits = out.shape[1]
     if block.dtype == object or block.size < MANY_CELLS:
-        out[:] = pack(encode_block(block, features), bits)
+        out[:] = pack(encode_block(as_array(block), features), bits)
         return
-    cells = as_cells(block)
+    dtype = np.result_type(block.dtype, np.float32)
     numeric = [feature.categories is None for feature in features]
     edges = [
         each.edges if own else each.edges[:0] for each, own in zip(features, numeric, strict=True)
     ]
     levels = n_bits(max(len(each) for each in edges) + 1)
-    limits = np.full((len(edges), 2**levels - 1), np.nan, cells.dtype)
+    limits = np.full((len(edges), 2**levels - 1), np.nan, dtype)
     for each, row in zip(edges, limits, strict=True):
-        row[: len(each)] = _round_up(each, cells.dtype)
+        row[: len(each)] = _round_up(each, dtype)
     # Those of categories are coded later.
     codes = [f.n_codes - 1 if f.has_missing else -1 for f in features]
     missing = np.where(numeric, codes, 0)
-    planes = out.view(f"u{8 // cells.itemsize}")
-    if not set_planes(cells, limits, tuple(range(levels)), missing, make_room(cells)[0], planes):
-        raise _changed()
-    for j, feature in enumerate(features):
-        if feature.categories is not None:
-            out[j] = pack(_encode_categories(block[:, j], feature).astype(np.uint8)[None], bits)[0]
+    planes = out.view(f"u{8 // dtype.itemsize}")
+    room, _ = make_room(limits)
+    start, per_word = 0, planes.shape[2] // out.shape[2]
+    for strip in strips(block):
+        place = start * per_word
+        if not set_planes(
+            as_cells(strip), limits, tuple(range(levels)), missing, room, planes, place
+        ):
+            raise _changed()
+        words = slice(start, start - (-len(strip) // WORD))
+        for j, feature in enumerate(features):
+            if feature.categories is not None:
+                found = _encode_categories(strip[:, j], feature).astype(np.uint8)
+                out[j, :, words] = pack(found[None], bits)[0]
+        start = words.stop
 
 
 def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -18,7 +18,7 @@ import zarr
 from hofs_dask.data.codec import Planes
 from hofs_dask.data.paths import is_url
 from hofs_dask.errors import CodeStoreError
-from hofs_dask.kernels.planes import WORD, pack, unpacked
+from hofs_dask.kernels.planes import WORD, first_bits, pack, unpacked
 
 CODE_FILL = 255
 LABEL_FILL = 254
@@ -194,12 +194,11 @@ def write_planes(path: str, name: str, features: slice, rows: slice, planes: np.
         array[features, rows] = unpacked(planes, n_samples)
         return
     if len(planes) < array.chunks[0] or n_samples < array.chunks[1]:
-        # the last of an axis is stored whole too
-        bits = planes.shape[1]
-        whole = pack(np.full(array.chunks, CODE_FILL, np.uint8), bits)
-        within = pack(np.ones((1, n_samples), np.uint8), 1)
+        # the last of an axis is stored whole too; of the code that fills it all bits are set
+        whole = np.empty((array.chunks[0], planes.shape[1], -(-array.chunks[1] // WORD)), np.uint64)
+        whole[:] = first_bits(array.chunks[1], whole.shape[2])
         own = whole[: len(planes), :, : planes.shape[2]]
-        own[:] = own & ~within | planes
+        own[:] = own & ~first_bits(n_samples, planes.shape[2]) | planes
         planes = whole
     _write_file(file, np.ascontiguousarray(planes, "<u8"))
 

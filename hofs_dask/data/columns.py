@@ -18,13 +18,17 @@ Name = str | int | float
 
 @dataclass(frozen=True)
 class Features:
-    """The features of an input before they are checked; ``parts`` are numpy or dask arrays."""
+    """The features of an input before they are checked; ``parts`` are numpy or dask arrays.
+
+    ``array`` is the Zarr array that the one part is, if it is one.
+    """
 
     names: Sequence[Hashable]
     parts: Sequence[Any]
     nominal: Sequence[bool]
     fingerprint: str
     sample_shape: tuple[int, ...]
+    array: Any = None
 
 
 @dataclass(frozen=True)

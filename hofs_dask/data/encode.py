@@ -7,9 +7,9 @@ import os
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import dask.array as da
 import numpy as np
 import zarr
 from dask.delayed import Delayed, delayed
@@ -52,6 +52,7 @@ from hofs_dask.data.labels import (
 from hofs_dask.data.layout import Room, check_chunks, choose_layout
 from hofs_dask.data.paths import as_path
 from hofs_dask.data.summary import SAMPLE_ROWS, Summary, merge_summaries, summarise
+from hofs_dask.data.windows import Window
 from hofs_dask.errors import some_of
 from hofs_dask.kernels.planes import WORD, n_bits
 
@@ -141,13 +142,13 @@ def encode_source(
     _create_labels(path, key, source.n_samples, grid[0])
     writes = _write_tasks(source, path, features, grid)
     labels = _label_tasks(source, path, key, coding, grid[0])
+    # first what is for the driver: beside the workers it would keep the scheduler waiting, which
+    # may be a thread of the same process
     here, there = (labels, []) if source.target_in_memory else ([], labels)
-    with ThreadPoolExecutor(1) as pool:  # while the workers do what takes long
-        beside = pool.submit(_write_rest, path, features, here)
-        _, counts = compute(writes, there)
-        release()
-    # asked for in any case: an error there must be one here
-    _finish_labels(path, key, source.target_name, coding, [*beside.result(), *counts])
+    (counts,) = compute(here, here=True)
+    _, more = compute(writes, there)
+    release()
+    _finish_labels(path, key, source.target_name, coding, [*counts, *more])
     zarr.open_group(path, mode="r+").attrs.put({**attributes, "complete": True})
     return _checked(load_codes(path, key))
 
@@ -167,7 +168,9 @@ def _first_read(
     for number, part in enumerate(source.parts):
         width = max(1, TILE_BYTES // (rows * max(part.dtype.itemsize, 1)))
         offsets = _starts(part.chunks[0])
-        blocks = part.to_delayed(optimize_graph=False)
+        blocks = _windows(source, part.chunks[0])
+        if blocks is None:
+            blocks = part.to_delayed(optimize_graph=False)
         for column, n_columns in enumerate(part.chunks[1]):
             # Of equal widths: the read ends with these tasks, and the widest keeps all waiting.
             n_tiles = -(-n_columns // width)
@@ -256,30 +259,38 @@ def _coding(source: Source, target_kind: TargetKind, run: str) -> Delayed | Codi
 def _write_tasks(
     source: Source, path: str, features: list[Feature], grid: tuple[int, int]
 ) -> list[Delayed]:
-    """One task a chunk of the store: take its cells, code them, write them."""
+    """One task a chunk of the store: take its cells, code them, write them. And one for tables.
+
+    That one is not for the driver, which may be the scheduler too and has tasks to send.
+    """
     run = uuid.uuid4().hex
     bits = _bits(features)
     rows = _chunk_sizes(source.n_samples, grid[0])
-    tasks = []
-    for column, first in enumerate(range(0, source.n_features, grid[1])):
+    firsts = range(0, source.n_features, grid[1])
+    tables = [
+        delayed(
+            features[first : first + grid[1]],
+            name=f"encode-features-{column}-{run}",
+            traverse=False,
+        )
+        for column, first in enumerate(firsts)
+    ]
+    tasks = [delayed(_write_tables)(path, tables, dask_key_name=f"encode-write-tables-{run}")]
+    for column, first in enumerate(firsts):
         last = min(first + grid[1], source.n_features)
         pieces = []
         begin = 0
         for part in source.parts:
             end = begin + part.shape[1]
             if begin < last and first < end:
-                piece = part[:, max(first - begin, 0) : min(last, end) - begin]
-                blocks = piece.rechunk((rows, (piece.shape[1],)))
-                # Unoptimised, chunks that several pieces need keep one key and are read once.
-                pieces.append(blocks.to_delayed(optimize_graph=False)[:, 0])
+                pieces.append(
+                    _pieces(source, part, rows, max(first - begin, 0), min(last, end) - begin)
+                )
             begin = end
-        tables = delayed(
-            features[first:last], name=f"encode-features-{column}-{run}", traverse=False
-        )
         tasks += [
             delayed(_write_codes)(
                 [piece[row] for piece in pieces],
-                tables,
+                tables[column],
                 path,
                 bits,
                 row * grid[0],
@@ -289,6 +300,29 @@ def _write_tasks(
             for row in range(len(rows))
         ]
     return tasks
+
+
+def _pieces(
+    source: Source, part: da.Array, rows: tuple[int, ...], first: int, last: int
+) -> np.ndarray:
+    """What has some columns of a part, of so many rows each: windows, or tasks that read them."""
+    blocks = _windows(source, rows) if last - first == part.shape[1] else None
+    if blocks is None:
+        cut = part[:, first:last].rechunk((rows, (last - first,)))
+        # Unoptimised, chunks that several pieces need keep one key and are read once.
+        blocks = cut.to_delayed(optimize_graph=False)
+    pieces: np.ndarray = blocks[:, 0]
+    return pieces
+
+
+def _windows(source: Source, rows: tuple[int, ...]) -> np.ndarray | None:
+    """Windows (row, 1) of so many rows on the array that a source is, None where it cannot be."""
+    starts = _starts(rows)
+    if source.array is None or any(start % source.array.chunks[0] for start in starts):
+        return None
+    windows = np.empty((len(rows), 1), object)
+    windows[:, 0] = [Window(source.array, a, a + n) for a, n in zip(starts, rows, strict=True)]
+    return windows
 
 
 def _label_tasks(
@@ -313,7 +347,7 @@ def _label_tasks(
 
 
 def _summarise(
-    block: np.ndarray,
+    block: np.ndarray | Window,
     first_row: int,
     n_samples: int,
     nominal: np.ndarray,
@@ -332,7 +366,7 @@ def _resolve_bins(bins: Bins, n_samples: int, coding: Coding) -> int:
 
 
 def _write_codes(
-    pieces: list[np.ndarray],
+    pieces: list[np.ndarray | Window],
     features: list[Feature],
     path: str,
     bits: int,
@@ -429,8 +463,9 @@ def _create(
     group.create_group("labels")
 
 
-def _write_rest(path: str, features: list[Feature], labels: list[Delayed]) -> list[np.ndarray]:
-    """Write all of a store but its codes; return the samples of each class in each chunk."""
+def _write_tables(path: str, tiles: list[list[Feature]]) -> None:
+    """Write how the features of a store are coded."""
+    features = list(itertools.chain.from_iterable(tiles))
     group = zarr.open_group(path, mode="r+")
     n_codes = np.array([feature.n_codes for feature in features], np.int16)
     has_missing = np.array([feature.has_missing for feature in features])
@@ -449,8 +484,6 @@ def _write_rest(path: str, features: list[Feature], labels: list[Delayed]) -> li
     )
     _put_table(group, "values", _pad([feature.values for feature in features]))
     _put_table(group, "edges", _pad([feature.edges for feature in features]), dim="edge")
-    counts: list[np.ndarray] = compute(labels, here=True)[0]
-    return counts
 
 
 def _bits(features: list[Feature]) -> int:

@@ -32,6 +32,7 @@ from hofs_dask.data.grids import from_data_array, from_dataset
 from hofs_dask.data.labels import TargetType
 from hofs_dask.data.paths import as_path
 from hofs_dask.data.targets import fits
+from hofs_dask.data.windows import can_open
 from hofs_dask.errors import unknown
 
 
@@ -45,6 +46,8 @@ class Source:
         Of the features: strings or numbers, ``x0, x1, ...`` where the data has no labels.
     parts : tuple of dask.array.Array (sample, feature)
         Side by side they are the data. Each has one dtype; their row chunks are identical.
+    array : zarr.Array or None
+        What the one part is, where windows can be opened on it.
     nominal : ndarray of bool (feature)
         Features whose values are categories.
     target : dask.array.Array (sample,) or None
@@ -61,6 +64,7 @@ class Source:
 
     names: tuple[Name, ...]
     parts: tuple[da.Array, ...]
+    array: Any
     nominal: np.ndarray
     target: da.Array | None
     target_in_memory: bool
@@ -90,6 +94,7 @@ class Source:
             self,
             names=names,
             parts=tuple(parts),
+            array=None,
             nominal=self.nominal[kept],
             fingerprint=digest([self.fingerprint, names]),
         )
@@ -200,6 +205,7 @@ def _check(
     return Source(
         names=names,
         parts=parts,
+        array=features.array if can_open(features.array) else None,
         nominal=flags,
         target=target,
         target_in_memory=column is not None and isinstance(column.array, np.ndarray),

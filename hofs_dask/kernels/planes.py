@@ -35,6 +35,21 @@ def n_bits(n_codes: int) -> int:
     return max(n_codes - 1, 1).bit_length()
 
 
+def first_bits(n_samples: int, n_words: int) -> np.ndarray:
+    """A plane, uint64 (word,), in which the first samples are set.
+
+    Examples
+    --------
+    >>> first_bits(65, 2).tolist() == [2**64 - 1, 1]
+    True
+    """
+    plane = np.zeros(n_words, np.uint64)
+    plane[: n_samples // WORD] = ~np.uint64(0)
+    if n_samples % WORD:
+        plane[n_samples // WORD] = (1 << n_samples % WORD) - 1
+    return plane
+
+
 @jit
 def _turn(word: np.uint64) -> Any:
     """The word with bit i of byte j as bit j of byte i."""

@@ -686,7 +686,7 @@ def test_writes__are_byte_for_byte_what_zarr_writes(tmp_path):
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_tables__that_cannot_be_written_are_an_error(lazy, tmp_path, monkeypatch):
-    """They are written beside the codes, in a thread of their own."""
+    """They are written beside the codes."""
 
     def fail(*_, **__):
         raise OSError("the disk is full")

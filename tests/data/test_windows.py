@@ -1,0 +1,151 @@
+import dask.array as da
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, ZstdCodec
+
+import hofs_dask as hd
+from hofs_dask.data import windows as windows_module
+from hofs_dask.data.chunks import read_codes
+from hofs_dask.data.windows import Window, as_array, can_open, strips
+from hofs_dask.kernels.planes import WORD
+
+RNG = np.random.default_rng(5)
+COMPRESSORS = {"none": None, "zstd": ZstdCodec(), "blosc": BloscCodec(), "gzip": GzipCodec()}
+
+
+def no_zarr(*_):
+    raise AssertionError("read through Zarr")
+
+
+@pytest.mark.parametrize("compressors", COMPRESSORS.values(), ids=COMPRESSORS)
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "u1", "i8", "?"])
+def test_window__has_the_rows_of_the_array_without_asking_zarr(
+    tmp_path, monkeypatch, compressors, dtype
+):
+    data = (100 * RNG.random((1003, 7))).astype(dtype)
+    array = zarr.create_array(
+        tmp_path / "x.zarr", data=data, chunks=(100, 7), compressors=compressors
+    )
+    assert can_open(array)
+    monkeypatch.setattr(zarr.Array, "__getitem__", no_zarr)
+    for first, last in ((0, 1003), (300, 1003), (200, 600), (1000, 1001), (100, 107)):
+        window = Window(array, first, last)
+        assert (window.shape, window.dtype, len(window)) == (
+            (last - first, 7),
+            data.dtype,
+            last - first,
+        )
+        np.testing.assert_array_equal(as_array(window), data[first:last])
+        np.testing.assert_array_equal(
+            np.concatenate([strip.copy() for strip in strips(window)]), data[first:last]
+        )
+
+
+@given(
+    n_rows=st.integers(1, 700),
+    chunk=st.integers(1, 300),
+    strip_bytes=st.integers(1, 3000),
+)
+def test_strips__are_whole_words_wherever_chunks_end(tmp_path_factory, n_rows, chunk, strip_bytes):
+    path = tmp_path_factory.mktemp("windows") / "x.zarr"
+    data = np.arange(2 * n_rows, dtype=np.float32).reshape(n_rows, 2)
+    array = zarr.create_array(path, data=data, chunks=(chunk, 2), compressors=None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows_module, "STRIP_BYTES", strip_bytes)
+        found = [strip.copy() for strip in Window(array, 0, n_rows).strips()]
+    assert all(len(strip) % WORD == 0 for strip in found[:-1])
+    assert max(map(len, found)) <= max(chunk, strip_bytes // 8) + WORD
+    np.testing.assert_array_equal(np.concatenate(found), data)
+
+
+def test_window__a_chunk_that_was_never_written_is_the_fill_value(tmp_path):
+    array = zarr.create_array(
+        tmp_path / "x.zarr", shape=(6, 2), chunks=(2, 2), dtype="f4", fill_value=7
+    )
+    array[2:4] = 1
+    np.testing.assert_array_equal(Window(array, 0, 6).read()[:, 0], [7, 7, 1, 1, 7, 7])
+
+
+# Blosc reads on past the end of what it is given, in Zarr too.
+@pytest.mark.parametrize("compressors", [None, ZstdCodec(), GzipCodec()], ids=type)
+def test_window__a_damaged_chunk_is_an_error(tmp_path, compressors):
+    array = zarr.create_array(
+        tmp_path / "x.zarr", data=RNG.random((6, 2)), chunks=(2, 2), compressors=compressors
+    )
+    chunk = tmp_path / "x.zarr" / "c" / "1" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:-3])
+    with pytest.raises((RuntimeError, ValueError, EOFError)):
+        Window(array, 0, 6).read()
+
+
+def test_can_open__whatever_a_file_of_numbers_is_not_is_left_to_zarr(tmp_path):
+    zeros = np.zeros((4, 2))
+
+    def make(name, data=zeros, **options):
+        return zarr.create_array(tmp_path / name, data=data, **{"chunks": (2, 2), **options})
+
+    assert can_open(make("plain"))
+    assert not can_open(make("narrow", chunks=(2, 1)))
+    assert not can_open(make("sharded", shards=(4, 2)))
+    assert not can_open(make("big", serializer=BytesCodec(endian="big")))
+    assert not can_open(make("checked", compressors=Crc32cCodec()))
+    assert not can_open(make("twice", compressors=[ZstdCodec(), GzipCodec()]))
+    assert not can_open(make("complex", np.zeros((4, 2), complex)))
+    assert not can_open(make("text", np.full((4, 2), "a", "T")))
+    assert not can_open(make("old", zarr_format=2))
+    assert not can_open(make("cube", np.zeros((4, 2, 2)), chunks=(2, 2, 2)))
+    assert not can_open(zarr.zeros((4, 2)))
+    assert not can_open(np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize("rows", [1000, 997, 40_000])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "u1"])
+def test_encode__windows_give_the_codes_that_blocks_give(tmp_path, monkeypatch, rows, dtype):
+    data = (20 * RNG.normal(size=(40_000, 9)) + 100).astype(dtype)
+    if data.dtype.kind == "f":
+        data[RNG.random(data.shape) < 0.01] = np.nan
+    data[:, 3] = RNG.integers(0, 4, len(data))
+    target = RNG.integers(0, 3, len(data))
+    path = tmp_path / "x.zarr"
+    zarr.create_array(path, data=data, chunks=(rows, 9))
+
+    def encode(source, name):
+        codes = hd.encode(source, target, tmp_path / name, nominal=["x3"], chunks=(4 * rows, 9))
+        every = slice(0, 9), slice(0, len(data))
+        return read_codes(codes.path, *every), codes.values
+
+    expected = encode(da.from_array(data, chunks=(7000, 9)), "blocks.zarr")
+    monkeypatch.setattr(windows_module, "STRIP_BYTES", 2**16)
+    decoded = []
+
+    def decode(array, number, out):
+        decoded.append(number)
+        return windows_module_decode(array, number, out)
+
+    windows_module_decode = windows_module._decode
+    monkeypatch.setattr(windows_module, "_decode", decode)
+    found = encode(str(path), "windows.zarr")
+    assert set(decoded) == set(range(-(-len(data) // rows)))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_encode__what_is_infinite_is_named_with_its_count(tmp_path):
+    data = RNG.normal(size=(40_000, 9))
+    data[[5, 20_000, 39_999], 4] = np.inf
+    array = zarr.create_array(tmp_path / "x.zarr", data=data, chunks=(1000, 9))
+    with pytest.raises(ValueError, match="'x4'.* 3 "):
+        hd.encode(array, RNG.integers(0, 2, len(data)), tmp_path / "codes.zarr")
+
+
+def test_encode__chunks_out_of_step_are_left_to_dask(tmp_path):
+    data = RNG.normal(size=(40_000, 9))
+    target = RNG.integers(0, 2, len(data))
+    array = zarr.create_array(tmp_path / "x.zarr", data=data, chunks=(1000, 9))
+    odd = hd.encode(array, target, tmp_path / "odd.zarr", chunks=(1500, 4))
+    even = hd.encode(data, target, tmp_path / "even.zarr")
+    every = slice(0, 9), slice(0, len(data))
+    np.testing.assert_array_equal(read_codes(odd.path, *every), read_codes(even.path, *every))
