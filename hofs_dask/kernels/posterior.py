@@ -399,7 +399,8 @@ def score_linear(
                 table = tables[i, kind, fold]
                 mix(work, 0, cells, n, table, total)
                 if squares.size:
-                    own_truth[:n] = truth[:n]
+                    for s in range(n):
+                        own_truth[s] = truth[s]
                     for c in range(n_classes):
                         first, last = starts[c] - start, starts[c + 1] - start
                         first, last = (first if first > 0 else 0), (last if last < n else n)
