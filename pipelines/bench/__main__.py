@@ -43,7 +43,7 @@ GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
     "encoding": (bench_encoding, Size(2_000_000, 100), Size(3_000, 12)),
     "small": (bench_small, Size(1_000, 50), Size(200, 12, n_picks=2)),
     "scaling": (bench_scaling, Size(50_000, 100, 8, 5), Size(1_000, 4, 8, 1)),
-    "workers": (bench_workers, Size(4_000_000, 100, 8, 10), Size(1_000, 12, 8, 3)),
+    "workers": (bench_workers, Size(16_000_000, 100, 8, 10), Size(1_000, 12, 8, 3)),
     "rounds": (bench_rounds, Size(2_000, 250, n_picks=200), Size(500, 24, n_picks=20)),
     "memory": (bench_memory, Size(1_000_000, 100, 8, 4), Size(2_000, 12, 8, 3)),
     "scheduler": (bench_scheduler, Size(1_024, 400), Size(1_024, 8)),

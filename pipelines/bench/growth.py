@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -20,7 +20,7 @@ from hofs_dask.engine import passes
 from hofs_dask.engine.cluster import Worker
 from hofs_dask.engine.passes import run
 from hofs_dask.engine.statistic import Context, Pass
-from hofs_dask.kernels.planes import add_plane_counts, cell_masks, n_bits, pack
+from hofs_dask.kernels.planes import add_plane_counts, cell_masks, first_bits, n_bits, pack
 from pipelines.bench.tools import (
     Curve,
     Figure,
@@ -46,6 +46,8 @@ AXES: dict[str, tuple[tuple[int, ...], dict[str, float]]] = {
 SLOPE_NOISE = 0.1
 #: Chunks of the store that the cost of a chunk is measured on, and their size.
 SMALL_CHUNKS, CHUNK_SAMPLES, CHUNK_FEATURES = 2000, 1000, 20
+#: Chunks that the bare kernel counts.
+CEILING_CHUNKS = 48
 #: The features of a chunk of the store that the scheduler is measured on: tasks enough.
 TILE_FEATURES = 1
 MIB = 2**20
@@ -100,7 +102,8 @@ def bench_workers(job: Run) -> Iterator[Figure]:
                 target=1.8,
                 at_most=False,
             )
-        yield _ceiling(job, two)
+        yield _ceiling(job, two, "the cache", 1)
+        yield _ceiling(job, two, "memory", CEILING_CHUNKS)
         with one.as_current():
             yield _cost_of_a_chunk(job, codes.n_samples)
 
@@ -227,13 +230,14 @@ def _time(job: Run, method: hd.JMI | hd.HOFS) -> float:
     return fastest(job.repeats, select, before=forget_chunks)[0]
 
 
-def _ceiling(job: Run, client: Client) -> Figure:
+def _ceiling(job: Run, client: Client, where: str, n_chunks: int) -> Figure:
     """What two processes that share nothing but the machine do, against one."""
     places = sorted(client.nthreads())
+    n_rows = max(job.size.n_samples // CEILING_CHUNKS, 64)
 
     def work(n_workers: int) -> None:
         several = [
-            client.submit(_count, job.size.n_samples, workers=[place], pure=False)
+            client.submit(_count, job.size, n_rows, n_chunks, workers=[place], pure=False)
             for place in places[:n_workers]
         ]
         client.gather(several)
@@ -241,27 +245,34 @@ def _ceiling(job: Run, client: Client) -> Figure:
     work(2)
     alone, both = fastest(3 * job.repeats, partial(work, 1), partial(work, 2))
     return Figure(
-        "the bare kernel in two processes over one",
+        f"the bare kernel, codes in {where}: two processes over one",
         2 * alone / both,
         "",
-        f"{job.size.n_samples} samples",
+        f"{CEILING_CHUNKS} chunks of {n_rows} x {job.size.n_features}, {job.size.n_codes} codes",
         {"one": alone, "two": both},
         note="what the machine allows",
     )
 
 
-def _count(n_samples: int) -> None:
-    """Count codes that are in the second-level cache again and again."""
-    n_codes, n_cells, n_rows = 5, 10, 10_000
+def _count(size: Size, n_rows: int, n_chunks: int) -> None:
+    """Count as many chunks as a walk does, one pick against all, of which so many differ."""
+    planes, masks = _chunks(size, n_rows, n_chunks)
+    out = np.zeros((size.n_features, size.n_classes * size.n_codes**2), np.int64)
+    for number in range(CEILING_CHUNKS):
+        own = planes[number % n_chunks]
+        add_plane_counts(own, masks, size.n_codes, 0, out, size.n_classes * size.n_codes)
+
+
+@lru_cache(maxsize=1)
+def _chunks(size: Size, n_rows: int, n_chunks: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Chunks in memory, and the cells of a pick but for its first code."""
     rng = np.random.default_rng(0)
-    codes = rng.integers(0, n_codes, (8, n_rows)).astype(np.uint8)
-    cells = pack(rng.integers(0, n_cells, (1, n_rows), dtype=np.uint8), n_bits(n_cells))
-    planes = pack(codes, n_bits(n_codes))
-    every = pack(np.ones((1, n_rows), np.uint8), 1)
-    masks = cell_masks(every[0, 0], [(cells[0], n_cells)])
-    out = np.zeros((8, n_cells * n_codes), np.int64)
-    for _ in range(-(-n_samples // 100)):
-        add_plane_counts(planes, masks, n_codes, 0, out)
+    codes = rng.integers(0, size.n_codes, (size.n_features, n_rows)).astype(np.uint8)
+    labels = rng.integers(0, size.n_classes, (1, n_rows)).astype(np.uint8)
+    planes = pack(codes, n_bits(size.n_codes))
+    digits = [(planes[0], size.n_codes), (pack(labels, n_bits(size.n_classes))[0], size.n_classes)]
+    masks = cell_masks(first_bits(n_rows, planes.shape[2]), digits)[:, size.n_classes :]
+    return [planes.copy() for _ in range(n_chunks)], np.ascontiguousarray(masks)
 
 
 def _cost_of_a_chunk(job: Run, n_samples: int) -> Figure:
