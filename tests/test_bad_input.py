@@ -300,3 +300,16 @@ def test_wrong_names_and_numbers__are_found_before_the_data_is_read():
 def test_class_of_a_method__says_to_make_an_object():
     with says(TypeError, "method is a class", r"hofs_dask\.JMI\(\)"):
         hd.select(X, Y, 1, method=hd.JMI)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_target__whole_floats_that_are_cut_into_ranges_are_told(lazy):
+    x = np.random.default_rng(3).normal(size=(300, 3))
+    y = np.arange(300) % 10 * 1.0
+    target = da.from_array(y, chunks=100) if lazy else y
+    with pytest.warns(UserWarning, match='10 different whole numbers .* target_kind="class"'):
+        hd.select(x, target, 1)
+    assert hd.select(x, target, 1, target_kind="class").to_dataset().attrs["n_classes"] == 10
+    assert hd.select(x, target, 1, target_kind="continuous").to_dataset().attrs["n_classes"] == 8
+    hd.select(x, y % 8, 1)  # a class each
+    hd.select(x, y + 0.5, 1)

@@ -117,9 +117,8 @@ def encode_source(
     key = digest([source.target_fingerprint, source.target_name, kind, VERSION])[:16]
     found = store_attributes(path)
     if found and found.get("complete") and found["fingerprint"] == fingerprint:
-        if key not in label_keys(path):
-            _add_labels(source, path, key, kind)
-        return _checked(load_codes(path, key))
+        coding = None if key in label_keys(path) else _add_labels(source, path, key, kind)
+        return _checked(load_codes(path, key), coding)
 
     coding, features, n_bins = _first_read(source, checked_bins, kind)
     grid = choose_layout(
@@ -150,7 +149,7 @@ def encode_source(
     release()
     _finish_labels(path, key, source.target_name, coding, [*counts, *more])
     zarr.open_group(path, mode="r+").attrs.put({**attributes, "complete": True})
-    return _checked(load_codes(path, key))
+    return _checked(load_codes(path, key), coding)
 
 
 def _first_read(
@@ -219,8 +218,8 @@ def _first_read(
     return coded, [feature for several, _ in made for feature in several], resolved
 
 
-def _add_labels(source: Source, path: str, key: str, target_kind: TargetKind) -> None:
-    """Write the labels of a further target into a store that has the codes."""
+def _add_labels(source: Source, path: str, key: str, target_kind: TargetKind) -> Coding:
+    """Write the labels of a further target into a store that has the codes; return their coding."""
     rows = int(open_array(path, "codes", "r").chunks[1])
     (coding,) = compute(_coding(source, target_kind, uuid.uuid4().hex))
     _create_labels(path, key, source.n_samples, rows)
@@ -228,6 +227,8 @@ def _add_labels(source: Source, path: str, key: str, target_kind: TargetKind) ->
     (counts,) = compute(labels, here=source.target_in_memory)
     release()
     _finish_labels(path, key, source.target_name, coding, counts)
+    made: Coding = coding
+    return made
 
 
 def _coding(source: Source, target_kind: TargetKind, run: str) -> Delayed | Coding:
@@ -552,9 +553,19 @@ def _finish_labels(
     labels.attrs["order"] = [*order, key]
 
 
-def _checked(store: CodeStore) -> CodeStore:
-    """Return the store, with a warning if a class is too small to learn from."""
+def _checked(store: CodeStore, coding: Coding | None) -> CodeStore:
+    """Return the store, with a warning of classes that are too small or may not be meant.
+
+    The coding is that of labels that have been made just now.
+    """
     labels = store.labels
+    if coding is not None and coding.n_whole:
+        warnings.warn(
+            f"target {labels.name!r} holds {coding.n_whole} different whole numbers as floats and "
+            f"is cut into {len(labels.classes)} ranges; if they are classes, give "
+            'target_kind="class", else target_kind="continuous"',
+            stacklevel=3,
+        )
     single = [c for c, n in zip(labels.classes, labels.counts, strict=True) if n == 1]
     if single and labels.kind != "continuous":
         numbers = all(type(each) in (int, float) for each in labels.classes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -94,6 +94,9 @@ class Coding:
         Codes the values as it would those of a feature.
     class_of : ndarray of uint8
         The class of each code; `DROPPED` for the missing one.
+    n_whole : int
+        The different values of a target that was cut into ranges without having been asked for,
+        where they are whole and could be classes as they are; else 0.
     """
 
     kind: Kind
@@ -101,6 +104,7 @@ class Coding:
     values: np.ndarray
     feature: Feature
     class_of: np.ndarray
+    n_whole: int = 0
 
     @property
     def n_classes(self) -> int:
@@ -208,11 +212,14 @@ def make_coding(
         )
     if n_missing == numbers.n_rows:
         raise ValueError(f"target {name!r} has no value: all {numbers.n_rows} are missing")
+    asked = target_kind
     if target_kind == "auto":
         few = kind == "integer" and counts is not None and len(counts) <= MAX_CODES
         target_kind = "class" if kind == "nominal" or few else "continuous"
     if target_kind == "continuous":
         coding = _continuous(numbers, name)
+        if asked == "auto":
+            coding = replace(coding, n_whole=_count_whole(numbers.sample[0]))
     else:
         coding = _discrete(counts, n_missing, name, target_kind, kind)
     if coding.n_classes < 2:
@@ -236,6 +243,13 @@ def encode_target(block: np.ndarray, coding: Coding) -> np.ndarray:
     """
     codes = encode_block(block[:, None], [coding.feature])[0]
     return np.asarray(coding.class_of[codes])
+
+
+def _count_whole(sample: np.ndarray) -> int:
+    """Return the number of different values, 0 where some are not whole or they are too many."""
+    values = np.unique(sample[~np.isnan(sample)])
+    whole = N_QUANTILES < len(values) <= MAX_CODES and bool((values == np.round(values)).all())
+    return len(values) if whole else 0
 
 
 def _continuous(numbers: Summary, name: str) -> Coding:
