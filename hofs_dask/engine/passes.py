@@ -135,7 +135,9 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
     )
     totals = []
     for number, features in enumerate(tiles):
-        contexts = tuple(request.context.tile(features) for request in walk)
+        contexts = tuple(
+            request.statistic.narrow(request.context.tile(features)) for request in walk
+        )
         of_plan = _tasks_of(_Plan(place, features, jobs, contexts), len(groups))
         partials = []
         for position, (group, copy) in enumerate(zip(groups, copies, strict=True)):

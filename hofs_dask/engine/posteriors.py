@@ -188,14 +188,23 @@ def _gain_layout(_context: Context, n_features: int) -> Layout:
     return {"gain": shape, "square": shape}
 
 
-def _wanted(context: Context) -> Context | None:
-    """The context of the wanted features alone, with their places and the grids of the rows."""
+def _wanted(context: Context) -> Context:
+    """The context of the wanted features alone, with their places."""
+    if "places" in context.shared:
+        return context
     wanted = context.per_feature["wanted"]
-    if not wanted.any():
+    own = context.per_feature
+    if not wanted.all():
+        own = {name: array[wanted] for name, array in own.items()}
+    return Context({**context.shared, "places": np.flatnonzero(wanted)}, own)
+
+
+def _with_grids(context: Context) -> Context | None:
+    """The context of the wanted features, if there are any, with the grids of the rows."""
+    context = _wanted(context)
+    if not len(context.shared["places"]):
         return None
-    own = {name: array[wanted] for name, array in context.per_feature.items()}
-    shared = {**context.shared, "places": np.flatnonzero(wanted), "grids": _grids(context)}
-    return Context(shared, own)
+    return replace(context, shared={**context.shared, "grids": _grids(context)})
 
 
 def _gain_chunk(context: Context, block: Block, partial: Partial) -> None:
@@ -321,13 +330,14 @@ def _few_cells(context: Context) -> np.ndarray:
 
 
 def _gains(context: Context, total: Partial) -> Partial:
-    n_samples, wanted = context.shared["n_samples"], context.per_feature["wanted"][:, None]
+    context = _wanted(context)
+    shared, n_samples = context.shared, context.shared["n_samples"]
     gain = total["gain"] / n_samples
-    if not context.shared["squares"]:
+    if not shared["squares"]:
         truth = context.per_feature["truth"].copy()
-        kinds = [KINDS.index(kind) for kind in context.shared["linear"]]
+        kinds = [KINDS.index(kind) for kind in shared["linear"]]
         truth[:, kinds] *= ~_few_cells(context)[:, None]  # of those it is in the sums
-        gain += truth * wanted
+        gain[shared["places"]] += truth
     return {"gain": gain, "square": total["square"] / n_samples}
 
 
@@ -341,7 +351,9 @@ def _gains(context: Context, total: Partial) -> Partial:
 #: scales of `kernel.score_linear`; pair_parents, pair_table of `kernel.score_tables`, with places
 #: of parents from 1; truth (kind,), what the tables of each kind have for the true class: the sum
 #: of its logs over the same samples, divided as sums are. With squares it is found on the way.
-POSTERIOR_GAINS = Statistic("posterior-gains", _gain_layout, _gain_chunk, _gains, _wanted)
+POSTERIOR_GAINS = Statistic(
+    "posterior-gains", _gain_layout, _gain_chunk, _gains, _with_grids, _wanted
+)
 
 
 def warm_up() -> None:
@@ -381,5 +393,5 @@ def warm_up() -> None:
     block = frozen(
         Block(Tile.of(samples), Tile.of(samples[:1]), samples[0].copy(), samples[1].copy())
     )
-    ready, total = frozen(_wanted(context)), POSTERIOR_GAINS.identity(context, n_features)
+    ready, total = frozen(_with_grids(context)), POSTERIOR_GAINS.identity(context, n_features)
     POSTERIOR_GAINS.chunk(ready, block, total)

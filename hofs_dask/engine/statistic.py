@@ -197,6 +197,9 @@ class Statistic:
     # what all chunks of a tile need, worked out once a task: the context that `chunk` is given;
     # None where nothing is asked of the features of the tile, whose codes are then not read
     prepare: Callable[[Context], Context | None] = _as_given
+    # what of the context of a tile its tasks need, which is all that travels; what `prepare` and
+    # `finalize` are given, who take the whole of it too
+    narrow: Callable[[Context], Context] = _as_given
 
     def exact(self, context: Context) -> bool:
         """Whether a total is the same to the last bit in whatever order it is summed."""

@@ -32,7 +32,11 @@ def test_posterior_gains__are_those_of_plain_formulas(
 ):
     monkeypatch.setattr(posteriors, "BLOCK", 64)  # several pieces
     if not few_cells:
-        monkeypatch.setattr(posteriors, "_few_cells", lambda _: np.zeros(M, bool))
+        monkeypatch.setattr(
+            posteriors,
+            "_few_cells",
+            lambda asked: np.zeros(len(asked.per_feature["parents"]), bool),
+        )
     rng = np.random.default_rng(0)
 
     def draw(high, *shape):
@@ -102,8 +106,12 @@ def test_posterior_gains__are_those_of_plain_formulas(
         "n_samples": N,
     }
 
-    def gains(parts, *, squares):
-        context = Context({**shared, "parts": parts, "squares": squares}, own)
+    def gains(parts, *, squares, wanted=own["wanted"], narrow=False):
+        asked = {**shared, "parts": parts, "squares": squares}
+        context = Context(asked, {**own, "wanted": wanted})
+        if narrow:  # as it travels
+            context = POSTERIOR_GAINS.narrow(context)
+            assert {len(array) for array in context.per_feature.values()} == {wanted.sum()}
         total = POSTERIOR_GAINS.identity(context, M)
         POSTERIOR_GAINS.chunk(POSTERIOR_GAINS.prepare(context), block, total)
         return POSTERIOR_GAINS.finalize(context, total)["gain"]
@@ -117,3 +125,8 @@ def test_posterior_gains__are_those_of_plain_formulas(
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
     found = gains(everything, squares=False)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+    for wanted in np.array([[1, 0, 1, 0], [0, 0, 0, 1], [1, 1, 1, 1]], bool):
+        for squares in (False, True):
+            found = gains(everything, squares=squares, wanted=wanted, narrow=True)
+            some = np.where(wanted[:, None], expected, 0.0)
+            np.testing.assert_allclose(found, some, rtol=1e-11, atol=1e-11)
