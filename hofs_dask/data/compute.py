@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -38,8 +39,8 @@ def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
         else nullcontext()
     )
     client = None if here else current_client()
-    with quiet:
-        if client is None or _in_a_task():
+    with quiet, aside():
+        if client is None:
             result: tuple[Any, ...] = dask.base.compute(*tasks, scheduler="sync" if here else None)
             return result
         collections, repack = dask.base.unpack_collections(*tasks)
@@ -87,8 +88,28 @@ def current_client() -> Client | None:
     return client if uses_client else None
 
 
-def _in_a_task() -> bool:
-    """Whether this is a task itself, which must leave its thread to those that it waits for."""
+@contextmanager
+def aside() -> Iterator[None]:
+    """Leave the thread to other tasks while this waits for them, if it is in a task itself.
+
+    Examples
+    --------
+    >>> with aside():
+    ...     pass
+    """
+    if "distributed" not in sys.modules:
+        yield
+        return
+    from distributed import rejoin, secede
     from distributed.worker import thread_state  # type: ignore[attr-defined]
 
-    return getattr(thread_state, "key", None) is not None
+    left = False
+    if getattr(thread_state, "key", None) is not None:
+        with suppress(KeyError):  # it has left before
+            secede()
+            left = True
+    try:
+        yield
+    finally:
+        if left:
+            rejoin()

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 import zarr
+from zarr.storage import LocalStore
 
 from hofs_dask.data.arrays import from_array, from_path, from_zarr
 from hofs_dask.data.blocks import canonical, grid_fingerprint, row_blocks, unify
@@ -152,7 +153,7 @@ def open_source(
     if isinstance(data, str | os.PathLike):
         features, column = from_path(as_path(data), target, feature_dim)
     elif isinstance(data, zarr.Array | zarr.Group):
-        features, column = from_zarr(data, str(data.store_path), target, feature_dim)
+        features, column = from_zarr(_absolute(data), str(data.store_path), target, feature_dim)
     elif isinstance(data, xr.Dataset):
         features, column = from_dataset(data, target, feature_dim, grid_fingerprint)
     elif isinstance(data, xr.DataArray):
@@ -167,6 +168,14 @@ def open_source(
         refuse_feature_dim(feature_dim, "an array")
         features, column = from_array(data, target)
     return _check(features, column, nominal)
+
+
+def _absolute(node: zarr.Array[Any] | zarr.Group) -> Any:
+    """The same array or group by a path that means the same in every process."""
+    if not isinstance(node.store, LocalStore) or node.store.root.is_absolute():
+        return node
+    store = LocalStore(node.store.root.absolute(), read_only=True)
+    return zarr.open(store, path=node.path, mode="r")
 
 
 # Checks that hold for every input

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,8 +117,25 @@ class Window:
         for start in range(first, first + len(out), n_rows):
             own = out[start - first : start - first + n_rows]
             if not _decode(self._array, start // n_rows, own):
-                # missing, or damaged: Zarr knows what it is, and what to say
-                own[:] = self._array[start : start + len(own)]
+                self._ask_zarr(start, own)
+
+    def _ask_zarr(self, start: int, out: np.ndarray) -> None:
+        """Set the rows of a chunk that is missing, and so full of one value, or damaged."""
+        folder = Path(self._array.store.root, self._array.path)
+        if not folder.exists():  # to Zarr, all chunks would be missing
+            raise FileNotFoundError(
+                f"there is no Zarr array at {str(folder)!r} on {socket.gethostname()}; give a path "
+                "that all workers can reach"
+            )
+        try:
+            out[:] = self._array[start : start + len(out)]
+        except Exception as error:
+            # what a damaged chunk raises depends on the codec
+            number = start // self._array.chunks[0]
+            raise ValueError(
+                f"chunk ({number}, 0) of the Zarr array {str(folder)!r} cannot be read ({error}); "
+                "write the array again"
+            ) from error
 
 
 def strips(block: np.ndarray | Window) -> Iterator[np.ndarray]:
@@ -159,12 +177,11 @@ def _decode(array: Any, number: int, out: np.ndarray) -> bool:
                 return False
         finally:
             os.close(handle)
-        decoder = DECODERS[type(compressors[0])]
-        if len(content) == n_bytes:
-            decoder.decode(packed, content)
-            return True
-        whole = memoryview(decoder.decode(packed)).cast("B")
-        content[:] = whole[: len(content)]
-        return bool(len(whole) == n_bytes)
-    except (OSError, RuntimeError, ValueError):
+        # not into place: a decoder does not say how much of it was set
+        whole = memoryview(DECODERS[type(compressors[0])].decode(packed)).cast("B")
+    except (EOFError, OSError, RuntimeError, ValueError):
         return False
+    if len(whole) != n_bytes:
+        return False
+    content[:] = whole[: len(content)]
+    return True

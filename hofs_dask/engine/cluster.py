@@ -16,7 +16,7 @@ import dask.system
 import psutil
 from dask.utils import format_bytes
 
-from hofs_dask.data.compute import current_client
+from hofs_dask.data.compute import aside, current_client
 from hofs_dask.engine import posteriors, rows, statistics
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ def on_a_worker(function: Callable[..., Result], *arguments: object) -> Result:
     _check_limits(client)
     first = min(client.nthreads())
     future = client.submit(function, *arguments, workers=[first], pure=False, priority=10)
-    result: Result = future.result()
+    with aside():
+        result: Result = future.result()
     return result
 
 
@@ -191,7 +192,8 @@ def _describe(
         client.submit(_prepare, modules, key=f"prepare-{uuid4()}", workers=[address], priority=10)
         for address in addresses
     ]
-    return dict(zip(addresses, client.gather(prepared), strict=True))
+    with aside():
+        return dict(zip(addresses, client.gather(prepared), strict=True))
 
 
 def _prepare(modules: Iterable[str]) -> tuple[int, int]:

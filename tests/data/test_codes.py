@@ -1,6 +1,7 @@
 import itertools
 import pickle
 import resource
+import shutil
 import warnings
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import xarray as xr
 import zarr
 
 import hofs_dask as hd
+from hofs_dask.data import chunks as chunks_module
 from hofs_dask.data import encode as encode_module
 from hofs_dask.data import summary as summary_module
 from hofs_dask.data.chunks import read_codes, read_labels, read_planes, write_planes
@@ -711,3 +713,15 @@ def test_write_planes__that_fail_leave_what_was_there(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     np.testing.assert_array_equal(read_codes(codes.path, slice(0, 2), slice(0, 2000)), x.T)
     assert not list(Path(codes.path).rglob("*.partial"))
+
+
+def test_write_planes__do_not_bring_back_a_store_that_was_removed(tmp_path, monkeypatch):
+    x = np.arange(4000, dtype=np.uint8).reshape(2000, 2) % 3
+    codes = hd.encode(x, x[:, 0] > 0, tmp_path / "codes", bins=None)
+    array = chunks_module.open_array(codes.path, "codes", "r+")
+    monkeypatch.setattr(chunks_module, "open_array", lambda *_: array)  # it was there a moment ago
+    shutil.rmtree(codes.path)
+    planes = np.zeros((2, 2, 32), np.uint64)
+    with pytest.raises(FileNotFoundError):
+        write_planes(codes.path, "codes", slice(0, 2), slice(0, 2000), planes)
+    assert not Path(codes.path).exists()

@@ -1,4 +1,5 @@
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -46,9 +47,14 @@ def test_select__leaves_nothing_on_the_cluster(client):
     assert tasks_of(client) == []
 
 
-def test_select__within_a_task_leaves_its_thread_to_the_tasks_it_waits_for(client):
+@pytest.mark.parametrize("aside", [False, True])
+def test_select__within_a_task_leaves_its_thread_to_the_tasks_it_waits_for(client, aside):
+    """Which are also those that every worker, of one thread, is prepared with."""
+
     def nested():
-        with worker_client():
+        with worker_client() if aside else nullcontext():
             return hd.select(X, Y, 2, method="mim").features
 
-    assert client.submit(nested).result(timeout=60) == hd.select(X, Y, 2, method="mim").features
+    tasks = [client.submit(nested, pure=False) for _ in range(3)]
+    expected = hd.select(X, Y, 2, method="mim").features
+    assert client.gather(tasks) == [expected] * 3

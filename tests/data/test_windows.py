@@ -9,6 +9,7 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, ZstdCode
 import hofs_dask as hd
 from hofs_dask.data import windows as windows_module
 from hofs_dask.data.chunks import read_codes
+from hofs_dask.data.source import open_source
 from hofs_dask.data.windows import Window, as_array, can_open, strips
 from hofs_dask.kernels.planes import WORD
 
@@ -77,8 +78,45 @@ def test_window__a_damaged_chunk_is_an_error(tmp_path, compressors):
     )
     chunk = tmp_path / "x.zarr" / "c" / "1" / "0"
     chunk.write_bytes(chunk.read_bytes()[:-3])
-    with pytest.raises((RuntimeError, ValueError, EOFError)):
+    with pytest.raises(ValueError, match=r"chunk \(1, 0\) of the Zarr array '.*x.zarr' cannot be"):
         Window(array, 0, 6).read()
+
+
+@pytest.mark.parametrize("compressors", COMPRESSORS.values(), ids=COMPRESSORS)
+@pytest.mark.parametrize("n_rows", [1000, 5000])
+def test_window__a_chunk_of_another_size_is_an_error(tmp_path, compressors, n_rows):
+    """As in an array that was opened before it was written again."""
+    data = RNG.random((6000, 2))
+    options = {"data": data, "compressors": compressors, "overwrite": True}
+    old = zarr.create_array(tmp_path / "x.zarr", chunks=(2000, 2), **options)
+    zarr.create_array(tmp_path / "x.zarr", chunks=(n_rows, 2), **options)
+    with pytest.raises(ValueError, match="cannot be read"):
+        Window(old, 0, 6000).read()
+
+
+def test_window__an_array_that_a_worker_cannot_see_is_an_error(tmp_path):
+    """To Zarr all its chunks would be missing."""
+    array = zarr.create_array(tmp_path / "x.zarr", data=RNG.random((6, 2)), chunks=(2, 2))
+    (tmp_path / "x.zarr").rename(tmp_path / "elsewhere")
+    with pytest.raises(FileNotFoundError, match="no Zarr array at .* all workers can reach"):
+        Window(array, 0, 6).read()
+
+
+def test_encode__a_relative_path_is_that_of_this_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    group = zarr.create_group("g.zarr")
+    group.create_array("x", data=RNG.random((6, 2)))
+    group.create_array("y", data=np.arange(6) % 2)
+    zarr.create_array("x.zarr", data=RNG.random((6, 2)))
+    sources = [
+        open_source(zarr.open("x.zarr", mode="r"), np.arange(6) % 2),
+        open_source(zarr.open("g.zarr", mode="r"), "y"),
+    ]
+    (tmp_path / "deeper").mkdir()
+    monkeypatch.chdir(tmp_path / "deeper")
+    for source in sources:
+        assert source.parts[0].compute().std() > 0
+        assert source.target.compute().tolist() == [0, 1] * 3
 
 
 def test_can_open__whatever_a_file_of_numbers_is_not_is_left_to_zarr(tmp_path):
