@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import dask.array as da
 import numpy as np
 import zarr
 from dask.delayed import Delayed, delayed
@@ -57,6 +56,8 @@ from hofs_dask.errors import some_of
 from hofs_dask.kernels.planes import WORD, n_bits
 
 if TYPE_CHECKING:
+    import dask.array as da
+
     from hofs_dask.data.source import Source
 
 #: The sampled rows of the features whose tables one task makes stay below this.

@@ -28,9 +28,9 @@ KINDS = ("table", "shared", "class", "pair")
 #: Samples of one fold that are worked on at a time, about: enough that what is done once a piece
 #: counts for little where there are few candidates, few enough for the second-level cache.
 BLOCK = 2**14
-#: Codes that are copied at a time at most, and probabilities: less than `BLOCK` samples where
-#: features or classes are many.
-BLOCK_CODES, BLOCK_PROBABILITIES = 4 * 2**20, 2**17
+#: Codes that are copied at a time at most, and numbers of picks or probabilities: less
+#: than `BLOCK` samples where candidates, picks or classes are many.
+BLOCK_CODES, BLOCK_NUMBERS = 4 * 2**20, 2**18
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,8 @@ def _pieces(context: Context, block: Block) -> Iterator[_Piece]:
     shared = context.shared
     n_features, n_folds, n_classes = context.per_feature["table"].shape[:3]
     of_fold = [sum(part % n_folds == fold for part in shared["parts"]) for fold in range(n_folds)]
-    most = max(min(BLOCK, BLOCK_CODES // n_features, BLOCK_PROBABILITIES // n_classes), 64)
+    numbers_a_sample = max(n_classes, len(block.columns))
+    most = max(min(BLOCK, BLOCK_CODES // n_features, BLOCK_NUMBERS // numbers_a_sample), 64)
     length = most * N_PARTS // max(of_fold)
     wanted = np.isin(np.arange(N_PARTS), shared["parts"])
     for start in range(0, len(block.labels), length):
