@@ -15,7 +15,7 @@ from hofs_dask.config import HOFS, JMI
 from hofs_dask.data.layout import FAN_IN, Layout, choose_layout
 from hofs_dask.engine.budget import CACHE_SHARE
 from hofs_dask.engine.passes import is_small
-from hofs_dask.engine.statistic import N_FOLDS, Context, Pass, Statistic
+from hofs_dask.engine.statistic import N_FOLDS, N_PARTS, Context, Pass, Statistic
 from hofs_dask.engine.statistics import MARGINAL_COUNTS, MOST_PRODUCTS, PAIR_TERMS
 from hofs_dask.kernels.planes import n_bits
 from hofs_dask.methods.joint import Joint
@@ -230,6 +230,16 @@ def count(store: Store, asked: Pass, n_threads: int, new_columns: int = 0) -> Co
     )
 
 
+def sent(found: Counts, statistic: str, share: float) -> float:
+    """The bytes of a context that travel: of posteriors what their candidates need, or more.
+
+    Some of the samples are a sixteenth of them at least, so that no more candidates are left than
+    sixteen times the share of the cells.
+    """
+    left = min(1.0, N_PARTS * share) if statistic == "posterior-gains" else 1.0
+    return left * found.context
+
+
 def driver_parts(store: Store, method: str, n_columns: int) -> dict[str, float]:
     """How often a round pays each constant beside its walks: scores, fits, the choice.
 
@@ -265,7 +275,7 @@ def parts(
         "posterior of a class": scored * n_classes / n_cores if posterior else 0.0,
         "columns": found.of_columns / n_cores,
         "combine": found.combined / n_cores,
-        "driver": float(found.context + found.returned),
+        "driver": sent(found, statistic, share) + found.returned,
     }
 
 
@@ -386,7 +396,8 @@ def predict_round(
             read / (STORAGE * n_workers), read * found.constants["read"] / n_workers
         )
         # every worker needs the context, from one that has it; partials meet in the tree
-        spent["network"] += counts.context * np.ceil(np.log2(n_workers)) / NETWORK
+        context = sent(counts, statistic, computed)
+        spent["network"] += context * np.ceil(np.log2(n_workers)) / NETWORK
         spent["network"] += counts.combined / (n_workers * NETWORK)
     for name in (f"{method} on the driver", "round"):
         spent["driver"] += found.constants[name] * driver_parts(store, method, n_columns)[name]

@@ -175,3 +175,12 @@ def test_readme__example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     # A tenth of the samples: the example is tested, not the figures that the README quotes.
     exec(example[1].replace("100_000", "10_000").replace("chunks=10_000", "chunks=1_000"), space)
     assert hofs_dask.load("result.zarr") == space["result"]
+
+
+def test_import__leaves_alone_what_only_data_needs() -> None:
+    """Half a second each: they are imported where something is opened, computed or drawn."""
+    script = "import sys, hofs_dask; hofs_dask.select; print(*sys.modules)"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    late = {"dask.array", "distributed", "matplotlib", "sklearn"}
+    assert not late.intersection(done.stdout.split())
