@@ -39,7 +39,7 @@ def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
         else nullcontext()
     )
     client = None if here else current_client()
-    with quiet, aside():
+    with quiet, nullcontext() if here else aside():
         if client is None:
             result: tuple[Any, ...] = dask.base.compute(*tasks, scheduler="sync" if here else None)
             return result
