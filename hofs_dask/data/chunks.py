@@ -292,7 +292,7 @@ def _read_chunk(
 def _chunk_file(path: str, array: zarr.Array[Any], region: tuple[slice, ...]) -> str | None:
     """Return the file of the one whole chunk that a region is, None where it is none.
 
-    Text: to take a path apart takes as long as to read a small chunk.
+    Text: a walk asks for it three times a chunk, and a path takes itself apart every time.
     """
     places = []
     for part, size, chunk in zip(region, array.shape, array.chunks, strict=True):

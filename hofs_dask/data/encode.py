@@ -142,8 +142,8 @@ def encode_source(
     _create_labels(path, key, source.n_samples, grid[0])
     writes = _write_tasks(source, path, features, grid)
     labels = _label_tasks(source, path, key, coding, grid[0])
-    # first what is for the driver: beside the workers it would keep the scheduler waiting, which
-    # may be a thread of the same process
+    # first what is for the driver: the scheduler may be a thread of the same process, and should
+    # have it to itself while the workers write
     here, there = (labels, []) if source.target_in_memory else ([], labels)
     (counts,) = compute(here, here=True)
     _, more = compute(writes, there)

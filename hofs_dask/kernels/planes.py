@@ -362,7 +362,7 @@ def add_plane_counts(
             totals[c] += np.int64(n_bits_set)
     for i in range(first, n_features):
         for c in range(n_cells):
-            found[c, 0] = totals[c]  # one by one: as a slice it would take 1.5 s more to compile
+            found[c, 0] = totals[c]  # one by one: as a slice it takes a second more to compile
             for k in range(1, n_sets):
                 found[c, k] = 0
         for strip in range(masks.shape[0]):
