@@ -230,23 +230,24 @@ class Progress(_Lines):
             case PassStarted():
                 self._write_transient(f"{self._round(event.rank)}  {event.statistic} ...")
             case RoundEnded():
-                self._recent.append(event.seconds)
+                if event.n_passes:  # a first round may need none, and says nothing of the others
+                    self._recent.append(event.seconds)
                 self._write(self._line(event))
 
     def _line(self, event: RoundEnded) -> str:
         name = str(event.feature)
         self._name_width = max(self._name_width, len(name))
-        left = (self._n_features - event.rank) * sum(self._recent) / len(self._recent)
         parts = [
             self._round(event.rank),
             name.ljust(self._name_width),
             f"subset {event.subset + 1:<{len(str(self._n_features))}}",
             f"gain {event.gain:7.4f}",
             f"information {event.information:7.4f}",
-            f"{event.n_passes:2} pass{'es' if event.n_passes > 1 else '  '}",
+            f"{event.n_passes:2} pass{'es' if event.n_passes != 1 else '  '}",
             duration(event.seconds),
         ]
-        if event.rank < self._n_features:
+        if event.rank < self._n_features and self._recent:
+            left = (self._n_features - event.rank) * sum(self._recent) / len(self._recent)
             parts.append(f"eta {duration(left)}")
         return "  ".join(parts)
 

@@ -15,12 +15,13 @@ N_SAMPLES, N_FEATURES, N_DROPPED = 600, 5, 40
 
 @pytest.fixture(scope="module")
 def codes(tmp_path_factory):
-    """Six hundred samples, forty of them without a target; x3 and then x1 tell the classes."""
+    """Six hundred samples, forty of them without a target; x3, x1 and then x4 tell the classes."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, N_SAMPLES).astype(float)
     x = rng.normal(size=(N_SAMPLES, N_FEATURES))
     x[:, 3] += 3 * y
     x[:, 1] += 2 * y
+    x[:, 4] += y
     y[:N_DROPPED] = np.nan
     store = tmp_path_factory.mktemp("events") / "codes.zarr"
     return hd.encode(x, y, store, target_kind="class")
@@ -28,9 +29,9 @@ def codes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def heard(codes):
-    """All events of a selection of two features, and the selection."""
+    """All events of a selection of three features, and the selection."""
     events = []
-    return events, hd.select(codes, None, 2, callback=events.append)
+    return events, hd.select(codes, None, 3, callback=events.append)
 
 
 class Terminal(io.StringIO):
@@ -43,31 +44,33 @@ def test_events__come_in_the_order_of_the_search(heard):
         ("PassStarted", 0),
         ("PassDone", 0),
         ("RoundStarted", 1),
-        ("PassStarted", 1),
-        ("PassDone", 1),
         ("RoundEnded", 1),
         ("RoundStarted", 2),
         ("PassStarted", 2),
         ("PassDone", 2),
-        ("PassStarted", 2),
-        ("PassDone", 2),
         ("RoundEnded", 2),
+        ("RoundStarted", 3),
+        ("PassStarted", 3),
+        ("PassDone", 3),
+        ("PassStarted", 3),
+        ("PassDone", 3),
+        ("RoundEnded", 3),
     ]
 
 
 def test_round_started__says_how_many_are_wanted_and_how_many_are_left(heard):
     started = [event for event in heard[0] if isinstance(event, hd.RoundStarted)]
-    assert [event.n_features for event in started] == [2, 2]
-    assert [event.n_candidates for event in started] == [N_FEATURES, N_FEATURES - 1]
+    assert [event.n_features for event in started] == [3, 3, 3]
+    assert [event.n_candidates for event in started] == [5, 4, 3]
 
 
 def test_pass_done__counts_bytes_of_all_samples_and_cells_of_labelled_ones(heard):
     done = [event for event in heard[0] if isinstance(event, hd.PassDone)]
     begun = [event for event in heard[0] if isinstance(event, hd.PassStarted)]
-    names = ["marginal-counts", "posterior-gains", "pair-counts", "posterior-gains"]
+    names = ["marginal-counts", "pair-counts", "pair-counts", "posterior-gains"]
     assert [event.statistic for event in done] == [event.statistic for event in begun] == names
-    # a byte a sample for each feature, for the label, and for the chosen column of the last two
-    columns = [N_FEATURES + 1, N_FEATURES + 1, N_FEATURES + 2, N_FEATURES + 2]
+    # a byte a sample for each feature, for the label, and for the chosen columns that are needed
+    columns = [N_FEATURES + 1, N_FEATURES + 2, N_FEATURES + 2, N_FEATURES + 3]
     assert [event.n_bytes for event in done] == [N_SAMPLES * n for n in columns]
     assert {event.n_cells for event in done} == {(N_SAMPLES - N_DROPPED) * N_FEATURES}
     assert all(event.seconds > 0 for event in done)
@@ -77,25 +80,26 @@ def test_round_ended__has_the_figures_of_the_selection(heard):
     events, result = heard
     ended = [event for event in events if isinstance(event, hd.RoundEnded)]
     table = result.to_dataset()
-    assert [event.feature for event in ended] == result.features == ["x3", "x1"]
+    assert [event.feature for event in ended] == result.features == ["x3", "x1", "x4"]
     for name in ("subset", "gain", "information"):
         assert [getattr(event, name) for event in ended] == table[name].values.tolist()
-    assert [event.n_passes for event in ended] == [1, 2]
+    assert [event.n_passes for event in ended] == [0, 1, 2]
     done = [event for event in events if isinstance(event, hd.PassDone)]
     for event in ended:
         assert event.seconds >= sum(part.seconds for part in done if part.rank == event.rank)
 
 
-def test_round_ended__counts_the_passes_of_a_fresh_start_too(codes):
+def test_round_ended__counts_the_passes_before_a_fresh_start_too(codes):
     events = []
     result = hd.select(codes, None, 5, callback=events.append).to_dataset()
     fresh = np.flatnonzero(np.diff(result.epoch.values)) + 2
     ended = {event.rank: event for event in events if isinstance(event, hd.RoundEnded)}
     assert len(ended) == 5
-    assert len(fresh)
+    # the epoch of three picks ends after a pass of posteriors, that of one after its counts
+    assert [ended[rank].n_passes for rank in fresh] == [2, 1]
     for rank in fresh:
-        assert ended[rank].n_passes == 3
-        assert sum(isinstance(e, hd.PassDone) and e.rank == rank for e in events) == 3
+        n_done = sum(isinstance(e, hd.PassDone) and e.rank == rank for e in events)
+        assert ended[rank].n_passes == n_done
 
 
 def test_min_gain__leaves_the_last_round_without_an_end(codes):
@@ -110,7 +114,7 @@ def test_min_gain__leaves_the_last_round_without_an_end(codes):
 @pytest.mark.parametrize("kind", [hd.RoundStarted, hd.PassStarted, hd.PassDone, hd.RoundEnded])
 def test_callback__what_it_raises_ends_the_run(codes, kind, error):
     def stop(event):
-        if isinstance(event, kind) and event.rank == 1:
+        if isinstance(event, kind) and event.rank == 2:
             raise error("enough")
 
     with pytest.raises(error, match="enough"):
@@ -124,20 +128,20 @@ def test_progress__is_silent_where_there_is_no_terminal(codes, capsys):
 
 
 def test_progress__writes_a_line_a_round(codes, capsys):
-    hd.select(codes, None, 2, progress=True)
+    hd.select(codes, None, 3, progress=True)
     out, err = capsys.readouterr()
     assert out == ""
-    first, second = err.splitlines()
     number, time = r"\d\.\d{4}", r"\d+(\.\d)? s"
-    assert re.fullmatch(
-        rf"round 1/2  x3 +subset 1  gain +{number}  information +{number} +1 pass +{time}"
-        rf"  eta +{time}",
-        first,
-    )
-    assert re.fullmatch(
-        rf"round 2/2  x1 +subset 2  gain +{number}  information +{number} +2 passes +{time}",
-        second,
-    )
+    passes = ["0 passes", "1 pass", "2 passes"]
+    # a round without a pass says nothing of the time that is left
+    ends = ["", rf"  eta +{time}", ""]
+    rounds = zip(err.splitlines(), ["x3", "x1", "x4"], passes, ends, strict=True)
+    for rank, (line, feature, n_passes, end) in enumerate(rounds, start=1):
+        assert re.fullmatch(
+            rf"round {rank}/3  {feature} +subset {rank}  gain +{number}  information +{number} +"
+            rf"{n_passes} +{time}{end}",
+            line,
+        )
 
 
 def test_progress__lines_are_aligned():

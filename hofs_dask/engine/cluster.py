@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -205,8 +207,17 @@ def _prepare(modules: Iterable[str]) -> tuple[int, int]:
     for module in (statistics, posteriors, rows):
         if module.__name__ in modules:
             module.warm_up()
+    _give_back()
     limit = get_worker().memory_manager.memory_limit
     return int(limit or psutil.virtual_memory().total), psutil.Process().memory_info().rss
+
+
+def _give_back() -> None:
+    """Return free memory to the system: garbage of earlier work is not what a process takes."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
+    if trim is not None:
+        trim(0)
 
 
 def _versions() -> dict[str, str]:

@@ -25,6 +25,7 @@ from hofs_dask.methods.fits import (
     parent_gain,
     to_factors,
 )
+from hofs_dask.methods.gains import gains_on_counts
 from hofs_dask.methods.problem import Problem, Scores, Sizes, count_pairs, empty
 
 #: What a class without samples, which a resample may have, counts as.
@@ -113,20 +114,32 @@ class Joint:
 
     def score(self, state: JointState) -> Generator[Pass, Partial, tuple[JointState, Scores]]:
         """The state with what it had to learn, and the scores of every feature."""
+        counts = self.problem.counts[:, :, None]
         if len(state.affinity) < len(state.chosen):
-            state = yield from self._learn(state)
+            state, counts = yield from self._learn(state)
         candidates = self._fit(state)
         shares = self.problem.class_counts.sum(axis=0) / self.problem.n_samples
+        prior = np.log(np.maximum(shares, LEAST_SHARE))
         columns = state.chosen[state.first :]
-        shared = {
-            "prior": np.log(np.maximum(shares, LEAST_SHARE)),
-            "rows": state.rows,
-            "numbers": self.problem.filled[list(columns)],
-            "logistic": self.options.source == "logistic",
-            "linear": self._linear_kinds(candidates["parents"]),
-            "n_samples": self.problem.n_samples,
-        }
-        gains, may_win = yield from self._gains(state, shared, candidates, columns)
+        logistic = self.options.source == "logistic"
+        linear = self._linear_kinds(candidates["parents"])
+        may_win = np.ones(self.problem.n_features, np.bool_)
+        if len(state.rows) <= 1:
+            posterior = np.broadcast_to(prior[:, None], (N_FOLDS, *prior.shape, 1))
+            for row in state.rows:  # the first of an epoch is a table
+                posterior = posterior + row.table[0]
+            numbers = self.problem.filled[columns[0]] if columns else np.zeros(1)
+            gains = gains_on_counts(counts, posterior, candidates, linear, numbers, logistic)
+        else:
+            shared = {
+                "prior": prior,
+                "rows": state.rows,
+                "numbers": self.problem.filled[list(columns)],
+                "logistic": logistic,
+                "linear": linear,
+                "n_samples": self.problem.n_samples,
+            }
+            gains, may_win = yield from self._gains(state, shared, candidates, columns)
         gain, kind = self._choose_kind(state, gains, candidates)
         bound = state.bound + gain
         known = np.maximum(bound - state.paid - self._price(state), 0.0)
@@ -233,7 +246,7 @@ class Joint:
         n_candidates = int(self.problem.usable.sum()) - len(state.chosen)
         return PRICE * math.log(max(n_candidates, 1)) / self.problem.n_samples
 
-    def _learn(self, state: JointState) -> Generator[Pass, Partial, JointState]:
+    def _learn(self, state: JointState) -> Generator[Pass, Partial, tuple[JointState, np.ndarray]]:
         """Count the last pick against every feature: affinities, Gram row, closest picks."""
         problem, pick = self.problem, state.chosen[-1]
         counts = (yield count_pairs(problem, pick, by_fold=True))["counts"]
@@ -245,7 +258,7 @@ class Joint:
         gain = parent_gain(counts, pairs, self._tables).sum(axis=1)
         better = gain > state.pair_gain
         pick_by = better[:, None, None, None, None]
-        return replace(
+        learned = replace(
             state,
             affinity=affinity,
             redundancy=np.concatenate([state.redundancy, redundancy[None]]),
@@ -254,6 +267,7 @@ class Joint:
             pair_parent=np.where(better, len(state.rows) - 1, state.pair_parent),
             pair_gain=np.where(better, gain, state.pair_gain),
         )
+        return learned, counts
 
     def _fit(self, state: JointState) -> dict[str, np.ndarray]:
         """The rows of every candidate, fitted without each fold in turn."""
