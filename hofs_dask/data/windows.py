@@ -20,7 +20,7 @@ from numcodecs import Blosc, GZip, Zstd
 from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
 from zarr.storage import LocalStore
 
-from hofs_dask.data.chunks import READ
+from hofs_dask.data.chunks import READ, announce_file
 from hofs_dask.kernels.planes import WORD
 
 #: Bytes of a strip, about: chunks are put together up to this.
@@ -105,6 +105,9 @@ class Window:
         for start in range(self._first, self._last, step):
             stop = min(start + step, self._last)
             self._read(start, buffer[held : held + stop - start])
+            # so that the disk works while this thread does; another may be the one that needs it
+            for first in range(start + step, min(start + 2 * step, self._array.shape[0]), n_rows):
+                announce_file(_file_of(self._array, first // n_rows))
             held += stop - start
             whole = held if stop == self._last else held - held % WORD
             yield buffer[:whole]
@@ -160,14 +163,18 @@ def as_array(block: np.ndarray | Window) -> np.ndarray:
     return block.read() if isinstance(block, Window) else block
 
 
+def _file_of(array: Any, number: int) -> Path:
+    """Return the file of a chunk, which may not be there."""
+    return Path(array.store.root, array.path, array.metadata.encode_chunk_key((number, 0)))
+
+
 def _decode(array: Any, number: int, out: np.ndarray) -> bool:
     """Set the first rows of a chunk; return False where its file is not what it should be."""
-    place = Path(array.store.root, array.path, array.metadata.encode_chunk_key((number, 0)))
     n_bytes = math.prod(array.chunks) * array.dtype.itemsize
     compressors = array.metadata.codecs[1:]
     content = out.reshape(-1).view(np.uint8).data
     try:
-        handle = os.open(place, READ)
+        handle = os.open(_file_of(array, number), READ)
         try:
             size = os.fstat(handle).st_size
             if not compressors:

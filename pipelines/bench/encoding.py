@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import zarr
 from dask.delayed import delayed
 
 import hofs_dask as hd
+from hofs_dask.data import encode as encoding
 from hofs_dask.data.chunks import write_planes
 from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.compute import compute
 from hofs_dask.data.source import Source, open_source
 from hofs_dask.data.windows import Window
 from hofs_dask.kernels.planes import WORD
-from pipelines.bench.tools import Figure, Run, fastest, ratio
+from pipelines.bench.tools import Figure, Run, fastest, forgetter, ratio
 
 #: Rows of a chunk of the Zarr sources, 100 features of which are 4 MB.
 SOURCE_ROWS = 10_000
@@ -36,7 +38,8 @@ def bench_encoding(job: Run) -> Iterator[Figure]:
     packed = zarr.create_array(folder / "packed.zarr", data=table, chunks=chunks)
     del table
     with job.cluster():
-        for name, data in (("plain Zarr", plain), ("packed Zarr", packed)):
+        for kind, data in (("plain", plain), ("packed", packed)):
+            name = f"{kind} Zarr"
             store = folder / "store.zarr"
 
             def encode(data: Any = data, store: Path = store) -> CodeStore:
@@ -62,15 +65,35 @@ def bench_encoding(job: Run) -> Iterator[Figure]:
             def write(codes: CodeStore = codes) -> None:
                 _write(codes, folder / "copy.zarr")
 
+            forget = forgetter((folder / f"{kind}.zarr").glob("c/*/*"))
+
+            def encode_anew(forget: Callable[[], None] = forget) -> None:
+                # between its reads too: a source that is larger than the memory is not kept
+                with patch.object(encoding, "_create", _after(forget, encoding._create)):
+                    encode()
+
             seconds, by_dask, by_windows, to_write = fastest(
                 3 * job.repeats, encode, read, read_windows, write
             )
+            cold, read_cold = fastest(job.repeats, encode_anew, read_windows, before=forget)
             of = "two reads by Dask and Zarr and one write"
             whole = 2 * by_dask + to_write
             yield ratio(f"encoding: {name}", size, seconds, of, whole, target=1 / 0.7)
             of = "two reads of its own and one write"
             whole = 2 * by_windows + to_write
             yield ratio(f"encoding: {name}, of what is its own", size, seconds, of, whole)
+            whole = 2 * read_cold + to_write
+            yield ratio(f"encoding: {name} from the disk", size, cold, of, whole, target=1 / 0.7)
+
+
+def _after(first: Callable[[], None], function: Callable[..., None]) -> Callable[..., None]:
+    """A function that does something else first."""
+
+    def both(*arguments: object) -> None:
+        first()
+        function(*arguments)
+
+    return both
 
 
 def _sweep(window: Window) -> int:
