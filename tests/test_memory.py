@@ -101,8 +101,9 @@ def test_memory__small_form_is_bounded(tmp_path):
     limit = 800 * 10**6
     (tmp_path / "half").mkdir()
     (tmp_path / "whole").mkdir()
-    half = peaks_of(tmp_path / "half", 60_000, 250, limit, rows=10_000)
-    whole = peaks_of(tmp_path / "whole", 120_000, 250, limit, rows=10_000)
+    # both of more samples than are kept to make tables of, which fewer would not fill
+    half = peaks_of(tmp_path / "half", 150_000, 100, limit, rows=25_000)
+    whole = peaks_of(tmp_path / "whole", 300_000, 100, limit, rows=25_000)
     report("60 MB", *half)
     report("120 MB", *whole)
     assert_bounded(half, whole, limit)

@@ -20,6 +20,7 @@ from dask.utils import format_bytes
 
 from hofs_dask.data.compute import aside, current_client
 from hofs_dask.engine import posteriors, rows, statistics
+from hofs_dask.engine.cache import CACHE
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -59,13 +60,15 @@ class Worker:
     resident: int  # bytes that it takes before a pass
 
 
-def current_workers(walk: Sequence[Pass] = ()) -> tuple[Worker, ...]:
+def current_workers(walk: Sequence[Pass] = (), *, anew: bool = False) -> tuple[Worker, ...]:
     """The workers of the current Dask client, by address; this process where there is none.
 
     Parameters
     ----------
     walk
         What they are to do: kernels are compiled first, which takes memory for good.
+    anew
+        Whether to ask workers that are known already what they take now.
 
     Examples
     --------
@@ -76,8 +79,8 @@ def current_workers(walk: Sequence[Pass] = ()) -> tuple[Worker, ...]:
     client = current_client()
     if client is None:
         free = psutil.virtual_memory().available
-        resident = psutil.Process().memory_info().rss
-        return (Worker("", _local_threads(), resident + free, resident),)
+        resident = _resident()
+        return (Worker("", _local_threads(), resident + CACHE.nbytes + free, resident),)
     threads = client.nthreads()
     if not threads:
         address = client.scheduler_info(n_workers=0)["address"]
@@ -85,6 +88,8 @@ def current_workers(walk: Sequence[Pass] = ()) -> tuple[Worker, ...]:
             f"the scheduler at {address} has no workers; start some, for example with: dask worker "
             f"{address}"
         )
+    if anew:
+        _describe.cache_clear()
     modules = {request.statistic.chunk.__module__ for request in walk}
     modules |= _COMPILED.get(client, frozenset())
     _COMPILED[client] = frozenset(modules)
@@ -209,7 +214,13 @@ def _prepare(modules: Iterable[str]) -> tuple[int, int]:
             module.warm_up()
     _give_back()
     limit = get_worker().memory_manager.memory_limit
-    return int(limit or psutil.virtual_memory().total), psutil.Process().memory_info().rss
+    return int(limit or psutil.virtual_memory().total), _resident()
+
+
+def _resident() -> int:
+    """What this process takes, without the chunks that it keeps: they go where there is no room."""
+    rss: int = psutil.Process().memory_info().rss
+    return max(rss - CACHE.nbytes, 0)
 
 
 def _give_back() -> None:

@@ -104,7 +104,10 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
     """
     workers = current_workers(walk)
     found = estimate(codes, walk, workers)
-    if len(walk) == 1:  # several are put together only where they fit
+    if len(walk) == 1 and not found.fits:  # several are put together only where they fit
+        # what earlier work left behind may be gone by now
+        workers = current_workers(walk, anew=True)
+        found = estimate(codes, walk, workers)
         check(codes, walk[0], found, workers)
     layout = layout_of(codes)
     tiles, spans = layout.tiles, layout.spans

@@ -1,6 +1,7 @@
 """Memory is known before a pass starts, and refused with both numbers and a remedy."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import dask
 import numpy as np
@@ -75,14 +76,14 @@ def test_estimate__reads_as_a_line(codes, request_):
 def test_pass_that_does_not_fit__is_refused_with_both_numbers_and_chunks(
     codes, request_, monkeypatch
 ):
-    monkeypatch.setattr(passes, "current_workers", lambda *_: (worker(150 * MIB),))
+    monkeypatch.setattr(passes, "current_workers", Mock(return_value=(worker(150 * MIB),)))
     with pytest.raises(MemoryError, match=r"(?s)MiB.*112.50 MiB.*150.00 MiB.*chunks=\(1000, \d+\)"):
         passes.run(codes, [request_])
 
 
 def test_pass_that_no_chunks_make_fit__says_how_much_memory_does(codes, request_, monkeypatch):
     tight = worker(160 * MIB, resident=130 * MIB)
-    monkeypatch.setattr(passes, "current_workers", lambda *_: (tight,))
+    monkeypatch.setattr(passes, "current_workers", Mock(return_value=(tight,)))
     with pytest.raises(MemoryError, match=r"give the workers \d+\.\d\d MiB or more$") as refused:
         passes.run(codes, [request_])
     assert "chunks=(" not in str(refused.value)
@@ -96,7 +97,7 @@ def test_estimate_of_a_selection__refuses_more_features_than_there_are(codes):
 def test_advice__fits(codes, request_, tmp_path, monkeypatch):
     """The chunks that the error names make the same pass fit."""
     small = worker(150 * MIB)
-    monkeypatch.setattr(passes, "current_workers", lambda *_: (small,))
+    monkeypatch.setattr(passes, "current_workers", Mock(return_value=(small,)))
     with pytest.raises(MemoryError) as refused:
         passes.run(codes, [request_])
     text = str(refused.value)

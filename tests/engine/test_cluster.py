@@ -1,10 +1,15 @@
 """Who the workers are, and whether their versions fit."""
 
+from functools import lru_cache
+
 import dask
+import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
+import hofs_dask as hd
 from hofs_dask.engine import cluster
+from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import check_cluster, current_workers
 
 
@@ -12,6 +17,31 @@ def test_workers__without_a_client_this_process_is_the_one():
     (worker,) = current_workers()
     assert worker.address == ""
     assert worker.resident < worker.memory_limit
+
+
+def test_workers__do_not_count_the_chunks_that_they_keep():
+    (before,) = current_workers()
+    CACHE.get("a store", "a chunk", 2**28, 2**27, lambda _: np.ones(2**24))
+    (after,) = current_workers()
+    CACHE.clear()
+    assert after.resident - before.resident < 2**25
+
+
+def test_workers__are_asked_again_where_a_pass_does_not_fit(client, monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    codes = hd.encode(rng.normal(size=(100, 4)), np.arange(100) % 2, tmp_path / "codes.zarr")
+    describe, asked = cluster._describe, []
+
+    def full_at_first(client, addresses, modules):
+        found = describe(client, addresses, modules)
+        asked.append(addresses)
+        if len(asked) == 1:  # garbage that is gone a moment later
+            found = {address: (limit, limit) for address, (limit, _) in found.items()}
+        return found
+
+    monkeypatch.setattr(cluster, "_describe", lru_cache(maxsize=4)(full_at_first))
+    assert len(hd.select(codes, None, 2, method="mim")) == 2
+    assert len(asked) == 2
 
 
 def test_workers__of_the_client_by_address(client):
