@@ -121,7 +121,7 @@ class RoundEnded:
     seconds : float
         How long the round took, writing the checkpoint included.
     n_passes : int
-        Sums over the samples that the round needed.
+        Sums over the samples that the round needed; none where counts that are known will do.
     method : str
         The method whose round it was.
 
@@ -208,9 +208,10 @@ class Progress(_Lines):
     Examples
     --------
     >>> with Progress(sys.stdout) as progress:
-    ...     progress(RoundStarted(rank=1, n_features=2, n_candidates=9))
-    ...     progress(RoundEnded(1, "x3", 0, 0.4, 0.4, seconds=0.2, n_passes=1))
-    round 1/2  x3        subset 1  gain 0.4000  information 0.4000   1 pass    0.2 s  eta 0.2 s
+    ...     progress(RoundStarted(rank=3, n_features=4, n_candidates=9))
+    ...     progress(RoundEnded(3, "x3", 0, 0.4, 0.4, seconds=0.2, n_passes=1))
+    2 of 4 rounds are kept: going on
+    round 3/4  x3        subset 1  gain 0.4000  information 0.4000   1 pass    0.2 s  eta 0.2 s
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -230,7 +231,7 @@ class Progress(_Lines):
             case PassStarted():
                 self._write_transient(f"{self._round(event.rank)}  {event.statistic} ...")
             case RoundEnded():
-                if event.n_passes:  # a first round may need none, and says nothing of the others
+                if event.rank > 2:  # the first two may need fewer passes than the others
                     self._recent.append(event.seconds)
                 self._write(self._line(event))
 

@@ -458,7 +458,8 @@ def _searching_blocks(searching: Searching, layout: Layout) -> list[tuple[str, l
         (
             "walks",
             [
-                f"{searching.n_walks:,} over the samples for at most {n_passes:,} passes, "
+                f"{searching.n_walks:,} over the samples for at most "
+                f"{n_passes:,} pass{'es' * (n_passes != 1)}, "
                 f"{n_cells:.1e} cells; "
                 f"{_number(layout.n_tasks(searching.n_threads), 'task')} a walk",
                 f"{format_bytes(searching.walk_bytes)} a walk, of which {kept:.0%} stays in the "

@@ -18,7 +18,7 @@ from hofs_dask.methods.problem import Problem
 from hofs_dask.rounds import next_pick, search_of
 
 #: Samples that a method rehearses on, the fewest first: the more, the less does it count what a
-#: pass costs in any case.
+#: pass costs in any case. But no more than there are, but for the first: they decide on passes.
 N_TRIED = (512, 8192, 65_536)
 #: Seconds that the next number of samples may take; a slower method is judged by the last one.
 PATIENCE = 0.3
@@ -91,7 +91,7 @@ def rehearse(
     found = _rehearse(N_TRIED[0], n_samples, method, n_rounds, *problem)
     for n_tried in N_TRIED[1:]:
         seconds = sum(step.seconds for step in found.steps)
-        if 2 * N_FEATURES * n_tried * seconds < PATIENCE:
+        if n_tried <= n_samples and 2 * N_FEATURES * n_tried * seconds < PATIENCE:
             found = _rehearse(n_tried, n_samples, method, n_rounds, *problem)
     return found
 

@@ -62,7 +62,7 @@ def test_plan__of_a_comparison_shares_walks_but_not_passes(codes):
         "marginal-counts": 3,
         "pair-terms": 3 * 2 * 3,
         "pair-counts": 3 * 3,
-        "posterior-gains": 3 * 2,
+        "posterior-gains": 3 * 3,
     }
 
 

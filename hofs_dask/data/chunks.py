@@ -154,7 +154,7 @@ def _in_memory(handle: int) -> bool:
     last = max(os.fstat(handle).st_size - 1, 0)
     try:
         return os.preadv(handle, [bytearray(1)], last, os.RWF_NOWAIT) == 1
-    except BlockingIOError:
+    except OSError:  # it would have to wait, or the file system cannot say
         return False
 
 

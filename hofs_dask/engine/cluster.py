@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,6 +30,15 @@ if TYPE_CHECKING:
     from hofs_dask.engine.statistic import Pass
 
 Result = TypeVar("Result")
+
+#: How often workers are asked anew what they take where one is lost meanwhile, seconds to wait for
+#: another, and seconds after which it is looked whether all are there.
+ATTEMPTS, PATIENCE, LOOK = 5, 60.0, 1.0
+
+
+class _LostError(Exception):
+    """A worker has gone that was asked what it takes."""
+
 
 #: Modules of statistics whose kernels the workers of a client have compiled.
 _COMPILED: WeakKeyDictionary[Client, frozenset[str]] = WeakKeyDictionary()
@@ -78,23 +89,33 @@ def current_workers(walk: Sequence[Pass] = (), *, anew: bool = False) -> tuple[W
     """
     client = current_client()
     if client is None:
+        if anew:
+            _give_back()
         free = psutil.virtual_memory().available
         resident = _resident()
         return (Worker("", _local_threads(), resident + CACHE.nbytes + free, resident),)
-    threads = client.nthreads()
-    if not threads:
-        address = client.scheduler_info(n_workers=0)["address"]
-        raise RuntimeError(
-            f"the scheduler at {address} has no workers; start some, for example with: dask worker "
-            f"{address}"
-        )
     if anew:
         _describe.cache_clear()
     modules = {request.statistic.chunk.__module__ for request in walk}
     modules |= _COMPILED.get(client, frozenset())
     _COMPILED[client] = frozenset(modules)
-    found = _describe(client, tuple(sorted(threads)), _COMPILED[client])
-    return tuple(Worker(address, threads[address], *found[address]) for address in sorted(threads))
+    for _ in range(ATTEMPTS):
+        threads = client.nthreads()
+        if not threads:
+            address = client.scheduler_info(n_workers=0)["address"]
+            raise RuntimeError(
+                f"the scheduler at {address} has no workers; start some, for example with: dask "
+                f"worker {address}"
+            )
+        with contextlib.suppress(_LostError):
+            found = _describe(client, tuple(sorted(threads)), _COMPILED[client])
+            return tuple(Worker(each, threads[each], *found[each]) for each in sorted(threads))
+        # another worker may come in the place of the one that was lost
+        with contextlib.suppress(TimeoutError):
+            client.wait_for_workers(1, timeout=PATIENCE)
+    raise RuntimeError(
+        f"workers were lost {ATTEMPTS} times while they compiled; see their logs for the reason"
+    )
 
 
 def memory_limits() -> list[tuple[int, int]]:
@@ -130,7 +151,9 @@ def on_a_worker(function: Callable[..., Result], *arguments: object) -> Result:
         return function(*arguments)
     _check_limits(client)
     first = min(client.nthreads())
-    future = client.submit(function, *arguments, workers=[first], pure=False, priority=10)
+    future = client.submit(
+        function, *arguments, workers=[first], allow_other_workers=True, pure=False, priority=10
+    )
     with aside():
         result: Result = future.result()
     return result
@@ -192,14 +215,26 @@ def _describe(
 
     Versions are compared and the kernels of some modules of statistics compiled on the way.
     """
+    from distributed import wait
+
     _check_limits(client)
-    check_cluster(client)
+    try:
+        check_cluster(client)
+    except OSError as error:  # a worker went while it was asked
+        raise _LostError from error
     # as tasks: compiling would keep a worker's event loop from its heartbeats
     prepared = [
         client.submit(_prepare, modules, key=f"prepare-{uuid4()}", workers=[address], priority=10)
         for address in addresses
     ]
     with aside():
+        while not all(future.done() for future in prepared):
+            with contextlib.suppress(TimeoutError):
+                wait(prepared, timeout=LOOK)
+            # what is for a lost worker would wait for it without end
+            if not client.nthreads().keys() >= set(addresses):
+                client.cancel(prepared, force=True)
+                raise _LostError
         return dict(zip(addresses, client.gather(prepared), strict=True))
 
 
@@ -226,9 +261,10 @@ def _resident() -> int:
 def _give_back() -> None:
     """Return free memory to the system: garbage of earlier work is not what a process takes."""
     gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
-    if trim is not None:
-        trim(0)
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
+        if trim is not None:
+            trim(0)
 
 
 def _versions() -> dict[str, str]:

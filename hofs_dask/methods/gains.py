@@ -31,11 +31,11 @@ def gains_on_counts(
     counts
         Samples (feature, fold, code of the pick, class, code), of one code where there is no pick.
     posterior
-        Logs of the class probabilities before, (fold, class, code of the pick), up to a constant.
+        Logs of the class probabilities before, (fold, class, code of the pick), not normalised.
     candidates, linear
         The rows of every candidate and the kinds of linear ones, as the statistic is given them.
     numbers
-        The number of each code of the pick.
+        The number of each code of the pick; one where there is no pick.
     logistic
         The density of linear rows.
     """

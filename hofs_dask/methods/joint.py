@@ -35,8 +35,10 @@ PRICE = 2.0
 #: What of its relevance a candidate is given: rows of noise say exactly nothing, and of features
 #: that add the same the more relevant one shall come first.
 HEAD_START = 1e-6
-#: Standard deviations that a mean over some parts may be off by: once in 10^9 it is.
+#: Standard deviations that a mean over some parts may be off by: a normal one is once in 10^9.
 DEVIATIONS = 6.0
+#: Samples that a pass goes through in the time that a cell of counts takes, about.
+CELL_SAMPLES = 8
 PARTS = tuple(range(N_PARTS))
 #: The parts of the first fold: a piece of one fold is as long as can be.
 FIRST_FOLD = PARTS[::N_FOLDS]
@@ -114,7 +116,7 @@ class Joint:
 
     def score(self, state: JointState) -> Generator[Pass, Partial, tuple[JointState, Scores]]:
         """The state with what it had to learn, and the scores of every feature."""
-        counts = self.problem.counts[:, :, None]
+        counts = self.problem.counts[:, :, None]  # with no pick; of the last one below
         if len(state.affinity) < len(state.chosen):
             state, counts = yield from self._learn(state)
         candidates = self._fit(state)
@@ -124,7 +126,8 @@ class Joint:
         logistic = self.options.source == "logistic"
         linear = self._linear_kinds(candidates["parents"])
         may_win = np.ones(self.problem.n_features, np.bool_)
-        if len(state.rows) <= 1:
+        n_cells = counts[0].size
+        if len(state.rows) <= 1 and CELL_SAMPLES * n_cells <= self.problem.n_samples:
             posterior = np.broadcast_to(prior[:, None], (N_FOLDS, *prior.shape, 1))
             for row in state.rows:  # the first of an epoch is a table
                 posterior = posterior + row.table[0]
@@ -182,8 +185,10 @@ class Joint:
             gain, square = gain + found["gain"], square + found["square"]
             share += len(parts) / N_PARTS
             estimate = np.where(may_win[:, None], gain / share, estimate)
-            # a part has each sample by chance: the variance of its sum over the chance is this
+            # a part has each sample by chance: the variance of its sum over the chance is this;
+            # and the rows of its fold are not those of the others
             error = DEVIATIONS * np.sqrt(square * (1 - share) / n_samples)
+            error += DEVIATIONS * share * self._spread
             score = gain + share * self._start_of(state)[:, None]
             low, high = (
                 np.where(possible, score + sign * error, -np.inf).max(axis=1) for sign in (-1, 1)
@@ -247,7 +252,10 @@ class Joint:
         return PRICE * math.log(max(n_candidates, 1)) / self.problem.n_samples
 
     def _learn(self, state: JointState) -> Generator[Pass, Partial, tuple[JointState, np.ndarray]]:
-        """Count the last pick against every feature: affinities, Gram row, closest picks."""
+        """Count the last pick against every feature: affinities, Gram row, closest picks.
+
+        With the state go the counts.
+        """
         problem, pick = self.problem, state.chosen[-1]
         counts = (yield count_pairs(problem, pick, by_fold=True))["counts"]
         measure = correlation if self.options.affinity == "correlation" else within_classes
@@ -312,6 +320,20 @@ class Joint:
     @cached_property
     def _tables(self) -> np.ndarray:
         return fit_tables(self.problem)
+
+    @cached_property
+    def _spread(self) -> np.ndarray:
+        """How far the fits of two folds may make a gain differ, (kind,): a standard deviation.
+
+        A fit of d numbers to n samples loses, out of sample, half a chi-square of d over n. All
+        that is counted of a row is taken for such a number, which is more than there are.
+        """
+        n_classes, width = self.problem.n_classes, self.problem.table_width
+        n_numbers = np.full(len(KINDS), float(n_classes * width))
+        n_numbers[KINDS.index("pair")] *= width
+        n_fitted = self.problem.n_samples * (1 - 1 / N_FOLDS)
+        result: np.ndarray = np.sqrt(n_numbers / 2) / n_fitted
+        return result
 
     def _linear_kinds(self, parents: np.ndarray) -> tuple[str, ...]:
         """The kinds of linear rows that there are, given the parents of each candidate."""

@@ -199,7 +199,7 @@ def test_terminal__ctrl_c_and_the_same_command_again(
     terminal.type(f"cd {tmp_path}")
     terminal.type(command)
     # Nobody asked for progress: it is shown because this is a terminal.
-    screen = terminal.wait_for(r"^round  2/20  \S+ +subset .* eta |^code=")
+    screen = terminal.wait_for(r"^round  3/20  \S+ +subset .* eta |^code=")
     assert not re.search("^code=", screen, re.MULTILINE), screen
     terminal.interrupt()
     screen = terminal.wait_for(r"^code=\d+")

@@ -1,3 +1,6 @@
+import errno
+import os
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, ZstdCode
 
 import hofs_dask as hd
 from hofs_dask.data import windows as windows_module
-from hofs_dask.data.chunks import read_codes
+from hofs_dask.data.chunks import announce_file, read_codes
 from hofs_dask.data.source import open_source
 from hofs_dask.data.windows import Window, as_array, can_open, strips
 from hofs_dask.kernels.planes import WORD
@@ -187,3 +190,16 @@ def test_encode__chunks_out_of_step_are_left_to_dask(tmp_path):
     even = hd.encode(data, target, tmp_path / "even.zarr")
     every = slice(0, 9), slice(0, len(data))
     np.testing.assert_array_equal(read_codes(odd.path, *every), read_codes(even.path, *every))
+
+
+def test_announce__where_the_system_cannot_say_what_is_in_memory(monkeypatch, tmp_path):
+    announced = []
+
+    def cannot_say(*_):
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(os, "preadv", cannot_say)
+    monkeypatch.setattr(os, "posix_fadvise", lambda *arguments: announced.append(arguments[-1]))
+    (tmp_path / "chunk").write_bytes(b"1234")
+    announce_file(tmp_path / "chunk")
+    assert announced == [os.POSIX_FADV_WILLNEED]

@@ -99,8 +99,11 @@ def test_cluster__result_is_that_of_threads(
     assert hd.load(tmp_path / "result.zarr") == expected
 
 
-def test_cluster__worker_killed_in_a_pass_changes_nothing(
-    cluster: Cluster, reference: tuple[Path, hd.Selection]
+@pytest.mark.parametrize(
+    "known", [True, False], ids=["in a pass", "while it is asked what it takes"]
+)
+def test_cluster__worker_that_is_killed_changes_nothing(
+    cluster: Cluster, reference: tuple[Path, hd.Selection], known: bool
 ) -> None:
     codes, expected = reference
     times: dict[str, float] = {}
@@ -110,7 +113,7 @@ def test_cluster__worker_killed_in_a_pass_changes_nothing(
         times["killed"] = time.monotonic()
 
     def listen(event: Any) -> None:
-        in_the_middle = getattr(event, "statistic", None) == "posterior-gains" and event.rank == 2
+        in_the_middle = getattr(event, "statistic", None) == "posterior-gains" and event.rank == 3
         if in_the_middle and isinstance(event, hd.PassStarted) and "started" not in times:
             times["started"] = time.monotonic()
             threading.Timer(0.03, kill, [victim]).start()
@@ -118,6 +121,9 @@ def test_cluster__worker_killed_in_a_pass_changes_nothing(
             times.setdefault("done", time.monotonic())
 
     with Client(cluster.address) as client:
+        client.wait_for_workers(2, timeout=30)
+        if known:  # workers are asked once, when kernels that a pass needs are new to them
+            hd.select(codes, None, n_features=3)
         victim = next(iter(client.run(os.getpid).values()))
         assert hd.select(codes, None, n_features=3, callback=listen) == expected
     assert times["started"] < times["killed"] < times["done"]

@@ -25,7 +25,7 @@ def data(n=20_000, n_classes=2):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("source", ["logistic", "gaussian"])
 def test_stages__find_the_same_as_all_samples_at_once(monkeypatch, tmp_path, source, n_classes):
-    codes = hd.encode(*data(n_classes=n_classes), tmp_path / "codes", bins=5)
+    codes = hd.encode(*data(60_000, n_classes), tmp_path / "codes", bins=5)
     wanted = []
 
     def spy(codes, walk):
@@ -67,3 +67,18 @@ def test_stages__include_is_summed_up_whatever_it_gains(monkeypatch):
         found = hd.select(x, y, 3, include=["x14", "x13"], bins=5)
         assert found.indices.tolist() == whole.indices.tolist()
         np.testing.assert_allclose(found.scores, whole.scores, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("threshold", ["STAGED", "STAGED_TWICE"])
+def test_stages__of_noise_find_the_same_too(monkeypatch, tmp_path, seed, threshold):
+    """Rows of noise shrink to nothing in some folds and not in others."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, 20_000)
+    x = rng.normal(size=(len(y), 14))
+    x[:, :3] += y[:, None] * [0.9, 0.7, 0.5]
+    codes = hd.encode(x, y, tmp_path / "codes", bins=5)
+    whole = hd.select(codes, None, 12, min_gain=-1)
+    monkeypatch.setattr(joint, "STAGED", 0)
+    monkeypatch.setattr(joint, threshold, 0)
+    assert hd.select(codes, None, 12, min_gain=-1).indices.tolist() == whole.indices.tolist()
