@@ -132,6 +132,7 @@ class Joint:
             for row in state.rows:  # the first of an epoch is a table
                 posterior = posterior + row.table[0]
             numbers = self.problem.filled[columns[0]] if columns else np.zeros(1)
+            assert counts.shape[2] == len(numbers)  # they are those of the one pick
             gains = gains_on_counts(counts, posterior, candidates, linear, numbers, logistic)
         else:
             shared = {
