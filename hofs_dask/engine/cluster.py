@@ -235,7 +235,10 @@ def _describe(
             if not client.nthreads().keys() >= set(addresses):
                 client.cancel(prepared, force=True)
                 raise _LostError
-        return dict(zip(addresses, client.gather(prepared), strict=True))
+        found = dict(zip(addresses, client.gather(prepared), strict=True))
+    for future in prepared:  # a wait that was in vain may hold them for longer
+        future.release()
+    return found
 
 
 def _prepare(modules: Iterable[str]) -> tuple[int, int]:
