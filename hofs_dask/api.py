@@ -345,7 +345,7 @@ def information_matrix(
             "long_name": meaning[kind],
             "units": "nats",
             "target": codes.labels.name,
-            "n_samples": codes.n_rows_used,
+            "n_samples": codes.n_samples,
         },
     )
 

@@ -230,7 +230,9 @@ def plan_encoding(
     )
     codes = CodeStore(
         path="",
-        fingerprint="",
+        folder="",
+        identity="",
+        fingerprint=None,
         names=source.names,
         n_samples=source.n_samples,
         n_codes=np.full(source.n_features, n_codes, np.int16),
@@ -290,7 +292,7 @@ def plan_search(
     largest = [largest_passes(codes, method, n_features) for method in methods]
     kind = codes.labels.kind
     rehearsals = [
-        rehearse(method, n_features, codes.n_rows_used, n_classes, n_codes, kind)
+        rehearse(method, n_features, codes.n_samples, n_classes, n_codes, kind)
         for method in methods
     ]
     read = on_a_worker(try_reading, codes) if codes.path else layout.chunk_bytes / STORE_RATE
@@ -365,7 +367,7 @@ def _passes(
 ) -> list[Passes]:
     """The passes of a search by statistic; rounds after the rehearsed ones are like the last."""
     n_rehearsed, m = len(rehearsal.driver), codes.n_features
-    n_cells = codes.n_rows_used * m
+    n_cells = codes.n_samples * m
     found = []
     for name in dict.fromkeys(step.statistic for step in rehearsal.steps):
         steps = [step for step in rehearsal.steps if step.statistic == name]

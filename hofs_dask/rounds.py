@@ -16,6 +16,7 @@ from hofs_dask.checkpoint import Checkpoint, Snapshot
 from hofs_dask.config import HOFS, VMI, Method
 from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.compute import release
+from hofs_dask.data.files import digest
 from hofs_dask.engine.passes import run, walks
 from hofs_dask.engine.statistic import Context, Partial, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
@@ -146,7 +147,8 @@ def search(
             "n_dropped": codes.labels.n_dropped,
             "n_classes": problem.n_classes,
             "label_entropy": problem.label_entropy,
-            "fingerprint": codes.fingerprint,
+            "n_absent_chunks": codes.n_absent,
+            "identity": codes.problem_identity,
             "hofs_dask_version": version("hofs-dask"),
         },
     )
@@ -241,7 +243,7 @@ def _walk(
     seconds = time.perf_counter() - start
     n_columns = len({column for request in walk for column in request.columns})
     n_bytes = codes.n_samples * (codes.n_features + n_columns + 1)  # and the label
-    n_cells = round(codes.n_rows_used * codes.n_features * sum(each.share for each in walk))
+    n_cells = round(codes.n_samples * codes.n_features * sum(each.share for each in walk))
     tell_all(listeners, PassDone(rank, name, len(walk), n_bytes, n_cells, seconds))
     return totals
 
@@ -357,10 +359,10 @@ def _identity(
 ) -> dict[str, object]:
     """All that the picks depend on, by name. How many are asked for does not change them."""
     return {
-        "data": codes.fingerprint,
+        "data": codes.problem_identity,
+        "source": codes.fingerprint and digest([codes.fingerprint, codes.labels.key]),
         "target": codes.labels.name,
         "target_kind": codes.labels.kind,
-        "target values": codes.labels.key,
         "method": method.name,
         **method.options,
         "include": [codes.names[column] for column in include],

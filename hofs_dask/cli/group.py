@@ -12,6 +12,7 @@ from hofs_dask.cli.matrix import matrix
 from hofs_dask.cli.options import examples
 from hofs_dask.cli.running import Commands
 from hofs_dask.cli.select import select
+from hofs_dask.cli.unlock import unlock
 
 
 @click.group(
@@ -34,5 +35,5 @@ def main() -> None:
     """
 
 
-for command in (encode, select, compare, matrix, info, demo):
+for command in (encode, select, compare, matrix, info, unlock, demo):
     main.add_command(command)

@@ -81,11 +81,10 @@ def _describe_matrix(dataset: xr.Dataset) -> str:
 
 def _describe_codes(path: str) -> str:
     """Return what a code store says of itself, with every target that it has."""
-    from hofs_dask.data.codes import label_keys, open_codes, store_attributes
+    from hofs_dask.data.codes import get_manifest, open_codes
     from hofs_dask.data.paths import as_path
 
-    finished = (store_attributes(as_path(path)) or {}).get("complete")
-    keys: list[str | None] = [*label_keys(as_path(path))] if finished else [None]
+    keys = [target.key for target in get_manifest(as_path(path)).targets]
     latest, *others = [repr(open_codes(path, key)) for key in reversed(keys)]
     return "\n".join([latest, *(text.splitlines()[-1] for text in others)])
 

@@ -7,13 +7,13 @@ import os
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import zarr
 from dask.delayed import Delayed, delayed
-from zarr.codecs import Crc32cCodec
 
+from hofs_dask.data import places
 from hofs_dask.data.bins import (
     Bins,
     Feature,
@@ -24,20 +24,17 @@ from hofs_dask.data.bins import (
     make_tables,
     most_bins,
 )
-from hofs_dask.data.chunks import CODE_FILL, LABEL_FILL, open_array, write_labels, write_planes
-from hofs_dask.data.codec import Planes
-from hofs_dask.data.codes import (
-    FORMAT,
-    VERSION,
-    CodeStore,
-    label_keys,
-    load_codes,
-    store_attributes,
+from hofs_dask.data.chunks import (
+    LABEL_FILL,
+    chunk_file,
+    whole_planes,
+    write_chunk,
 )
+from hofs_dask.data.codes import CodeStore, load_codes, store_version, writing
 from hofs_dask.data.compute import compute, release
-from hofs_dask.data.fingerprint import digest
+from hofs_dask.data.files import check_apart, digest
+from hofs_dask.data.kept import Kept, Mask, find_kept, take
 from hofs_dask.data.labels import (
-    DROPPED,
     Coding,
     TargetKind,
     TargetSummary,
@@ -49,11 +46,21 @@ from hofs_dask.data.labels import (
     summarise_target,
 )
 from hofs_dask.data.layout import Room, check_chunks, choose_layout
+from hofs_dask.data.manifest import (
+    VERSION,
+    Content,
+    Manifest,
+    Target,
+    as_digits,
+    read_manifest,
+    write_manifest,
+)
+from hofs_dask.data.metadata import count_bits, write_label_metadata, write_metadata, write_tables
 from hofs_dask.data.paths import as_path
 from hofs_dask.data.summary import SAMPLE_ROWS, Summary, merge_summaries, summarise
-from hofs_dask.data.windows import Window
-from hofs_dask.errors import some_of
-from hofs_dask.kernels.planes import WORD, n_bits
+from hofs_dask.data.windows import Window, check_reachable
+from hofs_dask.errors import CodeStoreError, some_of
+from hofs_dask.kernels.planes import WORD
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -84,7 +91,8 @@ def encode_source(
     source : Source
         Data with a target.
     store : str or path
-        Where the store is, or will be. One of other data or options is written anew.
+        Where the store is, or will be: an empty or absent place, or a code store. One of other
+        data or options is replaced once the new one is whole.
     bins : int, "auto", "width" or None
         Bins of a numeric feature with more distinct values than that.
     target_kind : {"auto", "class", "ordinal", "continuous"}
@@ -97,13 +105,12 @@ def encode_source(
     Examples
     --------
     >>> import numpy as np
-    >>> from hofs_dask.data.chunks import read_codes
-    >>> from hofs_dask.data.codes import temporary_store
+    >>> from hofs_dask.data.codes import read_codes, temporary_store
     >>> from hofs_dask.data.source import open_source
     >>> data = np.arange(40.0).reshape(20, 2)
     >>> with temporary_store() as path:
     ...     store = encode_source(open_source(data, np.arange(20) % 2), path, bins=4)
-    ...     read_codes(path, slice(0, 1), slice(0, 20))[0, ::5]
+    ...     read_codes(store, slice(0, 1), slice(0, 20))[0, ::5]
     array([0, 1, 2, 3], dtype=uint8)
     """
     checked_bins, kind = check_bins(bins), check_kind(target_kind)
@@ -114,60 +121,128 @@ def encode_source(
             "target is None; give a target: an array or the name of a variable or column"
         )
     path = as_path(store)
-    fingerprint = digest([source.fingerprint, checked_bins, source.nominal.tolist(), VERSION])
-    key = digest([source.target_fingerprint, source.target_name, kind, VERSION])[:16]
-    found = store_attributes(path)
-    if found and found.get("complete") and found["fingerprint"] == fingerprint:
-        coding = None if key in label_keys(path) else _add_labels(source, path, key, kind)
-        return _checked(load_codes(path, key), coding)
+    check_apart(path, source.places, "store")
+    fingerprint = key = None
+    if source.fingerprint is not None:
+        nominal = source.nominal.tolist()
+        fingerprint = digest([source.fingerprint, checked_bins, nominal, VERSION])
+    if source.target_fingerprint is not None:
+        key = digest([source.target_fingerprint, source.target_name, kind, VERSION])[:16]
 
-    coding, features, n_bins = _first_read(source, checked_bins, kind)
+    def found() -> CodeStore | None:
+        """The store, if it has all of this already."""
+        manifest = read_manifest(path)
+        if manifest is None or fingerprint is None or manifest.fingerprint != fingerprint:
+            return None
+        target = next((each for each in manifest.targets if each.key == key), None)
+        return None if target is None else load_codes(path, manifest, target)
+
+    made = found() if store_version(path) == VERSION else None
+    if made is not None:
+        return _checked(made)
+    with writing(path) as folder:
+        made = found()  # another process may have made it meanwhile
+        if made is not None:
+            return _checked(made)
+        before = source.state()
+        manifest = read_manifest(path)
+        if manifest is not None and fingerprint is not None and manifest.fingerprint == fingerprint:
+            job = _Job(source, path, manifest.folder, key or uuid.uuid4().hex[:16])
+            manifest, target, coding = _add_labels(job, kind, manifest)
+        else:
+            job = _Job(source, path, folder, key or uuid.uuid4().hex[:16])
+            manifest, coding = _encode(job, checked_bins, kind, chunks, room, fingerprint)
+            (target,) = manifest.targets
+        if before != source.state():
+            raise CodeStoreError(
+                "the data changed while it was encoded, and nothing was kept of it; run the same "
+                "call again when nothing writes to the data"
+            )
+        write_manifest(path, manifest)
+        return _checked(load_codes(path, manifest, target), coding)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is encoded, and where to."""
+
+    source: Source
+    path: str
+    folder: str
+    key: str  # of the labels
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}/{self.folder}"
+
+
+def _encode(
+    job: _Job,
+    bins: Bins,
+    kind: TargetKind,
+    chunks: tuple[int, int] | None,
+    room: Room | None,
+    fingerprint: str | None,
+) -> tuple[Manifest, Coding]:
+    """Write codes, tables and labels into the folder of a job."""
+    source, kept = job.source, find_kept(job.source)
+    coding, features, n_bins = _first_read(source, kept, bins, kind)
     grid = choose_layout(
-        source.n_samples,
+        kept.n_rows,
         source.n_features,
         max(feature.n_codes for feature in features),
         n_classes=coding.n_classes,
-        source_rows=source_rows(source),
+        source_rows=source_rows(source) if kept.whole else None,
         room=room,
         chunks=chunks,
     ).chunks
-    attributes: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
-        "fingerprint": fingerprint,
-        "names": list(source.names),
-        "options": {"bins": checked_bins, "n_bins": n_bins},
-    }
-    _create(path, source, features, grid, attributes)
-    _create_labels(path, key, source.n_samples, grid[0])
-    writes = _write_tasks(source, path, features, grid)
-    labels = _label_tasks(source, path, key, coding, grid[0])
+    write_metadata(job.place, kept.n_rows, grid, features)
+    write_label_metadata(job.place, job.key, kept.n_rows, grid[0])
+    writes = _write_tasks(job, kept, features, grid)
+    labels = _label_tasks(job, kept, coding, grid[0])
     # first what is for the driver: the scheduler may be a thread of the same process, and should
     # have it to itself while the workers write
     here, there = (labels, []) if source.target_in_memory else ([], labels)
-    (counts,) = compute(here, here=True)
-    _, more = compute(writes, there)
+    (coded,) = compute(here, here=True)
+    (tables, *checksums), more = compute(writes, there)
     release()
-    _finish_labels(path, key, source.target_name, coding, [*counts, *more])
-    zarr.open_group(path, mode="r+").attrs.put({**attributes, "complete": True})
-    return _checked(load_codes(path, key), coding)
+    named = {str(j): feature for j, feature in enumerate(features) if feature.categories}
+    content = Content(
+        names=source.names,
+        n_samples=kept.n_rows,
+        bits=count_bits(features),
+        chunks=grid,
+        bins=bins,
+        n_bins=n_bins,
+        checksums=as_digits(np.array(checksums, np.uint32)),
+        tables=tables,
+        categories={j: list(feature.categories or ()) for j, feature in named.items()},
+        n_folded={j: feature.n_folded for j, feature in named.items() if feature.n_folded},
+    )
+    manifest = Manifest(
+        folder=job.folder,
+        fingerprint=fingerprint,
+        n_source=source.n_samples,
+        kept=kept.digest,
+        n_absent=source.n_absent_chunks,
+        content=content,
+        targets=(_target(job, kept, coding, [*coded, *more]),),
+    )
+    return manifest, coding
 
 
 def _first_read(
-    source: Source, bins: Bins, target_kind: TargetKind
+    source: Source, kept: Kept, bins: Bins, target_kind: TargetKind
 ) -> tuple[Coding, list[Feature], int]:
     """Read all once: how to code the target and each feature."""
     run = uuid.uuid4().hex
-    coding = _coding(source, target_kind, run)
-    n_bins = delayed(_resolve_bins)(
-        bins, source.n_samples, coding, dask_key_name=f"encode-bins-{run}"
-    )
+    coding = _coding(source, kept, target_kind, run)
+    n_bins = delayed(_resolve_bins)(bins, kept.n_rows, coding, dask_key_name=f"encode-bins-{run}")
     tables = []
-    rows = min(source.n_samples, SAMPLE_ROWS)
+    rows = min(kept.n_rows, SAMPLE_ROWS)
     first_feature = 0
     for number, part in enumerate(source.parts):
         width = max(1, TILE_BYTES // (rows * max(part.dtype.itemsize, 1)))
-        offsets = _starts(part.chunks[0])
         blocks = _windows(source, part.chunks[0])
         if blocks is None:
             blocks = part.to_delayed(optimize_graph=False)
@@ -186,14 +261,18 @@ def _first_read(
             summaries = [
                 delayed(_summarise)(
                     block,
-                    offset,
-                    source.n_samples,
+                    mask,
+                    first,
+                    kept.n_rows,
                     nominal,
                     most_bins(bins) + 1,
                     None if few else cuts,
+                    source.places,
                     dask_key_name=f"encode-summarise-{row}-{name}",
                 )
-                for row, (block, offset) in enumerate(zip(blocks[:, column], offsets, strict=True))
+                for row, (block, mask, first) in enumerate(
+                    zip(blocks[:, column], kept.masks, kept.firsts, strict=True)
+                )
             ]
             merged = _tree(merge_summaries, summaries, f"encode-merge-{name}") if few else []
             for tile, (begin, end) in enumerate(itertools.pairwise(cuts)):
@@ -214,39 +293,67 @@ def _first_read(
     made, coded, resolved = compute(tables, coding, n_bins)
     problems = [problem for _, several in made for problem in several]
     if problems:
-        first: Refusal = min(problems, key=lambda problem: problem.column)
-        raise first.error(f"feature {source.names[first.column]!r} {first.text}")
+        first_one: Refusal = min(problems, key=lambda problem: problem.column)
+        raise first_one.error(f"feature {source.names[first_one.column]!r} {first_one.text}")
     return coded, [feature for several, _ in made for feature in several], resolved
 
 
-def _add_labels(source: Source, path: str, key: str, target_kind: TargetKind) -> Coding:
-    """Write the labels of a further target into a store that has the codes; return their coding."""
-    rows = int(open_array(path, "codes", "r").chunks[1])
-    (coding,) = compute(_coding(source, target_kind, uuid.uuid4().hex))
-    _create_labels(path, key, source.n_samples, rows)
-    labels = _label_tasks(source, path, key, coding, rows)
-    (counts,) = compute(labels, here=source.target_in_memory)
+def _add_labels(
+    job: _Job, target_kind: TargetKind, manifest: Manifest
+) -> tuple[Manifest, Target, Coding]:
+    """Write the labels of a further target beside the codes that a store has."""
+    source, kept = job.source, find_kept(job.source)
+    if kept.digest != manifest.kept:
+        others = some_of(sorted({each.name for each in manifest.targets}))
+        raise ValueError(
+            f"target {source.target_name!r} is missing for other samples than {others}, whose "
+            f"codes the store {job.path!r} holds; give another store"
+        )
+    rows = manifest.content.chunks[0]
+    (coding,) = compute(_coding(source, kept, target_kind, uuid.uuid4().hex))
+    write_label_metadata(job.place, job.key, kept.n_rows, rows)
+    (written,) = compute(_label_tasks(job, kept, coding, rows), here=source.target_in_memory)
     release()
-    _finish_labels(path, key, source.target_name, coding, counts)
-    made: Coding = coding
-    return made
+    target = _target(job, kept, coding, written)
+    same = next((each for each in manifest.targets if each.content == target.content), target)
+    if same is not target:  # of a target without a fingerprint, whose labels are there already
+        places.remove(job.place, f"labels/{target.key}")
+    return manifest.with_target(same), same, coding
 
 
-def _coding(source: Source, target_kind: TargetKind, run: str) -> Delayed | Coding:
+def _target(job: _Job, kept: Kept, coding: Coding, written: list[tuple[np.ndarray, int]]) -> Target:
+    """What the manifest has of labels that have been written."""
+    counts = np.sum([each for each, _ in written], axis=0)
+    return Target(
+        key=job.key,
+        name=job.source.target_name,
+        kind=coding.kind,
+        classes=coding.classes,
+        counts=tuple(counts.tolist()),
+        values=tuple(coding.values.tolist()),
+        n_dropped=job.source.n_samples - kept.n_rows,
+        checksums=as_digits(np.array([checksum for _, checksum in written], np.uint32)),
+    )
+
+
+def _coding(source: Source, kept: Kept, target_kind: TargetKind, run: str) -> Delayed | Coding:
     """How to code the target: at once where it is in memory, else a task."""
     target = source.target
     assert target is not None
     blocks = target.to_delayed(optimize_graph=False)
     summaries = [
-        delayed(summarise_target)(
+        delayed(_summarise_target)(
             block,
-            offset,
-            source.n_samples,
+            mask,
+            first,
+            kept.n_rows,
             target_kind,
             source.target_type,
             dask_key_name=f"encode-summarise-target-{row}-{run}",
         )
-        for row, (block, offset) in enumerate(zip(blocks, _starts(target.chunks[0]), strict=True))
+        for row, (block, mask, first) in enumerate(
+            zip(blocks, kept.masks, kept.firsts, strict=True)
+        )
     ]
     coding: Delayed = delayed(_make_coding)(
         _tree(merge_targets, summaries, f"encode-merge-target-{run}"),
@@ -259,15 +366,16 @@ def _coding(source: Source, target_kind: TargetKind, run: str) -> Delayed | Codi
 
 
 def _write_tasks(
-    source: Source, path: str, features: list[Feature], grid: tuple[int, int]
+    job: _Job, kept: Kept, features: list[Feature], grid: tuple[int, int]
 ) -> list[Delayed]:
-    """One task a chunk of the store: take its cells, code them, write them. And one for tables.
+    """One task a chunk of the store: take its cells, code them, write them. First one for tables.
 
     That one is not for the driver, which may be the scheduler too and has tasks to send.
     """
-    run = uuid.uuid4().hex
-    bits = _bits(features)
-    rows = _chunk_sizes(source.n_samples, grid[0])
+    source, run = job.source, uuid.uuid4().hex
+    bits = count_bits(features)
+    spans = kept.spans(grid[0])
+    rows = tuple(span.n_source for span in spans)
     firsts = range(0, source.n_features, grid[1])
     tables = [
         delayed(
@@ -277,7 +385,7 @@ def _write_tasks(
         )
         for column, first in enumerate(firsts)
     ]
-    tasks = [delayed(_write_tables)(path, tables, dask_key_name=f"encode-write-tables-{run}")]
+    tasks = [delayed(write_tables)(job.place, tables, dask_key_name=f"encode-write-tables-{run}")]
     for column, first in enumerate(firsts):
         last = min(first + grid[1], source.n_features)
         pieces = []
@@ -292,14 +400,16 @@ def _write_tasks(
         tasks += [
             delayed(_write_codes)(
                 [piece[row] for piece in pieces],
+                span.mask,
                 tables[column],
-                path,
+                job.place,
                 bits,
-                row * grid[0],
-                first,
+                grid,
+                (column, row),
+                source.places,
                 dask_key_name=f"encode-write-{row}-{column}-{run}",
             )
-            for row in range(len(rows))
+            for row, span in enumerate(spans)
         ]
     return tasks
 
@@ -327,40 +437,56 @@ def _windows(source: Source, rows: tuple[int, ...]) -> np.ndarray | None:
     return windows
 
 
-def _label_tasks(
-    source: Source, path: str, key: str, coding: Coding, chunk_rows: int
-) -> list[Delayed]:
+def _label_tasks(job: _Job, kept: Kept, coding: Coding, chunk_rows: int) -> list[Delayed]:
     """One task a chunk of labels: write them, count the samples of each class."""
     run = uuid.uuid4().hex
-    assert source.target is not None
-    target = source.target.rechunk((_chunk_sizes(source.n_samples, chunk_rows),))
+    assert job.source.target is not None
+    spans = kept.spans(chunk_rows)
+    target = job.source.target.rechunk((tuple(span.n_source for span in spans),))
     coded = delayed(coding, name=f"encode-coding-{run}", traverse=False)
     return [
         delayed(_write_labels)(
             block,
+            span.mask,
             coded,
-            path,
-            key,
-            row * chunk_rows,
+            job.place,
+            chunk_file(f"labels/{job.key}", 0, row),
+            chunk_rows,
             dask_key_name=f"encode-write-labels-{row}-{run}",
         )
-        for row, block in enumerate(target.to_delayed(optimize_graph=False))
+        for row, (block, span) in enumerate(
+            zip(target.to_delayed(optimize_graph=False), spans, strict=True)
+        )
     ]
 
 
 def _summarise(
     block: np.ndarray | Window,
+    mask: Mask,
     first_row: int,
     n_samples: int,
     nominal: np.ndarray,
     limit: int,
     cuts: Sequence[int] | None,
+    sources: tuple[str, ...],
 ) -> Summary | list[Summary]:
-    """The summary of a block, or one for each tile between the cuts."""
-    summary = summarise(block, first_row, n_samples, nominal, limit)
+    """The summary of the kept rows of a block, or one for each tile between the cuts."""
+    check_reachable(sources)
+    summary = summarise(take(block, mask), first_row, n_samples, nominal, limit)
     if cuts is None:
         return summary
     return [summary.columns(a, b) for a, b in itertools.pairwise(cuts)]
+
+
+def _summarise_target(
+    block: np.ndarray,
+    mask: Mask,
+    first_row: int,
+    n_samples: int,
+    target_kind: TargetKind,
+    kind: TargetType,
+) -> TargetSummary:
+    return summarise_target(take(block, mask), first_row, n_samples, target_kind, kind)
 
 
 def _resolve_bins(bins: Bins, n_samples: int, coding: Coding) -> int:
@@ -369,12 +495,17 @@ def _resolve_bins(bins: Bins, n_samples: int, coding: Coding) -> int:
 
 def _write_codes(
     pieces: list[np.ndarray | Window],
+    mask: Mask,
     features: list[Feature],
-    path: str,
+    place: str,
     bits: int,
-    first_row: int,
-    first: int,
-) -> None:
+    grid: tuple[int, int],
+    chunk: tuple[int, int],
+    sources: tuple[str, ...],
+) -> int:
+    """Write a chunk of codes and return its checksum."""
+    check_reachable(sources)
+    pieces = [take(piece, mask) for piece in pieces]
     n_rows = len(pieces[0])
     planes = np.zeros((len(features), bits, -(-n_rows // WORD)), np.uint64)
     done = 0
@@ -382,16 +513,17 @@ def _write_codes(
         some = slice(done, done + piece.shape[1])
         encode_planes(piece, features[some], planes[some])
         done = some.stop
-    rows = slice(first_row, first_row + n_rows)
-    write_planes(path, "codes", slice(first, first + done), rows, planes)
+    return write_chunk(place, chunk_file("codes", *chunk), whole_planes(planes, n_rows, grid))
 
 
 def _write_labels(
-    block: np.ndarray, coding: Coding, path: str, key: str, first_row: int
-) -> np.ndarray:
-    labels = encode_target(block, coding)
-    write_labels(path, key, slice(first_row, first_row + len(labels)), labels)
-    return np.bincount(labels, minlength=DROPPED + 1)
+    block: np.ndarray, mask: Mask, coding: Coding, place: str, file: str, chunk_rows: int
+) -> tuple[np.ndarray, int]:
+    """Write a chunk of labels; return the samples of each class and its checksum."""
+    labels = encode_target(take(block, mask), coding)
+    whole = np.full(chunk_rows, LABEL_FILL, np.uint8)
+    whole[: len(labels)] = labels
+    return np.bincount(labels, minlength=coding.n_classes), write_chunk(place, file, whole)
 
 
 def _tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) -> list[Delayed]:
@@ -435,126 +567,11 @@ def source_rows(source: Source) -> int | None:
     return int(rows[0]) if regular else None
 
 
-def _chunk_sizes(size: int, chunk: int) -> tuple[int, ...]:
-    return tuple(min(chunk, size - start) for start in range(0, size, chunk))
-
-
 def _starts(sizes: Sequence[int]) -> list[int]:
     return [0, *np.cumsum(sizes[:-1]).tolist()]
 
 
-def _create(
-    path: str,
-    source: Source,
-    features: list[Feature],
-    grid: tuple[int, int],
-    attributes: dict[str, Any],
-) -> None:
-    """Create a store with room for codes and labels; it is complete once the attributes say so."""
-    group = zarr.create_group(path, attributes=attributes, overwrite=True)
-    group.create_array(
-        "codes",
-        shape=(source.n_features, source.n_samples),
-        chunks=grid[::-1],
-        dtype=np.uint8,
-        fill_value=CODE_FILL,
-        serializer=Planes(_bits(features)),
-        compressors=[Crc32cCodec()],
-        dimension_names=("feature", "sample"),
-    )
-    group.create_group("labels")
-
-
-def _write_tables(path: str, tiles: list[list[Feature]]) -> None:
-    """Write how the features of a store are coded."""
-    features = list(itertools.chain.from_iterable(tiles))
-    group = zarr.open_group(path, mode="r+")
-    n_codes = np.array([feature.n_codes for feature in features], np.int16)
-    has_missing = np.array([feature.has_missing for feature in features])
-    nominal = np.array([feature.categories is not None for feature in features])
-    named = [(str(j), feature) for j, feature in enumerate(features) if feature.categories]
-    _put_table(group, "n_codes", n_codes)
-    _put_table(group, "missing_code", np.where(has_missing, n_codes - 1, -1).astype(np.int16))
-    _put_table(
-        group,
-        "nominal",
-        nominal,
-        {
-            "categories": {j: list(feature.categories or ()) for j, feature in named},
-            "n_folded": {j: feature.n_folded for j, feature in named if feature.n_folded},
-        },
-    )
-    _put_table(group, "values", _pad([feature.values for feature in features]))
-    _put_table(group, "edges", _pad([feature.edges for feature in features]), dim="edge")
-
-
-def _bits(features: list[Feature]) -> int:
-    """The planes of a feature of the store."""
-    return n_bits(max(feature.n_codes for feature in features))
-
-
-def _put_table(
-    group: zarr.Group,
-    name: str,
-    table: np.ndarray,
-    attributes: dict[str, Any] | None = None,
-    dim: str = "code",
-) -> None:
-    array = group.create_array(
-        name,
-        shape=table.shape,
-        chunks=tuple(max(size, 1) for size in table.shape),
-        dtype=table.dtype,
-        compressors=[Crc32cCodec()],
-        attributes=attributes,
-        dimension_names=("feature", dim)[: table.ndim],
-    )
-    array[...] = table
-
-
-def _pad(rows: list[np.ndarray]) -> np.ndarray:
-    padded = np.full((len(rows), max(1, max(len(row) for row in rows))), np.nan)
-    for out, row in zip(padded, rows, strict=True):
-        out[: len(row)] = row
-    return padded
-
-
-def _create_labels(path: str, key: str, n_samples: int, chunk_rows: int) -> None:
-    zarr.open_group(path, mode="r+").create_array(
-        f"labels/{key}",
-        shape=(n_samples,),
-        chunks=(chunk_rows,),
-        dtype=np.uint8,
-        fill_value=LABEL_FILL,
-        compressors=[Crc32cCodec()],
-        dimension_names=("sample",),
-        overwrite=True,
-    )
-
-
-def _finish_labels(
-    path: str, key: str, name: str, coding: Coding, counts: list[np.ndarray]
-) -> None:
-    total = np.sum(counts, axis=0)
-    group = zarr.open_group(path, mode="r+")
-    group[f"labels/{key}"].attrs.put(
-        {
-            "name": name,
-            "kind": coding.kind,
-            "classes": list(coding.classes),
-            "counts": total[: coding.n_classes].tolist(),
-            "values": coding.values.tolist(),
-            "n_dropped": int(total[DROPPED]),
-            "complete": True,
-        }
-    )
-    labels = group["labels"]
-    # The order of the keys tells which of several targets of one name is the latest.
-    order: Any = labels.attrs.get("order", [])
-    labels.attrs["order"] = [*order, key]
-
-
-def _checked(store: CodeStore, coding: Coding | None) -> CodeStore:
+def _checked(store: CodeStore, coding: Coding | None = None) -> CodeStore:
     """Return the store, with a warning of classes that are too small or may not be meant.
 
     The coding is that of labels that have been made just now.

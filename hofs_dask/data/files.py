@@ -24,8 +24,8 @@ from hofs_dask.data.paths import is_url
 MOST_JSON = 2**28
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-# without O_NONBLOCK, opening a pipe would wait for a writer
-_READ = (
+#: Flags to open a file to read by: without O_NONBLOCK, a pipe would wait for a writer.
+READ_FLAGS = (
     os.O_RDONLY
     | getattr(os, "O_NONBLOCK", 0)
     | getattr(os, "O_CLOEXEC", 0)
@@ -57,7 +57,7 @@ def read_file(path: str | os.PathLike[str], most: int) -> bytes:
     OSError: [Errno 22] not a regular file: '/dev/zero'
     """
     name = os.fspath(path)
-    handle = os.open(name, _READ)
+    handle = os.open(name, READ_FLAGS)
     with open(handle, "rb") as stream:  # noqa: PTH123 - a handle, not a path
         check_regular(handle, name, most)
         content = stream.read(most + 1)
@@ -215,12 +215,22 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
         except BlockingIOError as error:
             holder = os.pread(handle, 200, 0).decode(errors="replace").strip()
             raise LockedError(holder or "another process") from error
+        if not _is_at(handle, name):  # its last owner removed it since it was opened
+            raise LockedError("another process")
         with contextlib.suppress(OSError):  # on a full disk the lock holds without a name
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{owner()}\n".encode(), 0)
         yield
     finally:
         os.close(handle)
+
+
+def _is_at(handle: int, name: str) -> bool:
+    """Return whether an open file is the one that has this name now."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(name))  # noqa: PTH116
+    except FileNotFoundError:
+        return False
 
 
 def owner() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -57,7 +57,11 @@ class Labels:
     values : ndarray of float64 (class)
         The number of each class: its value, the mean in its interval, or its index.
     n_dropped : int
-        Samples whose target is missing.
+        Samples whose target is missing, and which are not in the store.
+    identity : str
+        A digest of the labels: equal for equal content.
+    checksums : ndarray of uint32 (row chunk)
+        Of the chunks of the array.
     """
 
     name: str
@@ -67,6 +71,8 @@ class Labels:
     counts: np.ndarray
     values: np.ndarray
     n_dropped: int
+    identity: str = ""
+    checksums: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint32))
 
     @property
     def n_classes(self) -> int:

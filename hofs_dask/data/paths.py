@@ -16,7 +16,7 @@ def as_path(path: str | os.PathLike[str]) -> str:
     >>> as_path("file:///data/x.zarr"), as_path("s3://bucket/x.zarr")
     ('/data/x.zarr', 's3://bucket/x.zarr')
     """
-    text = os.fspath(path).removeprefix("file://")
+    text = os.fspath(path).removeprefix("file://").removeprefix("local://")
     if is_url(text):
         return text
     local = Path(text)

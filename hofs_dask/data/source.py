@@ -73,6 +73,11 @@ class Source:
     target_type: TargetType
     fingerprint: str
     target_fingerprint: str
+    places: tuple[str, ...] = ()
+    n_absent_chunks: int = 0
+
+    def state(self) -> str | None:
+        return None
 
     def without(self, columns: Collection[int]) -> Source:
         """The source without some of its features, at least one of which is left.
@@ -278,3 +283,7 @@ def _refuse_unknown_chunks(what: str, array: Any) -> None:
         raise ValueError(
             f"the chunk sizes of {what} are unknown; call .compute_chunk_sizes() first"
         )
+
+
+def check_reachable(places: tuple[str, ...]) -> None:
+    """STUB."""

@@ -20,7 +20,8 @@ from numcodecs import Blosc, GZip, Zstd
 from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
 from zarr.storage import LocalStore
 
-from hofs_dask.data.chunks import READ, announce_file
+from hofs_dask.data.chunks import announce_file
+from hofs_dask.data.files import READ_FLAGS
 from hofs_dask.kernels.planes import WORD
 
 #: Bytes of a strip, about: chunks are put together up to this.
@@ -174,7 +175,7 @@ def _decode(array: Any, number: int, out: np.ndarray) -> bool:
     compressors = array.metadata.codecs[1:]
     content = out.reshape(-1).view(np.uint8).data
     try:
-        handle = os.open(_file_of(array, number), READ)
+        handle = os.open(_file_of(array, number), READ_FLAGS)
         try:
             size = os.fstat(handle).st_size
             if not compressors:
@@ -192,3 +193,7 @@ def _decode(array: Any, number: int, out: np.ndarray) -> bool:
         return False
     content[:] = whole[: len(content)]
     return True
+
+
+def check_reachable(places: tuple[str, ...]) -> None:
+    """STUB."""

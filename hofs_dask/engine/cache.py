@@ -20,6 +20,7 @@ class ChunkCache:
         self._lock = threading.Lock()
         self._store: Hashable = None
         self._chunks: dict[Hashable, np.ndarray] = {}
+        self._checked: set[Hashable] = set()
         self._size = 0
 
     @property
@@ -34,6 +35,7 @@ class ChunkCache:
         budget: int,
         n_bytes: int,
         read: Callable[[bool], np.ndarray],
+        check: Callable[[np.ndarray], None],
     ) -> np.ndarray:
         """The chunk, read if it is not here, kept if there is room; it must not be written to.
 
@@ -48,23 +50,34 @@ class ChunkCache:
         n_bytes
             What this chunk takes.
         read
-            Reads the chunk; it is told whether that will be kept.
+            Reads the chunk; its argument is whether that will be kept.
+        check
+            Raises where the chunk holds what it cannot. It is called when a chunk is read for the
+            first time: after that its checksum is enough.
 
         Examples
         --------
         >>> cache = ChunkCache()
+        >>> read = lambda keep: print("reads") or np.zeros(3)
         >>> for _ in range(2):
-        ...     chunk = cache.get("store", 0, 100, 24, lambda keep: print("reads") or np.zeros(3))
+        ...     chunk = cache.get("store", 0, 100, 24, read, lambda chunk: None)
         reads
         """
         with self._lock:
+            if store != self._store:
+                self._checked = set()
             if store != self._store or self._size > budget:
                 self._store, self._chunks, self._size = store, {}, 0
             if chunk in self._chunks:
                 return self._chunks[chunk]
             fits = self._size + n_bytes <= budget
+            is_new = chunk not in self._checked
         found = read(fits)
+        if is_new:
+            check(found)
         with self._lock:
+            if store == self._store:
+                self._checked.add(chunk)
             fits = fits and self._size + found.nbytes <= budget
             if fits and store == self._store and chunk not in self._chunks:
                 found.setflags(write=False)
@@ -76,6 +89,7 @@ class ChunkCache:
         """Forget all chunks."""
         with self._lock:
             self._store, self._chunks, self._size = None, {}, 0
+            self._checked = set()
 
 
 #: The cache of this process.

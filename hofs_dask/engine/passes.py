@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,10 +12,10 @@ import dask.base
 import numpy as np
 from dask.delayed import Delayed, delayed
 
-from hofs_dask.data.chunks import announce_planes, read_labels, read_planes, write_planes
-from hofs_dask.data.codes import CodeStore, begin_columns, copied_columns, finish_columns
+from hofs_dask.data.chunks import Chunks
+from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.compute import compute
-from hofs_dask.data.labels import DROPPED
+from hofs_dask.data.copies import add_copies, copy_chunks, joined, known_copies, write_copy
 from hofs_dask.data.layout import FAN_IN, Layout, cuts, layout_of
 from hofs_dask.engine.budget import check, estimate, size_of
 from hofs_dask.engine.cache import CACHE
@@ -32,7 +32,7 @@ from hofs_dask.engine.statistic import (
     frozen,
 )
 from hofs_dask.kernels.hashing import fold_of, multiplicity
-from hofs_dask.kernels.planes import WORD
+from hofs_dask.kernels.planes import WORD, first_above
 
 #: Columns beyond this share of a tile are not copied: reading their tiles is no dearer.
 COPY_SHARE = 0.125
@@ -42,17 +42,51 @@ COPY_ALWAYS = 32
 SMALL_GRAPH, PLAN_BYTES = 2**18, 2**10
 
 
+#: The checksums of the copies of columns, of some row chunks, by column.
+_Copied = dict[int, np.ndarray]
+
+
 @dataclass(frozen=True)
 class _Place:
-    """Where a task finds its codes."""
+    """Where a task finds its codes, and what they must be."""
 
-    path: str
-    label_key: str
+    codes: Chunks  # of the tiles that its tasks read
+    labels: Chunks
+    copied: _Copied  # the columns that have a copy of their own, with all of its checksums
     columns: tuple[int, ...]
-    copied: frozenset[int]  # the columns that have a copy of their own
+    column_codes: tuple[int, ...]  # how many codes each has
+    n_codes: dict[int, np.ndarray]  # of the features of each tile that its tasks read
+    n_classes: int
     layout: Layout
-    fingerprint: str
+    identity: str
     cache: int  # bytes of chunks that a process may keep
+
+    @classmethod
+    def of(
+        cls,
+        codes: CodeStore,
+        layout: Layout,
+        columns: tuple[int, ...],
+        copied: _Copied,
+        features: slice,
+        cache: int,
+    ) -> _Place:
+        """The place of the tasks of a tile."""
+        width = layout.chunks[1]
+        tiles = {features.start // width}
+        tiles |= {column // width for column in columns if column not in copied}
+        return cls(
+            codes=codes.code_chunks.only(tiles),
+            labels=codes.label_chunks,
+            copied=copied,
+            columns=columns,
+            column_codes=tuple(codes.n_codes[list(columns)].tolist()),
+            n_codes={tile: codes.n_codes[layout.tiles[tile]] for tile in tiles},
+            n_classes=codes.labels.n_classes,
+            layout=layout,
+            identity=codes.problem_identity,
+            cache=cache,
+        )
 
 
 @dataclass(frozen=True)
@@ -95,7 +129,7 @@ def walks(codes: CodeStore, requests: Sequence[Pass]) -> list[list[Pass]]:
 
 
 def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
-    """The finished totals of passes over all samples that have a label, in one walk over them.
+    """The finished totals of passes over all samples, in one walk over them.
 
     One task takes some spans of row chunks and one tile of features. Spans depend on the store
     alone, so that the sums are the same on any cluster; how many make a task depends on the
@@ -114,20 +148,11 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
     groups = layout.groups(sum(worker.n_threads for worker in workers))
     columns = tuple(dict.fromkeys(column for request in walk for column in request.columns))
     name = "+".join(dict.fromkeys(request.statistic.name for request in walk))
-    have, new = frozenset[int](), tuple[int, ...]()
+    copied: _Copied = {}
     copies: list[Any] = [None] * len(groups)
     if len(tiles) > 1 and len(columns) <= max(COPY_SHARE * codes.chunks[1], COPY_ALWAYS):
         rows = [slice(spans[group.start].start, spans[group.stop - 1].stop) for group in groups]
-        have, copies, new = _copies(codes, columns, rows, name)
-    place = _Place(
-        codes.path,
-        codes.labels.key,
-        columns,
-        have,
-        layout,
-        codes.fingerprint,
-        found.cache,
-    )
+        copied, copies = _copies(codes, columns, rows, name)
     jobs = tuple(
         _Job(
             request.statistic,
@@ -141,6 +166,7 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
         contexts = tuple(
             request.statistic.narrow(request.context.tile(features)) for request in walk
         )
+        place = _Place.of(codes, layout, columns, copied, features, found.cache)
         of_plan = _tasks_of(_Plan(place, features, jobs, contexts), len(groups))
         partials = []
         for position, (group, copy) in enumerate(zip(groups, copies, strict=True)):
@@ -155,58 +181,85 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
                 for a in range(0, len(partials), FAN_IN)
             ]
         totals.append(of_plan(f"{name}-finish", _finish, *partials))
-    parts = compute(*totals)
+    found_all = compute(*totals, *(copy for copy in copies if copy is not None))
+    parts, made = found_all[: len(totals)], found_all[len(totals) :]
+    new = joined(made)
     if new:
-        finish_columns(codes.path, new)
+        add_copies(codes, new)
     return [_joined([part[number] for part in parts]) for number in range(len(walk))]
 
 
-def read_block(place: _Place, rows: slice, features: slice) -> tuple[Block, np.ndarray | None]:
-    """The labelled samples of some rows with the columns of the walk, and which; None for all."""
+def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int, Chunks]) -> Block:
+    """The samples of a chunk of rows with the columns of the walk."""
     layout, n_rows = place.layout, rows.stop - rows.start
+    row, width = rows.start // layout.chunks[0], layout.chunks[1]
+    n_words = -(-n_rows // WORD)
 
-    def cached(name: str, n_bytes: int, read: Callable[[bool], np.ndarray]) -> np.ndarray:
-        store = (place.path, place.fingerprint, place.label_key)
-        return CACHE.get(store, (name, rows.start, rows.stop), place.cache, n_bytes, read)
+    def cached(
+        chunks: Chunks,
+        number: int,
+        n_features: int,
+        read: Callable[[bool], np.ndarray],
+        n_codes: np.ndarray,
+    ) -> np.ndarray:
+        def check(planes: np.ndarray) -> None:
+            wrong = first_above(planes, n_codes, n_rows)
+            if wrong >= 0:
+                raise chunks.refuse(number, row, "has a code that its feature cannot have")
 
-    def tile(part: slice, *, own: bool) -> np.ndarray:
+        n_bytes = n_features * layout.bits * n_words * 8
+        key = (chunks.name, number, row)
+        return CACHE.get(place.identity, key, place.cache, n_bytes, read, check)
+
+    def tile(number: int, *, own: bool) -> np.ndarray:
+        n_features = len(place.n_codes[number])
+
         def read(keep: bool) -> np.ndarray:
             if own and rows.stop < layout.n_samples:
-                following = slice(rows.stop, min(rows.stop + n_rows, layout.n_samples))
-                announce_planes(place.path, part, following)
-            return read_planes(place.path, part, rows, keep=keep or not own)
+                place.codes.announce(number, row + 1)
+            content = place.codes.read(number, row, keep=keep or not own)
+            return _as_planes(content, (width, layout.bits), n_features, n_words)
 
-        n_bytes = (part.stop - part.start) * layout.bits * -(-n_rows // WORD) * 8
-        return cached(f"codes {part}", n_bytes, read)
+        return cached(place.codes, number, n_features, read, place.n_codes[number])
 
-    planes = tile(features, own=True)
-    labels = cached("labels", n_rows, lambda _: read_labels(place.path, place.label_key, rows))
+    def copy(column: int, n_codes: int) -> np.ndarray:
+        def read(_keep: bool) -> np.ndarray:
+            # in memory of its own: that of chunks that are not kept has the tile
+            content = copied[column].read(0, row)
+            return _as_planes(content, (1, layout.bits), 1, n_words)
+
+        (planes,) = cached(copied[column], 0, 1, read, np.array([n_codes]))
+        own: np.ndarray = planes
+        return own
+
+    def read_labels(_keep: bool) -> np.ndarray:
+        return place.labels.read(0, row)[:n_rows]
+
+    def check_labels(labels: np.ndarray) -> None:
+        if labels.max() >= place.n_classes:
+            raise place.labels.refuse(0, row, "has a class that the target has not")
+
+    planes = tile(features.start // width, own=True)
+    key = (place.labels.name, row)
+    labels = CACHE.get(place.identity, key, place.cache, n_rows, read_labels, check_labels)
     columns = np.empty((len(place.columns), *planes.shape[1:]), np.uint64)
-    elsewhere: dict[int, list[int]] = {}
     for j, column in enumerate(place.columns):
         if features.start <= column < features.stop:
             columns[j] = planes[column - features.start]
-        elif column in place.copied:
-            read = functools.partial(_read_copy, place.path, column, rows)
-            (columns[j],) = cached(f"column {column}", columns[j].nbytes, read)
+        elif column in copied:
+            columns[j] = copy(column, place.column_codes[j])
         else:
-            elsewhere.setdefault(column // layout.chunks[1], []).append(j)
-    for number, places in elsewhere.items():
-        neighbour = tile(layout.tiles[number], own=False)
-        first = number * layout.chunks[1]
-        for j in places:
-            columns[j] = neighbour[place.columns[j] - first]
+            columns[j] = tile(column // width, own=False)[column % width]
     parts = fold_of(rows.start, rows.stop, N_PARTS)
-    block = Block(Tile(planes, n_rows), Tile(columns, n_rows), labels, parts)
-    kept = labels != DROPPED
-    if kept.all():
-        return block, None
-    labelled = np.flatnonzero(kept)
-    return _taken(block, labelled), labelled
+    return Block(Tile(planes, n_rows), Tile(columns, n_rows), labels, parts)
 
 
-def _read_copy(path: str, column: int, rows: slice, _keep: bool) -> np.ndarray:
-    return read_planes(path, slice(0, 1), rows, name=f"columns/{column}")
+def _as_planes(
+    content: np.ndarray, chunk: tuple[int, int], n_features: int, n_words: int
+) -> np.ndarray:
+    """The planes of a chunk, uint64 (feature, bit, word); the last of an axis is stored whole."""
+    planes = content.view("<u8").reshape(*chunk, -1)[:n_features, :, :n_words]
+    return np.ascontiguousarray(planes, dtype=np.uint64)
 
 
 def _taken(block: Block, samples: np.ndarray) -> Block:
@@ -231,9 +284,9 @@ def _task(name: str, function: Callable[..., object], *arguments: object) -> Del
     return task
 
 
-def is_small(contexts: tuple[Context, ...], n_tasks: int) -> bool:
+def is_small(shared: object, n_tasks: int) -> bool:
     """Whether so many tasks of a tile have what they have in common each for itself."""
-    return n_tasks * (PLAN_BYTES + size_of(contexts)) <= SMALL_GRAPH
+    return n_tasks * (PLAN_BYTES + size_of(shared)) <= SMALL_GRAPH
 
 
 def _tasks_of(plan: _Plan, n_tasks: int) -> Callable[..., Delayed]:
@@ -242,7 +295,7 @@ def _tasks_of(plan: _Plan, n_tasks: int) -> Callable[..., Delayed]:
     It is one key of the graph. But a key is a task that all others wait for, some 6 ms, so that
     each has the plan itself where that is small.
     """
-    if is_small(plan.contexts, n_tasks):
+    if is_small((plan.place, plan.contexts), n_tasks):
         return lambda name, function, *arguments: _task(
             name, functools.partial(function, plan), *arguments
         )
@@ -252,43 +305,54 @@ def _tasks_of(plan: _Plan, n_tasks: int) -> Callable[..., Delayed]:
 
 def _copies(
     codes: CodeStore, columns: tuple[int, ...], groups: list[slice], name: str
-) -> tuple[frozenset[int], list[Any], tuple[int, ...]]:
-    """The columns that have copies, the tasks that make new ones, one a group, and the new ones."""
-    have = frozenset(copied_columns(codes.path))
+) -> tuple[_Copied, list[Any]]:
+    """The copies that there are of columns, and the tasks that make the others, one a group."""
+    have = known_copies(codes)
     new = tuple(column for column in columns if column not in have)
-    if not new or not begin_columns(codes, new):  # the store may be one that cannot be written to
-        return have, [None] * len(groups), ()
-    copies = [
-        _task(f"{name}-copy", _copy_columns, codes.path, new, rows, codes.chunks, codes.n_features)
+    copied = {column: have[column] for column in columns if column in have}
+    if not new:
+        return copied, [None] * len(groups)
+    width = codes.chunks[1]
+    source = codes.code_chunks.only({column // width for column in new})
+    return copied, [
+        _task(f"{name}-copy", _copy_columns, source, new, rows, codes.chunks, codes.bits)
         for rows in groups
     ]
-    return have.union(new), copies, new
 
 
 def _copy_columns(
-    path: str, columns: tuple[int, ...], span: slice, chunks: tuple[int, int], n_features: int
-) -> None:
+    codes: Chunks, columns: tuple[int, ...], span: slice, chunks: tuple[int, int], bits: int
+) -> _Copied | None:
+    """Copy the columns of a span; return the checksums, None where there is no room for them."""
+    found: dict[int, list[int]] = {column: [] for column in columns}
     for rows in cuts(span, chunks[0]):
+        row, n_rows = rows.start // chunks[0], rows.stop - rows.start
         for column in columns:
-            first = column // chunks[1] * chunks[1]
-            tile = slice(first, min(first + chunks[1], n_features))
-            planes = read_planes(path, tile, rows, keep=False)
-            own = planes[column - first : column - first + 1]
-            write_planes(path, f"columns/{column}", slice(0, 1), rows, own)
+            content = codes.read(column // chunks[1], row, keep=False)
+            planes = _as_planes(content, (chunks[1], bits), chunks[1], -(-n_rows // WORD))
+            own = planes[column % chunks[1]][None]
+            try:
+                checksum = write_copy(codes.place, column, row, own, n_rows, chunks[0])
+            except OSError:  # the store cannot be written to, or the disk is full
+                return None
+            found[column].append(checksum)
+    return {column: np.array(each, np.uint32) for column, each in found.items()}
 
 
 def _map_spans(
     plan: _Plan,
     first: int,  # of the spans: numbers, as Dask looks into everything else that a task is given
     last: int,
-    _after: None,  # the copies of the columns of these spans
+    new: _Copied | None,  # the copies of columns that were made for these spans
 ) -> tuple[_Nodes, ...]:
     contexts = frozen(plan.contexts)
     ready = frozen(
         tuple(job.statistic.prepare(each) for job, each in zip(plan.jobs, contexts, strict=True))
     )
     found: tuple[_Nodes, ...] = tuple({} for _ in plan.jobs)
-    spans = plan.place.layout.spans
+    place = plan.place
+    spans = place.layout.spans
+    copied = _copied_chunks(place, spans[first].start // place.layout.chunks[0], new)
     for number in range(first, last):
         totals = []
         for job, context, nodes in zip(plan.jobs, contexts, found, strict=True):
@@ -297,23 +361,40 @@ def _map_spans(
                 n_features = plan.features.stop - plan.features.start
                 nodes[node] = job.statistic.identity(context, n_features)
             totals.append(nodes[node])
-        for rows in cuts(spans[number], plan.place.layout.chunks[0]):
+        for rows in cuts(spans[number], place.layout.chunks[0]):
             if any(context is not None for context in ready):
-                _add_chunk(plan, ready, rows, totals)
+                block = read_block(place, rows, plan.features, copied)
+                _add_chunk(plan, ready, rows, block, totals)
         for nodes in found:
             _climb(nodes, len(spans))
     return found
 
 
+def _copied_chunks(place: _Place, first_row: int, new: _Copied | None) -> dict[int, Chunks]:
+    """The copies of columns that a task can read, from a chunk of rows on."""
+    checksums = dict(place.copied)
+    for column, own in (new or {}).items():
+        checksums[column] = np.concatenate([np.zeros(first_row, np.uint32), own])
+    layout = place.layout
+    return {
+        column: replace(
+            copy_chunks(place.codes, column, layout.chunks[0], layout.bits), checksums={0: each}
+        )
+        for column, each in checksums.items()
+    }
+
+
 def _add_chunk(
-    plan: _Plan, contexts: Sequence[Context | None], rows: slice, totals: Sequence[Partial]
+    plan: _Plan,
+    contexts: Sequence[Context | None],
+    rows: slice,
+    block: Block,
+    totals: Sequence[Partial],
 ) -> None:
-    block, places = read_block(plan.place, rows, plan.features)
     for resample in dict.fromkeys(job.resample for job in plan.jobs):
         samples = block
         if resample is not None:
             numbers = np.arange(rows.start, rows.stop, dtype=np.uint64)
-            numbers = numbers if places is None else numbers[places]
             drawn = multiplicity(numbers, plan.place.layout.n_samples, resample)
             samples = _taken(block, np.repeat(np.arange(len(drawn)), drawn))
         for job, context, total in zip(plan.jobs, contexts, totals, strict=True):

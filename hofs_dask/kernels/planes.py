@@ -50,6 +50,40 @@ def first_bits(n_samples: int, n_words: int) -> np.ndarray:
     return plane
 
 
+def first_above(planes: np.ndarray, n_codes: np.ndarray, n_samples: int) -> int:
+    """The first feature that has a code past its last one, -1 for none.
+
+    Parameters
+    ----------
+    planes
+        uint64 (feature, bit, word); bits past the last sample may be set.
+    n_codes
+        Codes of each feature (feature,).
+    n_samples
+        The number of samples.
+
+    Examples
+    --------
+    >>> planes = pack(np.array([[0, 1, 2], [0, 3, 2]], dtype=np.uint8), 2)
+    >>> first_above(planes, np.array([3, 4]), 3), first_above(planes, np.array([3, 3]), 3)
+    (-1, 1)
+    """
+    bits, last = planes.shape[1], first_bits(n_samples, planes.shape[2])
+    found = []
+    for limit in np.unique(n_codes[n_codes < 2**bits]).tolist():
+        own = np.flatnonzero(n_codes == limit)
+        some = planes if len(own) == len(planes) else planes[own]
+        # from the lowest bit up: a code is as large as the limit by its bits so far
+        above = np.zeros((len(some), planes.shape[2]), np.uint64) + last
+        for bit in range(bits):
+            if limit >> bit & 1:
+                above &= some[:, bit]
+            else:
+                above |= some[:, bit]
+        found += own[(above & last).any(axis=1)].tolist()
+    return min(found, default=-1)
+
+
 @jit
 def _turn(word: np.uint64) -> Any:
     """The word with bit i of byte j as bit j of byte i."""

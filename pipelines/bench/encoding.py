@@ -15,9 +15,10 @@ from dask.delayed import delayed
 
 import hofs_dask as hd
 from hofs_dask.data import encode as encoding
-from hofs_dask.data.chunks import write_planes
+from hofs_dask.data.chunks import chunk_file, write_chunk
 from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.compute import compute
+from hofs_dask.data.metadata import write_metadata
 from hofs_dask.data.source import Source, open_source
 from hofs_dask.data.windows import Window
 from hofs_dask.kernels.planes import WORD
@@ -69,7 +70,9 @@ def bench_encoding(job: Run) -> Iterator[Figure]:
 
             def encode_anew(forget: Callable[[], None] = forget) -> None:
                 # between its reads too: a source that is larger than the memory is not kept
-                with patch.object(encoding, "_create", _after(forget, encoding._create)):
+                with patch.object(
+                    encoding, "write_metadata", _after(forget, write_metadata)
+                ):
                     encode()
 
             seconds, by_dask, by_windows, to_write = fastest(
@@ -104,26 +107,20 @@ def _sweep(window: Window) -> int:
 def _write(codes: CodeStore, path: Path) -> None:
     """Write planes, which a worker has in memory, into an array like that of the store."""
     shutil.rmtree(path, ignore_errors=True)
-    (path / "codes").mkdir(parents=True)
-    shutil.copy(Path(codes.path, "codes", "zarr.json"), path / "codes")
-    rows, features = codes.chunks
+    path.mkdir(parents=True)
+    n_tiles, n_rows = codes.checksums.shape
     compute(
         [
-            delayed(_write_chunk)(
-                str(path),
-                codes.bits,
-                slice(i, min(i + features, codes.n_features)),
-                slice(s, min(s + rows, codes.n_samples)),
-            )
-            for i in range(0, codes.n_features, features)
-            for s in range(0, codes.n_samples, rows)
+            delayed(_write_chunk)(str(path), codes.bits, codes.chunks, tile, row)
+            for tile in range(n_tiles)
+            for row in range(n_rows)
         ]
     )
 
 
-def _write_chunk(path: str, bits: int, features: slice, rows: slice) -> None:
-    n_features, n_rows = features.stop - features.start, rows.stop - rows.start
-    write_planes(path, "codes", features, rows, _draw(n_features, bits, -(-n_rows // WORD)))
+def _write_chunk(path: str, bits: int, chunks: tuple[int, int], tile: int, row: int) -> None:
+    planes = _draw(chunks[1], bits, -(-chunks[0] // WORD))
+    write_chunk(path, chunk_file("codes", tile, row), planes)
 
 
 @lru_cache(maxsize=2)

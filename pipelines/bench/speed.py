@@ -13,8 +13,7 @@ import dask
 import numpy as np
 
 import hofs_dask as hd
-from hofs_dask.data.chunks import read_codes, read_labels
-from hofs_dask.data.codes import CodeStore
+from hofs_dask.data.codes import CodeStore, read_codes, read_labels
 from hofs_dask.engine.passes import run
 from hofs_dask.engine.statistic import Context, Pass
 from pipelines.bench.tools import (
@@ -208,8 +207,8 @@ def bench_small(job: Run) -> Iterator[Figure]:
 
 def _in_memory(codes: CodeStore) -> tuple[np.ndarray, np.ndarray]:
     everything = slice(0, codes.n_samples)
-    cells = read_codes(codes.path, slice(0, codes.n_features), everything)
-    return cells, read_labels(codes.path, codes.labels.key, everything)
+    cells = read_codes(codes, slice(0, codes.n_features), everything)
+    return cells, read_labels(codes, everything)
 
 
 def _whole_run(job: Run, codes: CodeStore, method: str | hd.HOFS, repeats: int) -> float:

@@ -174,7 +174,7 @@ class Run:
                     event.seconds,
                     n_columns=n_columns.get(event.statistic, 1),
                     kept=kept and event.rank > 0,
-                    share=event.n_cells / (codes.n_rows_used * codes.n_features),
+                    share=event.n_cells / (codes.n_samples * codes.n_features),
                 )
 
         return listen
@@ -274,7 +274,7 @@ def _block(size: Size, n_rows: int, seed: Sequence[int]) -> np.ndarray:
 
 def chunk_files(codes: CodeStore) -> list[Path]:
     """The files that hold the chunks of codes and labels, without the copies of columns."""
-    folders = [path for path in Path(codes.path).iterdir() if path.name != "columns"]
+    folders = [path for path in Path(codes.place).iterdir() if path.name != "columns"]
     files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
     return sorted(path for path in files if path.name != "zarr.json")
 

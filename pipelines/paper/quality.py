@@ -10,7 +10,7 @@ import dask
 import numpy as np
 
 import hofs_dask as hd
-from hofs_dask.data.chunks import read_codes
+from hofs_dask.data.codes import read_codes
 from hofs_dask.engine.passes import run
 from hofs_dask.engine.statistic import Context, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
@@ -160,7 +160,7 @@ def _encoded(data: DataSet) -> tuple[np.ndarray, np.ndarray]:
         store = hd.encode(data.x, data.y, f"{folder}/codes", nominal=nominal, target_kind="class")
         shared = {"n_classes": data.n_classes, "n_codes": int(store.n_codes.max())}
         (total,) = run(store, [Pass(MARGINAL_COUNTS, Context(shared))])
-        codes = read_codes(store.path, slice(0, data.n_features), slice(0, data.n_samples))
+        codes = read_codes(store, slice(0, data.n_features), slice(0, data.n_samples))
     numbers = np.take_along_axis(describe(store, total["counts"]).filled, codes.astype(np.intp), 1)
     return codes, numbers
 

@@ -15,12 +15,20 @@ import xarray as xr
 import zarr
 
 import hofs_dask as hd
-from hofs_dask.data import chunks as chunks_module
 from hofs_dask.data import encode as encode_module
+from hofs_dask.data import metadata as metadata_module
 from hofs_dask.data import summary as summary_module
-from hofs_dask.data.chunks import read_codes, read_labels, read_planes, write_planes
-from hofs_dask.data.codes import is_codes, open_codes, store_attributes, temporary_store
+from hofs_dask.data.chunks import write_chunk
+from hofs_dask.data.codes import (
+    as_planes,
+    is_codes,
+    open_codes,
+    read_codes,
+    read_labels,
+    temporary_store,
+)
 from hofs_dask.data.encode import encode_source
+from hofs_dask.data.manifest import VERSION, read_manifest
 from hofs_dask.data.source import open_source
 from hofs_dask.errors import CodeStoreError
 from hofs_dask.kernels.planes import unpacked
@@ -50,12 +58,12 @@ def encode(path, data=X, target=Y, *, nominal=None, feature_dim=None, **options)
 
 def contents(store):
     return (
-        read_codes(store.path, ALL, ALL),
-        read_labels(store.path, store.labels.key, ALL),
+        read_codes(store, ALL, ALL),
+        read_labels(store, ALL),
         store.values,
         store.n_codes,
         store.missing_code,
-        np.asarray(zarr.open_group(store.path, mode="r")["edges"]),
+        np.asarray(zarr.open_group(store.place, mode="r")["edges"]),
     )
 
 
@@ -68,7 +76,8 @@ def assert_same(one, other):
 
 
 def chunk_files(path, array="codes"):
-    return sorted(file for file in (Path(path) / array / "c").rglob("*") if file.is_file())
+    (folder,) = Path(path).glob("codes-*")
+    return sorted(file for file in (folder / array / "c").rglob("*") if file.is_file())
 
 
 # What is written
@@ -81,7 +90,7 @@ def test_encode__codes_and_tables(tmp_path):
     assert store.n_codes.dtype == store.missing_code.dtype == np.int16
     assert store.values.shape == (7, 7)
     assert not store.nominal.any()
-    codes = read_codes(store.path, ALL, ALL)
+    codes = read_codes(store, ALL, ALL)
     assert codes.dtype == np.uint8
     assert codes.flags.c_contiguous
     assert np.array_equal(codes[2], X[:, 2])
@@ -90,16 +99,17 @@ def test_encode__codes_and_tables(tmp_path):
         for b in range(store.n_codes[j] - (store.missing_code[j] >= 0)):
             assert store.values[j, b] == pytest.approx(X[codes[j] == b, j].mean(), rel=1e-12)
     assert store.n_features == 7
-    assert store.n_rows_used == store.n_samples == 1200
+    assert store.n_samples == 1200
 
 
 def test_encode__layout(tmp_path):
     store = encode(tmp_path / "s", chunks=(500, 4))
-    group = zarr.open_group(tmp_path / "s", mode="r")
-    assert group.attrs["format"] == "hofs_dask codes"
-    assert group.attrs["version"] == 4
-    assert group.attrs["complete"] is True
-    assert group.attrs["options"] == {"bins": "auto", "n_bins": 6}
+    root = zarr.open_group(tmp_path / "s", mode="r")
+    assert root.attrs.asdict() == {"format": "hofs_dask codes", "version": VERSION}
+    manifest = read_manifest(store.path)
+    assert (manifest.content.bins, manifest.content.n_bins) == ("auto", 6)
+    assert manifest.identity == store.identity
+    group = root[store.folder]
     assert group["codes"].chunks == (4, 500)
     assert store.chunks == (500, 4)
     assert group["codes"].fill_value == 255
@@ -182,7 +192,7 @@ def test_encode__mixed_frame(tmp_path):
     assert store.categories(3) == [False, True, None]
     assert store.categories(4) == [9, 10]
     assert len(store.categories(0)) == 6
-    codes = read_codes(store.path, ALL, ALL)
+    codes = read_codes(store, ALL, ALL)
     assert np.array_equal(codes[1], X[:, 0] > 0)
     assert codes[3, :4].tolist() == [1, 0, 2, 1]
     assert codes[4, :2].tolist() == [1, 0]
@@ -197,26 +207,26 @@ def test_encode__huge_and_tiny_values_are_coded_like_others(tmp_path, scale, bin
     assert small.n_codes.tolist() == scaled.n_codes.tolist()
     assert np.isfinite(scaled.values[0, : scaled.n_codes[0]]).all()
     if bins == "auto":
-        assert np.array_equal(read_codes(small.path, ALL, ALL), read_codes(scaled.path, ALL, ALL))
+        assert np.array_equal(read_codes(small, ALL, ALL), read_codes(scaled, ALL, ALL))
 
 
 def test_encode__nominal_numbers(tmp_path):
     store = encode(tmp_path / "s", np.array([[10], [9], [100], [9]] * 9), Y[:36], nominal=True)
     assert store.categories(0) == [9, 10, 100]
-    assert read_codes(store.path, ALL, slice(4)).ravel().tolist() == [1, 0, 2, 0]
+    assert read_codes(store, ALL, slice(4)).ravel().tolist() == [1, 0, 2, 0]
 
 
 def test_encode__bins_none(tmp_path):
     data = np.arange(1200).reshape(-1, 1) % 254
     store = encode(tmp_path / "s", data, bins=None)
-    assert np.array_equal(read_codes(store.path, ALL, ALL), data.T)
+    assert np.array_equal(read_codes(store, ALL, ALL), data.T)
     with pytest.raises(ValueError, match="feature 'x1' is int64 from 0 to 254"):
         encode(tmp_path / "t", np.array([[0, 0], [1, 254]] * 4), Y[:8], bins=None)
 
 
 def test_encode__width_uses_the_exact_range(tmp_path):
     store = encode(tmp_path / "s", X[:, :1], bins="width")
-    edges = np.asarray(zarr.open_group(store.path)["edges"])[0]
+    edges = np.asarray(zarr.open_group(store.place)["edges"])[0]
     low, high = X[:, 0].min(), X[:, 0].max()
     assert edges == pytest.approx(low + (high - low) * np.arange(1, 6) / 6)
 
@@ -274,7 +284,7 @@ def test_store__is_small_to_send_and_shows_itself(tmp_path):
 def labels_of(tmp_path, target, **options):
     target = np.asarray(target) if isinstance(target, list) else target
     store = encode(tmp_path / "s", X[: len(target)], target, **options)
-    return store.labels, read_labels(store.path, store.labels.key, ALL)
+    return store.labels, read_labels(store, ALL)
 
 
 def test_target__classes_are_ordered_by_frequency_then_label(tmp_path):
@@ -301,8 +311,8 @@ def test_target__auto(tmp_path, target, kind, classes):
     labels, codes = labels_of(tmp_path, target)
     assert (labels.kind, labels.classes) == (kind, classes)
     missing = pd.isna(np.asarray(target, dtype=object))
-    assert np.array_equal(codes == 255, missing)
-    assert labels.n_dropped == missing.sum()
+    assert codes.max() == 1
+    assert labels.n_dropped == missing.sum() == len(target) - len(codes)
 
 
 def test_target__many_integers_are_continuous(tmp_path):
@@ -329,18 +339,26 @@ def test_target__ordinal_keeps_the_values(tmp_path):
     assert codes.tolist() == [2, 0, 1, 0, 2, 1]
 
 
-def test_target__missing_rows_are_dropped_and_counted(tmp_path):
-    target = np.where(np.arange(1200) % 3 == 0, np.nan, Y)
-    store = encode(tmp_path / "s", X, target, target_kind="class", chunks=(100, 7))
-    assert store.labels.n_dropped == 400
-    assert store.n_rows_used == 800
-    assert store.labels.counts.sum() == 800
-    codes = read_labels(store.path, store.labels.key, ALL)
-    assert np.array_equal(codes == 255, np.isnan(target))
-    # A whole chunk without a target is not a missing chunk.
-    target = np.where(np.arange(1200) < 200, np.nan, Y)
-    store = encode(tmp_path / "t", X, target, target_kind="class", chunks=(100, 7))
-    assert (read_labels(store.path, store.labels.key, slice(100)) == 255).all()
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("kept", [np.arange(1200) % 3 > 0, np.arange(1200) >= 200])
+def test_target__missing_rows_are_as_if_they_were_not_there(tmp_path, kept, lazy):
+    data, target = X.copy(), np.where(kept, Y, np.nan)
+    data[~kept] = 1e9 * np.arange((~kept).sum())[:, None]  # would move every edge
+    if lazy:
+        data, target = da.from_array(data, chunks=(97, 3)), da.from_array(target, chunks=211)
+    store = encode(tmp_path / "s", data, target, target_kind="class", chunks=(100, 7))
+    alone = encode(tmp_path / "t", X[kept], Y[kept].astype(float), target_kind="class")
+    assert_same(store, alone)
+    assert store.labels.n_dropped == (~kept).sum()
+    assert store.n_samples == kept.sum() == store.labels.counts.sum()
+
+
+def test_target__missing_rows_do_not_move_the_sample_of_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(summary_module, "SAMPLE_ROWS", 300)
+    target = np.where(np.arange(1200) % 3 > 0, X[:, 0], np.nan)
+    store = encode(tmp_path / "s", X, da.from_array(target, chunks=211))
+    alone = encode(tmp_path / "t", X[~np.isnan(target)], target[~np.isnan(target)])
+    assert_same(store, alone)
 
 
 @pytest.mark.parametrize(
@@ -431,7 +449,7 @@ def test_features__random_tasks_are_noticed(tmp_path):
     source = open_source(data, Y)
     with dask.config.set(scheduler="synchronous"), pytest.raises(ValueError, match="changed"):
         encode_source(source, tmp_path / "s")
-    assert not zarr.open_group(tmp_path / "s", mode="r").attrs.get("complete")
+    assert not (tmp_path / "s").exists()
 
 
 # Reuse
@@ -458,7 +476,7 @@ def test_reuse__another_target_adds_labels_only(tmp_path):
     assert (store.labels.name, store.labels.kind) == ("height", "continuous")
     # Another number of classes would ask for other bins; the codes stay as they are.
     assert store.n_codes[0] == 6
-    assert read_labels(store.path, store.labels.key, ALL).max() == 7
+    assert read_labels(store, ALL).max() == 7
     assert open_codes(tmp_path / "s", "target").labels.kind == "class"
     assert open_codes(tmp_path / "s", "height").labels.kind == "continuous"
     with pytest.raises(ValueError, match="several targets.*height, target"):
@@ -480,28 +498,58 @@ def test_reuse__the_latest_target_of_a_name_is_opened(tmp_path):
 )
 def test_reuse__changed_data_or_options_are_written_anew(tmp_path, change):
     one = encode(tmp_path / "s")
-    read_codes(one.path, ALL, ALL)
+    read_codes(one, ALL, ALL)
     two = encode(tmp_path / "s", **change)
     assert two.fingerprint != one.fingerprint
     assert_same(encode(tmp_path / "fresh", **change), two)
 
 
-def test_reuse__a_replaced_store_of_other_size_is_read_anew(tmp_path):
+def test_reuse__a_store_that_was_replaced_is_not_read_as_the_old_one(tmp_path):
     one = encode(tmp_path / "s")
-    assert read_codes(one.path, ALL, ALL).shape == (7, 1200)
-    encode(tmp_path / "s", X[:50], Y[:50])
-    assert read_codes(one.path, ALL, ALL).shape == (7, 50)
+    assert read_codes(one, ALL, ALL).shape == (7, 1200)
+    two = encode(tmp_path / "s", X[:50], Y[:50])
+    with pytest.raises(CodeStoreError, match="encoded anew or removed since it was opened"):
+        read_codes(one, ALL, ALL)
+    assert read_codes(two, ALL, ALL).shape == (7, 50)
+    assert len(list((tmp_path / "s").glob("codes-*"))) == 1
 
 
-def test_reuse__an_unfinished_store_is_written_anew(tmp_path, monkeypatch):
+def test_reuse__a_target_that_is_missing_elsewhere_needs_another_store(tmp_path):
+    encode(tmp_path / "s")
+    target = pd.Series(np.where(X[:, 0] > 1, np.nan, X[:, 0]), name="height")
+    with pytest.raises(ValueError, match="'height' is missing for other samples than target"):
+        encode(tmp_path / "s", X, target)
+    assert open_codes(tmp_path / "s").labels.name == "target"
+
+
+def test_reuse__an_unfinished_store_leaves_nothing_behind(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("no")
+
     with monkeypatch.context() as patch:
-        patch.setattr(encode_module, "_finish_labels", lambda *_: (_ for _ in ()).throw(OSError))
-        with pytest.raises(OSError):
+        patch.setattr(encode_module, "write_manifest", fail)
+        with pytest.raises(OSError, match="no"):
             encode(tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+    one = encode(tmp_path / "s")
+    with monkeypatch.context() as patch:
+        patch.setattr(encode_module, "write_manifest", fail)
+        with pytest.raises(OSError, match="no"):
+            encode(tmp_path / "s", X + 1)
+    assert_same(open_codes(tmp_path / "s"), one)  # the earlier one is as it was
+
+
+def test_reuse__what_a_killed_process_left_is_removed(tmp_path):
+    """A folder without a manifest, as a process leaves it that was killed while it wrote."""
+    one = encode(tmp_path / "s")
+    shutil.copytree(one.place, tmp_path / "s" / "codes-0123")
+    (tmp_path / "s" / "manifest.json").unlink()
     assert is_codes(tmp_path / "s")
     with pytest.raises(ValueError, match="was not finished; encode the data again"):
         open_codes(tmp_path / "s")
-    assert_same(encode(tmp_path / "s"), encode(tmp_path / "fresh"))
+    two = encode(tmp_path / "s")
+    assert_same(two, encode(tmp_path / "fresh"))
+    assert [path.name for path in (tmp_path / "s").glob("codes-*")] == [two.folder]
 
 
 def test_reuse__something_else_is_never_touched(tmp_path):
@@ -540,8 +588,9 @@ def test_open__no_such_path(tmp_path):
 def test_open__another_version(tmp_path):
     encode(tmp_path / "s")
     zarr.open_group(tmp_path / "s", mode="r+").attrs["version"] = 99
-    with pytest.raises(ValueError, match="version 99"):
-        open_codes(tmp_path / "s")
+    for call in (open_codes, encode):
+        with pytest.raises(ValueError, match="version 99"):
+            call(tmp_path / "s")
 
 
 def test_open__url(tmp_path):
@@ -557,48 +606,43 @@ def test_open__url(tmp_path):
 
 def test_read__regions(tmp_path):
     store = encode(tmp_path / "s", chunks=(100, 3))
-    whole = read_codes(store.path, ALL, ALL)
-    part = read_codes(store.path, slice(2, 6), slice(150, 420))
+    whole = read_codes(store, ALL, ALL)
+    part = read_codes(store, slice(2, 6), slice(150, 420))
     assert np.array_equal(part, whole[2:6, 150:420])
     assert part.flags.c_contiguous
-    assert read_codes(store.path, ALL, slice(5, 5)).shape == (7, 0)
+    assert read_codes(store, ALL, slice(5, 5)).shape == (7, 0)
 
 
 def test_read__a_corrupt_chunk_is_named(tmp_path):
     store = encode(tmp_path / "s", chunks=(100, 3))
-    file = tmp_path / "s" / "codes" / "c" / "1" / "4"
+    file = Path(store.place, "codes", "c", "1", "4")
     damaged = bytearray(file.read_bytes())
     damaged[17] ^= 1
     file.write_bytes(damaged)
-    read_codes(store.path, ALL, slice(0, 400))
+    read_codes(store, ALL, slice(0, 400))
     for rows in (slice(0, 1200), slice(450, 460)):
         with pytest.raises(CodeStoreError, match=r"chunk \(1, 4\) of array 'codes' in .*/s"):
-            read_codes(store.path, ALL, rows)
+            read_codes(store, ALL, rows)
 
 
 @pytest.mark.parametrize("size", [0, 2, 100])
 def test_read__a_cut_chunk_is_named(tmp_path, size):
     store = encode(tmp_path / "s", chunks=(100, 3))
-    file = tmp_path / "s" / "codes" / "c" / "2" / "0"
+    file = Path(store.place, "codes", "c", "2", "0")
     file.write_bytes(file.read_bytes()[:size])
     with pytest.raises(CodeStoreError, match=r"chunk \(2, 0\)"):
-        read_codes(store.path, ALL, ALL)
+        read_codes(store, ALL, ALL)
 
 
 def test_read__a_missing_chunk_is_named(tmp_path):
     store = encode(tmp_path / "s", chunks=(100, 3))
-    (tmp_path / "s" / "codes" / "c" / "0" / "7").unlink()
-    with pytest.raises(CodeStoreError, match=r"chunk \(0, 7\) of array 'codes' .* is missing"):
-        read_codes(store.path, ALL, slice(650, 900))
+    Path(store.place, "codes", "c", "0", "7").unlink()
+    with pytest.raises(CodeStoreError, match=r"chunk \(0, 7\) of array 'codes' .*No such file"):
+        read_codes(store, ALL, slice(650, 900))
     key = store.labels.key
-    (tmp_path / "s" / "labels" / key / "c" / "2").unlink()
-    with pytest.raises(CodeStoreError, match=rf"chunk \(2,\) of array 'labels/{key}' .* missing"):
-        read_labels(store.path, key, ALL)
-
-
-def test_read__a_missing_array_is_named(tmp_path):
-    with pytest.raises(CodeStoreError, match="'codes' of the code store .*nothing"):
-        read_codes(str(tmp_path / "nothing"), ALL, ALL)
+    Path(store.place, "labels", key, "c", "2").unlink()
+    with pytest.raises(CodeStoreError, match=rf"chunk \(0, 2\) of array 'labels/{key}' .*No such"):
+        read_labels(store, ALL)
 
 
 def test_open__a_corrupt_table_is_named(tmp_path):
@@ -624,17 +668,17 @@ def test_temporary_store__is_below_dasks_directory_and_removed(tmp_path):
         assert not any((tmp_path / "scratch").iterdir())
 
 
-def test_read__planes_that_are_not_kept_share_their_memory(tmp_path):
+def test_read__chunks_that_are_not_kept_share_their_memory(tmp_path):
     store = encode(tmp_path / "s", chunks=(100, 7))
-    whole = read_codes(store.path, ALL, ALL)
+    whole = read_codes(store, ALL, ALL)
 
-    def planes(start, *, keep):
-        return read_planes(store.path, slice(0, 7), slice(start, start + 100), keep=keep)
+    def planes(row, *, keep):
+        return as_planes(store, store.code_chunks.read(0, row, keep=keep))
 
     first = planes(0, keep=False)
     assert first.ctypes.data % 64 == 0
     assert np.array_equal(unpacked(first, 100), whole[:, :100])
-    second = planes(100, keep=False)
+    second = planes(1, keep=False)
     assert np.shares_memory(first, second)
     assert np.array_equal(unpacked(second, 100), whole[:, 100:200])
     kept = planes(0, keep=True)
@@ -642,30 +686,19 @@ def test_read__planes_that_are_not_kept_share_their_memory(tmp_path):
     assert np.array_equal(unpacked(second, 100), whole[:, 100:200])
 
 
-@pytest.mark.parametrize("rows", [slice(0, 100), slice(1100, 1200), slice(30, 40), slice(0, 1200)])
-def test_read__planes_of_any_region_hold_its_codes(tmp_path, rows):
-    store = encode(tmp_path / "s", chunks=(100, 3))
-    for features in (slice(0, 3), slice(6, 7), slice(1, 6)):
-        planes = read_planes(store.path, features, rows)
-        assert planes.shape == (
-            features.stop - features.start,
-            store.bits,
-            -(-(rows.stop - rows.start) // 64),
-        )
-        assert planes.flags.c_contiguous
-        found = unpacked(planes, rows.stop - rows.start)
-        assert np.array_equal(found, read_codes(store.path, features, rows))
-
-
 def test_codes__are_codes_to_whoever_opens_the_array(tmp_path):
     store = encode(tmp_path / "s", chunks=(128, 7))
     assert store.bits == int(store.n_codes.max() - 1).bit_length()
     opened = xr.open_zarr(
-        tmp_path / "s", consolidated=False, drop_variables=["edges", "values"], mask_and_scale=False
+        store.path,
+        group=store.folder,
+        consolidated=False,
+        drop_variables=["edges", "values"],
+        mask_and_scale=False,
     )["codes"]
     assert opened.dims == ("feature", "sample")
     assert opened.dtype == np.uint8
-    assert np.array_equal(opened, read_codes(store.path, ALL, ALL))
+    assert np.array_equal(opened, read_codes(store, ALL, ALL))
     (*_, file) = chunk_files(tmp_path / "s", "codes")
     assert file.stat().st_size == 7 * store.bits * 128 // 8 + 4
 
@@ -678,11 +711,11 @@ def test_writes__are_byte_for_byte_what_zarr_writes(tmp_path):
         for name in ("found", "expected")
     )
     for name, cells in (("codes", x.T), (f"labels/{expected.labels.key}", (x[:, 0] > 2) * 1)):
-        zarr.open_array(expected.path, path=name, mode="r+")[:] = cells.astype(np.uint8)
-        files = sorted(file for file in Path(expected.path, name).rglob("*") if file.is_file())
+        zarr.open_array(expected.place, path=name, mode="r+")[:] = cells.astype(np.uint8)
+        files = sorted(file for file in Path(expected.place, name).rglob("*") if file.is_file())
         assert len(files) > 1
         for file in files:
-            other = Path(found.path, file.relative_to(expected.path))
+            other = Path(found.place, file.relative_to(expected.place))
             assert other.read_bytes() == file.read_bytes()
 
 
@@ -693,35 +726,31 @@ def test_tables__that_cannot_be_written_are_an_error(lazy, tmp_path, monkeypatch
     def fail(*_, **__):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(encode_module, "_put_table", fail)
+    monkeypatch.setattr(metadata_module, "write_table", fail)
     target = da.from_array(Y, chunks=100) if lazy else Y
     with pytest.raises(OSError, match="the disk is full"):
         encode(tmp_path / "s", X, target)
-    assert not store_attributes(str(tmp_path / "s")).get("complete")
+    assert not (tmp_path / "s").exists()
 
 
-def test_write_planes__that_fail_leave_what_was_there(tmp_path):
+def test_write_chunk__that_fails_leaves_what_was_there_and_names_it(tmp_path):
     x = np.arange(4000, dtype=np.uint8).reshape(2000, 2) % 3
     codes = hd.encode(x, x[:, 0] > 0, tmp_path / "codes", bins=None)
-    planes = np.zeros((2, 2, 32), np.uint64)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))  # as a disk that is full
     try:
-        with pytest.raises(OSError, match="File too large"):
-            write_planes(codes.path, "codes", slice(0, 2), slice(0, 2000), planes)
+        with pytest.raises(OSError, match="File too large: '.*/codes/c/0/0'"):
+            write_chunk(codes.place, "codes/c/0/0", np.zeros((2, 2, 32), np.uint64))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    np.testing.assert_array_equal(read_codes(codes.path, slice(0, 2), slice(0, 2000)), x.T)
+    np.testing.assert_array_equal(read_codes(codes, slice(0, 2), slice(0, 2000)), x.T)
     assert not list(Path(codes.path).rglob("*.partial"))
 
 
-def test_write_planes__do_not_bring_back_a_store_that_was_removed(tmp_path, monkeypatch):
+def test_write_chunk__does_not_bring_back_a_store_that_was_removed(tmp_path):
     x = np.arange(4000, dtype=np.uint8).reshape(2000, 2) % 3
     codes = hd.encode(x, x[:, 0] > 0, tmp_path / "codes", bins=None)
-    array = chunks_module.open_array(codes.path, "codes", "r+")
-    monkeypatch.setattr(chunks_module, "open_array", lambda *_: array)  # it was there a moment ago
     shutil.rmtree(codes.path)
-    planes = np.zeros((2, 2, 32), np.uint64)
     with pytest.raises(FileNotFoundError):
-        write_planes(codes.path, "codes", slice(0, 2), slice(0, 2000), planes)
+        write_chunk(codes.place, "codes/c/0/0", np.zeros((2, 2, 32), np.uint64))
     assert not Path(codes.path).exists()

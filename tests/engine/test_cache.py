@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import hofs_dask as hd
-from hofs_dask.engine import passes
+from hofs_dask.data.chunks import Chunks
 from hofs_dask.engine.cache import CACHE, ChunkCache
 
 
@@ -29,11 +29,35 @@ class Reader:
         return np.zeros(100, dtype=np.uint8)
 
 
+def check(chunk):
+    """Nothing is wrong with any chunk."""
+
+
+def test_cache__a_chunk_is_checked_when_it_is_read_first():
+    cache, reader, seen = ChunkCache(), Reader(), []
+    for store in ("a", "b"):
+        for chunk in (0, 1, 0, 1):
+            cache.get(store, chunk, 0, 100, reader, seen.append)
+    assert len(seen) == 4
+    assert reader.reads == 8
+
+
+def test_cache__a_chunk_that_is_refused_is_checked_again():
+    def refuse(chunk):
+        raise ValueError("no")
+
+    cache = ChunkCache()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            cache.get("store", 0, 400, 100, Reader(), refuse)
+    assert cache.nbytes == 0
+
+
 def test_cache__data_that_fits_is_read_once():
     cache, reader = ChunkCache(), Reader()
     for _ in range(5):
         for chunk in range(4):
-            cache.get("store", chunk, 400, 100, reader)
+            cache.get("store", chunk, 400, 100, reader, check)
     assert reader.reads == 4
     assert cache.nbytes == 400
 
@@ -42,7 +66,7 @@ def test_cache__of_larger_data_a_share_is_kept_and_the_rest_streams():
     cache, reader = ChunkCache(), Reader()
     for _ in range(5):
         for chunk in range(10):
-            cache.get("store", chunk, 450, 100, reader)
+            cache.get("store", chunk, 450, 100, reader, check)
             assert cache.nbytes <= 450
     # four chunks are read once, six in each of five passes
     assert reader.reads == 4 + 5 * 6
@@ -51,15 +75,15 @@ def test_cache__of_larger_data_a_share_is_kept_and_the_rest_streams():
 
 def test_cache__another_store_makes_room():
     cache, reader = ChunkCache(), Reader()
-    cache.get("a", 0, 100, 100, reader)
-    cache.get("b", 0, 100, 100, reader)
+    cache.get("a", 0, 100, 100, reader, check)
+    cache.get("b", 0, 100, 100, reader, check)
     assert cache.nbytes == 100
-    cache.get("b", 0, 100, 100, reader)
+    cache.get("b", 0, 100, 100, reader, check)
     assert reader.reads == 2
 
 
 def test_cache__what_it_keeps_cannot_be_written_to():
-    chunk = ChunkCache().get("store", 0, 100, 100, Reader())
+    chunk = ChunkCache().get("store", 0, 100, 100, Reader(), check)
     with pytest.raises(ValueError, match="read-only"):
         chunk[0] = 1
 
@@ -75,13 +99,14 @@ def codes(tmp_path):
 def reads(monkeypatch):
     """The rows of every read of codes."""
     seen = []
-    read = passes.read_planes
+    read = Chunks.read
 
-    def counting(path, features, rows, *, keep):
-        seen.append((rows.start, rows.stop))
-        return read(path, features, rows, keep=keep)
+    def counting(chunks, tile, row, *, keep=True):
+        if chunks.name == "codes":
+            seen.append((500 * row, 500 * row + 500))
+        return read(chunks, tile, row, keep=keep)
 
-    monkeypatch.setattr(passes, "read_planes", counting)
+    monkeypatch.setattr(Chunks, "read", counting)
     CACHE.clear()
     return seen
 

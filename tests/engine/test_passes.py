@@ -1,6 +1,8 @@
 """One answer: for any chunks, any tiles, any scheduler, on a real two-process cluster."""
 
 import itertools
+import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import dask
@@ -12,10 +14,12 @@ from hypothesis import strategies as st
 
 import hofs_dask as hd
 from hofs_dask.data import layout
-from hofs_dask.data.codes import copied_columns
+from hofs_dask.data.copies import known_copies
 from hofs_dask.engine import passes
+from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.statistic import Context, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
+from hofs_dask.errors import CodeStoreError
 from hofs_dask.kernels.hashing import fold_of, row_hash
 
 N, M = 4500, 9
@@ -147,12 +151,12 @@ def test_folds__do_not_depend_on_where_a_block_starts():
 def test_tiles__a_chosen_column_is_copied_once(tmp_path):
     codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, 4), target_kind="class")
     first = hd.select(codes, None, 4)
-    copies = copied_columns(codes.path)
+    copies = set(known_copies(codes))
     # the last pick is never a column of a pass
     assert copies == set(first.indices[:-1].tolist())
     written = {
         path: path.stat().st_mtime_ns
-        for path in (tmp_path / "codes.zarr" / "columns").rglob("c/0/*")
+        for path in Path(codes.place, "columns").rglob("c/0/*")
         if path.is_file()
     }
     assert len(written) == len(copies) * 5
@@ -163,15 +167,39 @@ def test_tiles__a_chosen_column_is_copied_once(tmp_path):
 def test_tiles__one_tile_needs_no_copies(tmp_path):
     codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, M), target_kind="class")
     hd.select(codes, None, 3)
-    assert not (tmp_path / "codes.zarr" / "columns").exists()
+    assert not Path(codes.place, "columns").exists()
 
 
 def test_tiles__a_store_that_cannot_be_written_to_gives_the_same(tmp_path, monkeypatch):
     codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, 4), target_kind="class")
-    monkeypatch.setattr(passes, "begin_columns", lambda *_: False)
+    Path(codes.place, "columns").write_text("no folder can be made here")
     alone = hd.select(codes, None, 4)
-    monkeypatch.undo()
+    assert not known_copies(codes)
+    Path(codes.place, "columns").unlink()
     assert hd.select(codes, None, 4) == alone
+    assert known_copies(codes)
+
+
+def test_tiles__room_for_some_copies_but_not_all_gives_the_same(tmp_path):
+    codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, 4), target_kind="class")
+    picks = hd.select(codes, None, 4)
+    shutil.rmtree(Path(codes.place, "columns"))
+    Path(codes.place, "columns.json").unlink()
+    Path(codes.place, "columns", str(picks.indices[0]), "c", "0", "3").mkdir(parents=True)
+    assert hd.select(codes, None, 4) == picks
+    assert picks.indices[0] not in known_copies(codes)
+
+
+def test_tiles__a_damaged_copy_is_noticed(tmp_path):
+    codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, 4), target_kind="class")
+    picks = hd.select(codes, None, 4)
+    first, second = (
+        Path(codes.place, "columns", str(column), "c", "0", "2") for column in picks.indices[:2]
+    )
+    first.write_bytes(second.read_bytes())
+    CACHE.clear()
+    with pytest.raises(CodeStoreError, match=rf"'columns/{picks.indices[0]}' .*not what was"):
+        hd.select(codes, None, 4)
 
 
 @given(

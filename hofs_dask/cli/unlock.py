@@ -1,0 +1,27 @@
+"""``hofs-dask unlock``: remove the lock that a killed process left on remote storage."""
+
+from __future__ import annotations
+
+import click
+
+from hofs_dask.cli.options import examples
+
+
+@click.command(epilog=examples("unlock s3://bucket/codes.zarr"))
+@click.argument("store")
+def unlock(store: str) -> None:
+    """Remove the lock of the remote code store STORE.
+
+    A process that is killed while it writes a code store to remote storage leaves its lock there,
+    and the next one is refused. Make sure that the process named in that error has ended before
+    you remove its lock. Locks of local stores end with their process.
+    """
+    from hofs_dask.data import places
+    from hofs_dask.data.codes import store_version
+    from hofs_dask.data.paths import as_path, is_url
+
+    path = as_path(store)
+    if is_url(path) and store_version(path) is None and places.children(path) - {places.LOCK}:
+        raise ValueError(f"{path!r} is not a code store; nothing was changed")
+    holder = places.unlock(path)
+    click.echo(f"{path} is not locked" if holder is None else f"Removed the lock of {holder}")
