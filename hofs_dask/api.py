@@ -65,6 +65,11 @@ class _Request:
     include: list[int]
     exclude: list[int]
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Paths and addresses that the data is read from."""
+        return (self.data.path,) if isinstance(self.data, CodeStore) else self.data.places
+
     def encoded(self, stack: ExitStack) -> CodeStore:
         """The code store of the data; a temporary one lives as long as the stack."""
         if isinstance(self.data, CodeStore):
@@ -160,10 +165,12 @@ def select(
     _check_numbers(n_features, min_gain)
     _check_listening(callback, progress)
     with ExitStack() as stack:
-        # first of all: a long encoding should not end at a lock
-        kept = None if checkpoint is None else stack.enter_context(open_checkpoint(checkpoint))
         reading = _Reading(feature_dim, nominal, target_kind, bins, store)
         request = _open(data, target, n_features, reading, include, exclude)
+        # before the data is read: a long encoding should not end at a lock
+        kept = None
+        if checkpoint is not None:
+            kept = stack.enter_context(open_checkpoint(checkpoint, sources=request.places))
         codes = request.encoded(stack)
         listeners = _listeners(stack, callback, Progress, progress)
         steps = search(
@@ -241,15 +248,15 @@ def compare(
     _check_listening(callback, progress)
     numbers = [None, *range(n_resamples)]
     with ExitStack() as stack:
+        reading = _Reading(feature_dim, nominal, target_kind, bins, store)
+        request = _open(data, target, n_features, reading, include, exclude)
         kept: dict[Hashable, Checkpoint | None] = {
             (label, number): None
             if checkpoint is None
-            else stack.enter_context(_open_part(checkpoint, label, number))
+            else stack.enter_context(_open_part(checkpoint, label, number, request.places))
             for number in numbers
             for label in chosen
         }
-        reading = _Reading(feature_dim, nominal, target_kind, bins, store)
-        request = _open(data, target, n_features, reading, include, exclude)
         codes = request.encoded(stack)
         listeners = _listeners(stack, callback, WalkProgress, progress)
         searches: dict[Hashable, Steps[Selection]] = {}
@@ -529,7 +536,10 @@ def _methods(methods: Iterable[str | Method]) -> dict[str, Method]:
 
 
 def _open_part(
-    checkpoint: str | os.PathLike[str], label: str, resample: int | None
+    checkpoint: str | os.PathLike[str],
+    label: str,
+    resample: int | None,
+    sources: tuple[str, ...],
 ) -> AbstractContextManager[Checkpoint]:
     """The checkpoint of one search of a comparison."""
     folder = Path(as_path(checkpoint))
@@ -537,7 +547,8 @@ def _open_part(
         raise ValueError(
             f"checkpoint is {str(folder)!r}, which is of a single selection; give another directory"
         )
-    return open_checkpoint(folder / (label if resample is None else f"{label} {resample}"))
+    part = folder / (label if resample is None else f"{label} {resample}")
+    return open_checkpoint(part, sources=sources)
 
 
 def _listeners(

@@ -74,8 +74,9 @@ class HOFS(Method):
     ----------
     criterion
         ``"joint"`` scores a feature by the information that a class-conditional model of all
-        chosen features and it holds about the label, out of sample. ``"sum"`` is the criterion
-        of the paper, ``"mean"`` the one of its authors' program.
+        chosen features and it holds about the label: out of sample, if the samples are
+        independent. ``"sum"`` is the criterion of the paper, ``"mean"`` the one of its authors'
+        program.
     source
         The density of the signals: ``"logistic"`` or ``"gaussian"``.
     threshold

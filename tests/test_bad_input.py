@@ -1,5 +1,7 @@
 """Every row of the table of bad input: the error's type and the words in it."""
 
+from pathlib import Path
+
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -267,15 +269,15 @@ def corrupt(path):
     path.write_bytes(bytes(raw))
 
 
-def chunk_files(store):
-    return sorted(path for path in (store / "codes" / "c").rglob("*") if path.is_file())
+def chunk_files(codes):
+    return sorted(path for path in Path(codes.place, "codes", "c").rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize("harm", [corrupt, lambda path: path.unlink()], ids=["corrupt", "missing"])
 def test_harmed_chunk__names_store_array_and_chunk(tmp_path, harm):
     store = tmp_path / "codes.zarr"
     codes = hd.encode(X, Y, store, chunks=(20, 2))
-    harm(chunk_files(store)[3])
+    harm(chunk_files(codes)[3])
     with says(hd.CodeStoreError, "codes.zarr", "codes", r"\(1, 0\)"):
         hd.select(codes, None, 1)
 

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import hofs_dask as hd
-from hofs_dask.data.chunks import read_codes, read_labels
+from hofs_dask.data.codes import read_codes, read_labels
 from hofs_dask.engine import budget, passes
 from hofs_dask.engine.statistic import Context, Pass
 from hofs_dask.engine.statistics import PAIR_COUNTS
@@ -175,14 +175,13 @@ def test_resample__counts_every_row_as_often_as_it_was_drawn(codes):
     n_codes = int(codes.n_codes.max())
     context = Context({"n_classes": 3, "n_codes": n_codes, "by_fold": False})
     (total,) = passes.run(codes, [Pass(PAIR_COUNTS, context, (4,), resample=7)])
-    weights = multiplicity(np.arange(N, dtype=np.uint64), N, 7)
-    cells = read_codes(codes.path, slice(0, M), slice(0, N))
-    labels = read_labels(codes.path, codes.labels.key, slice(0, N))
+    n = codes.n_samples
+    weights = multiplicity(np.arange(n, dtype=np.uint64), n, 7)
+    cells = read_codes(codes, slice(0, M), slice(0, n))
+    labels = read_labels(codes, slice(0, n))
     expected = np.zeros((M, n_codes, 3, n_codes), int)
     for i in range(M):
-        kept = labels < 3
-        where = (cells[4][kept], labels[kept], cells[i][kept])
-        np.add.at(expected[i], where, weights[kept])
+        np.add.at(expected[i], (cells[4], labels, cells[i]), weights)
     np.testing.assert_array_equal(total["counts"][:, 0], expected)
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import hofs_dask as hd
-from hofs_dask.data.chunks import read_codes, read_labels
-from hofs_dask.data.codes import CodeStore
+from hofs_dask.data.codes import CodeStore, read_codes, read_labels
 from tests import oracles
 
 SOURCES = ("logistic", "gaussian")
@@ -84,18 +83,17 @@ def encoded(x, y, folder, *, nominal=("x5", "x8"), target_kind="class"):
 
 
 def plain_arrays(codes: CodeStore):
-    """The codes, tables, labels and row numbers of a store, without the samples of no class."""
-    labels = read_labels(codes.path, codes.labels.key, slice(0, codes.n_samples))
-    cells = read_codes(codes.path, slice(0, codes.n_features), slice(0, codes.n_samples)).T
-    (rows,) = np.nonzero(labels != 255)
+    """The codes, tables, labels and row numbers of a store."""
+    labels = read_labels(codes, slice(0, codes.n_samples))
+    cells = read_codes(codes, slice(0, codes.n_features), slice(0, codes.n_samples)).T
     return {
-        "codes": cells[rows],
+        "codes": cells,
         "values": codes.values,
         "n_codes": codes.n_codes,
         "nominal": codes.nominal,
-        "labels": labels[rows],
+        "labels": labels,
         "label_values": codes.labels.values,
-        "rows": rows,
+        "rows": np.arange(codes.n_samples),
     }
 
 

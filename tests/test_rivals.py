@@ -11,8 +11,7 @@ import xarray as xr
 from sklearn.metrics import mutual_info_score
 
 import hofs_dask as hd
-from hofs_dask.data.chunks import read_codes, read_labels
-from hofs_dask.data.codes import CodeStore
+from hofs_dask.data.codes import CodeStore, read_codes, read_labels
 from tests import oracles_rivals as oracle
 
 # By the oracle's names; made when a test runs.
@@ -112,10 +111,10 @@ def stores(encoded):
 
 
 def plain_arrays(codes: CodeStore):
-    """The codes and labels of a store, without the samples of no class."""
-    labels = read_labels(codes.path, codes.labels.key, slice(0, codes.n_samples))
-    cells = read_codes(codes.path, slice(0, codes.n_features), slice(0, codes.n_samples)).T
-    return cells[labels != 255].astype(int), labels[labels != 255].astype(int)
+    """The codes and labels of a store."""
+    labels = read_labels(codes, slice(0, codes.n_samples))
+    cells = read_codes(codes, slice(0, codes.n_features), slice(0, codes.n_samples)).T
+    return cells.astype(int), labels.astype(int)
 
 
 def assert_agrees(result: hd.Selection, wanted: oracle.Ranking) -> None:

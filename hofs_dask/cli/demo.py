@@ -34,7 +34,7 @@ from hofs_dask.cli.output import draw
     type=click.Choice(["joint", "sum", "mean"]),
     default="joint",
     show_default=True,
-    help="What HOFS maximises: out of sample, as in the paper, or as in its program.",
+    help="What HOFS maximises: cross-fitted information, as in the paper, or as in its program.",
 )
 @debug_option
 def demo(output: Path, samples: int, criterion: Literal["joint", "sum", "mean"]) -> None:

@@ -58,9 +58,12 @@ def read_file(path: str | os.PathLike[str], most: int) -> bytes:
     """
     name = os.fspath(path)
     handle = os.open(name, READ_FLAGS)
-    with open(handle, "rb") as stream:  # noqa: PTH123 - a handle, not a path
+    try:
         check_regular(handle, name, most)
-        content = stream.read(most + 1)
+        with open(handle, "rb", closefd=False) as stream:
+            content = stream.read(most + 1)
+    finally:
+        os.close(handle)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"larger than the {most} bytes expected", name)
     return content

@@ -20,6 +20,8 @@ WORD = 64
 STRIP = 256
 #: Bytes of a plane that are unpacked at a time: what becomes of them stays there, too.
 OCTETS = 1024
+#: Features that are checked at a time: what they take stays in the cache.
+CHECKED = 32
 #: Fewer codes are packed by numpy, in four times the time: a kernel takes longer to compile.
 MANY_CODES = 2**18
 
@@ -69,18 +71,24 @@ def first_above(planes: np.ndarray, n_codes: np.ndarray, n_samples: int) -> int:
     (-1, 1)
     """
     bits, last = planes.shape[1], first_bits(n_samples, planes.shape[2])
+    work = np.empty((CHECKED, planes.shape[2]), np.uint64)
     found = []
     for limit in np.unique(n_codes[n_codes < 2**bits]).tolist():
         own = np.flatnonzero(n_codes == limit)
-        some = planes if len(own) == len(planes) else planes[own]
-        # from the lowest bit up: a code is as large as the limit by its bits so far
-        above = np.zeros((len(some), planes.shape[2]), np.uint64) + last
-        for bit in range(bits):
-            if limit >> bit & 1:
-                above &= some[:, bit]
-            else:
-                above |= some[:, bit]
-        found += own[(above & last).any(axis=1)].tolist()
+        for start in range(0, len(own), CHECKED):
+            some = own[start : start + CHECKED]
+            run = slice(some[0], some[-1] + 1)
+            cells = planes[run if some[-1] - some[0] < len(some) else some]
+            above = work[: len(some)]
+            # from the lowest bit up: a code is as large as the limit by its bits so far
+            lowest = (limit & -limit).bit_length() - 1
+            np.bitwise_and(cells[:, lowest], last, out=above)
+            for bit in range(lowest + 1, bits):
+                combine = np.bitwise_and if limit >> bit & 1 else np.bitwise_or
+                combine(above, cells[:, bit], out=above)
+            above[:, -1] &= last[-1]
+            if above.any():
+                found += some[above.any(axis=1)].tolist()
     return min(found, default=-1)
 
 

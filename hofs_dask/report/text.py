@@ -91,6 +91,9 @@ def facts(attrs: Mapping[str, Any]) -> list[str]:
             found.append(f"continuous {target} in {classes}")
         else:
             found.append(classes if target is None else f"{classes} of {target}")
+    if attrs.get("n_absent_chunks"):
+        chunks = counted(attrs["n_absent_chunks"], "chunk")
+        found.append(f"{chunks} of the data absent and read as its fill value")
     return found
 
 

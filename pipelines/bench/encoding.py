@@ -70,9 +70,7 @@ def bench_encoding(job: Run) -> Iterator[Figure]:
 
             def encode_anew(forget: Callable[[], None] = forget) -> None:
                 # between its reads too: a source that is larger than the memory is not kept
-                with patch.object(
-                    encoding, "write_metadata", _after(forget, write_metadata)
-                ):
+                with patch.object(encoding, "write_metadata", _after(forget, write_metadata)):
                     encode()
 
             seconds, by_dask, by_windows, to_write = fastest(

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import hofs_dask as hd
+from hofs_dask.data.chunks import Chunks
 from hofs_dask.engine import passes
 from hofs_dask.engine.statistic import Context, Pass
 from pipelines.bench.tools import counting_pass
@@ -40,21 +41,21 @@ def store_of(codes):
 
 def graph_of(codes, asked, monkeypatch):
     """The graph of a walk, what its tasks read, and its total."""
-    graph, read, compute, read_planes = {}, [], passes.compute, passes.read_planes
+    graph, read, compute, read_chunk = {}, [], passes.compute, Chunks.read
 
     def spying(*totals):
         for total in totals:
             graph.update(total.dask)
         return compute(*totals)
 
-    def reading(path, features, rows, *, name="codes", keep=True):
-        found = read_planes(path, features, rows, name=name, keep=keep)
-        if name == "codes":  # copies of columns are read beside them
+    def reading(chunks, tile, row, *, keep=True):
+        found = read_chunk(chunks, tile, row, keep=keep)
+        if chunks.name == "codes":  # copies of columns are read beside them
             read.append(found.nbytes)
         return found
 
     monkeypatch.setattr(passes, "compute", spying)
-    monkeypatch.setattr(passes, "read_planes", reading)
+    monkeypatch.setattr(Chunks, "read", reading)
     with dask.config.set({"scheduler": "synchronous", "hofs_dask.cache": "0"}):
         (total,) = passes.run(codes, [asked])
     return graph, read, total
