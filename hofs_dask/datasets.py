@@ -226,8 +226,8 @@ def _content_of(dataset: xr.Dataset, given: str, *, netcdf: bool) -> bytes | dic
         return files
     except Exception as error:
         raise ValueError(
-            f"{given} was not written: what it would hold cannot be read back ({error}); names "
-            "that are plain text or numbers were expected"
+            f"{given} was not written: its content cannot be stored ({type(error).__name__}: "
+            f"{error}); names that are valid text or numbers were expected"
         ) from error
 
 

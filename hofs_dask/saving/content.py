@@ -181,7 +181,9 @@ def _digest_of(values: NDArray[Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    """Return a number or text as Python has it: netCDF makes arrays of one of them."""
+    one = isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.shape == (1,))
+    return value.item() if one else value
 
 
 def _short(value: object) -> str:

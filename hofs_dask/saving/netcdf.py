@@ -77,7 +77,6 @@ def from_netcdf(content: bytes, formats: tuple[str, ...]) -> xr.Dataset:
     ...
     hofs_dask.saving.content.ForeignError: it does not end with a digest: another program or ...
     """
-    import h5netcdf
     import xarray as xr
 
     whole = memoryview(content)
@@ -89,21 +88,20 @@ def from_netcdf(content: bytes, formats: tuple[str, ...]) -> xr.Dataset:
     if hashlib.sha256(whole[:-_TAIL]).hexdigest().encode() != whole[-64:]:
         raise DamagedError("its digest does not fit its content")
     with damaged_if_unreadable():
-        _check_sizes(content)
-        with h5netcdf.File(io.BytesIO(content), "r") as file:
-            check_attrs(dict(file.attrs), formats)
+        _check(content, formats)
         with xr.open_dataset(
             io.BytesIO(content), engine="h5netcdf", mask_and_scale=False, decode_times=False
         ) as opened:
             return unpack(opened.load())
 
 
-def _check_sizes(content: bytes) -> None:
-    """Raise where reading an HDF5 file would take more memory than it has bytes, or other files."""
+def _check(content: bytes, formats: tuple[str, ...]) -> None:
+    """Raise where an HDF5 file is no such result, promises more than it has, or needs others."""
     import h5py
 
     with h5py.File(io.BytesIO(content), "r") as file:
         total = _size_of_attrs(file)
+        check_attrs(dict(file.attrs), formats)
         for name in file:
             if not isinstance(file.get(name, getlink=True), h5py.HardLink):
                 raise DamagedError(f"{name} is a link")

@@ -197,9 +197,9 @@ def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, [content], sync=True)
-    for below, _, _ in os.walk(folder):
-        sync_folder(below)
+        write_file(file, [content])
+    for item in (*folder.rglob("*"), folder):
+        sync_folder(os.fspath(item))
 
 
 @contextlib.contextmanager
