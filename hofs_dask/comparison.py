@@ -15,7 +15,7 @@ from hofs_dask.datasets import annotated, plain, read, write, write_zarr
 from hofs_dask.errors import unknown
 from hofs_dask.report.comparison import as_html, as_text, frame, names_of
 from hofs_dask.report.comparison_figure import plot
-from hofs_dask.selection import Selection, check_positions
+from hofs_dask.selection import Selection, check_dims, check_positions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,6 +112,9 @@ class Comparison:
                 f"format={dataset.attrs.get('format')!r} and lacks {missing}: "
                 "give what Comparison.to_dataset() returned"
             )
+        check_dims(dataset, _variables() | AGREEMENT | RESAMPLED | COORDINATES)
+        for index in dataset["index"].values:
+            check_positions(index[index >= 0], dataset.sizes["feature"])
         self._dataset = dataset
 
     @classmethod
@@ -240,7 +243,8 @@ class Comparison:
         Parameters
         ----------
         path : str or path
-            A new directory or address, or that of an earlier comparison, which is replaced.
+            A new directory or address, or the directory of an earlier comparison, which is
+            replaced in one step. A link leads to its target.
 
         Examples
         --------
@@ -260,8 +264,17 @@ class Comparison:
         Parameters
         ----------
         path : str or path
-            A new path, or that of an earlier comparison, which is replaced. It ends with `.nc`,
-            `.zarr` or no suffix at all. Folders that it needs are made.
+            A new path, or that of an earlier comparison, which is replaced in one step: a process
+            that is killed leaves the earlier one or the new one. It ends with `.nc`, `.zarr` or
+            no suffix at all. Folders that it needs are made.
+
+        Raises
+        ------
+        FileExistsError
+            There is something else, other files among those of the earlier comparison, or an
+            earlier comparison on remote storage, which cannot replace it in one step.
+        OSError
+            It cannot be written; the earlier comparison is as it was.
 
         Examples
         --------
@@ -347,7 +360,7 @@ def load(path: str | os.PathLike[str]) -> Selection | Comparison:
     FileNotFoundError
         There is nothing at this path.
     ValueError
-        What is there is neither a selection nor a comparison.
+        What is there is neither a selection nor a comparison of this version, or it is damaged.
 
     Examples
     --------

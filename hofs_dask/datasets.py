@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
+from hofs_dask.data.files import read_file
 from hofs_dask.data.paths import as_path, is_url
+from hofs_dask.saving.content import MOST, DamagedError, ForeignError
+from hofs_dask.saving.netcdf import from_netcdf, require_netcdf, to_netcdf
+from hofs_dask.saving.places import interrupted, is_free, list_folder, put, resolved
+from hofs_dask.saving.remote import Remote
+from hofs_dask.saving.zarr_files import from_files, to_files
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -60,12 +65,7 @@ def write_zarr(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
     ...     xr.open_zarr(folder, consolidated=False).attrs["format"]
     'hofs_dask selection'
     """
-    address = as_path(path)
-    earlier = _zarr_format(address) == dataset.attrs["format"]
-    if not earlier and not is_url(address) and _is_occupied(Path(address)):
-        raise _taken(path, dataset)
-    # Zarr v3 has no specification of consolidated metadata: asking for it warns.
-    _packed(dataset).to_zarr(address, mode="w" if earlier else "w-", consolidated=False)
+    _write(dataset, path, netcdf=False)
 
 
 def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
@@ -79,27 +79,51 @@ def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
     ...
     ValueError: result.csv ends with '.csv'; .zarr and .nc can be written: give 'result.zarr', ...
     """
-    if not _is_netcdf(path):
-        suffix = Path(path).suffix
-        if suffix not in ("", ".zarr"):
-            raise ValueError(
-                f"{os.fspath(path)} ends with {suffix!r}; .zarr and .nc can be written: give "
-                f"{Path(path).with_suffix('.zarr').name!r}, or make a table with to_dataframe()"
-            )
-        write_zarr(dataset, path)
-        return
-    _require_netcdf()
-    file = Path(as_path(path))
-    if file.exists() and _netcdf_format(str(file)) != dataset.attrs["format"]:
-        raise _taken(path, dataset)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    _packed(dataset).to_netcdf(file, engine="h5netcdf")
+    suffix = Path(path).suffix
+    if suffix not in ("", ".zarr", ".nc"):
+        raise ValueError(
+            f"{os.fspath(path)} ends with {suffix!r}; .zarr and .nc can be written: give "
+            f"{Path(path).with_suffix('.zarr').name!r}, or make a table with to_dataframe()"
+        )
+    _write(dataset, path, netcdf=_is_netcdf(path))
+
+
+def check_place(path: str | os.PathLike[str], file_format: str) -> None:
+    """Raise where a result of this format must not be written.
+
+    Raises
+    ------
+    FileExistsError
+        There is something that is not an earlier result of this format, or there is one on
+        remote storage, or one with other files among its own.
+    FileNotFoundError
+        The path is a link to nothing.
+
+    Examples
+    --------
+    >>> check_place("/", "hofs_dask selection")
+    Traceback (most recent call last):
+    ...
+    FileExistsError: / holds something that is not a saved selection: give another path (...)
+    """
+    place = _place(path)
+    if isinstance(place, Remote):
+        _check_remote(place, path, file_format)
+    else:
+        _check_local(place, path, file_format, _is_netcdf(path))
 
 
 def read(
     path: str | os.PathLike[str], makers: Mapping[str, Callable[[xr.Dataset], Result]]
 ) -> Result:
     """Return the result at this path, made by the maker for its format.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is nothing at this path.
+    ValueError
+        What is there is no result of these formats, or it is damaged.
 
     Examples
     --------
@@ -109,32 +133,26 @@ def read(
     ...
     FileNotFoundError: there is no saved selection at no/such/result.nc
     """
-    import xarray as xr
-
-    given, address = os.fspath(path), as_path(path)
-    kinds = [_kind(each) for each in makers]
-    if not is_url(address) and not Path(address).exists():
+    given, kinds = os.fspath(path), [_kind(each) for each in makers]
+    place = _place(path)
+    if not _is_there(place):
         raise FileNotFoundError(f"there is no saved {' or '.join(kinds)} at {given}")
+    if _is_netcdf(path):
+        require_netcdf()
     try:
-        if _is_netcdf(path):
-            _require_netcdf()
-            found = _netcdf_format(address)
+        if isinstance(place, Remote):
+            dataset, _ = _remote_content(place, _is_netcdf(path), tuple(makers))
         else:
-            found = _zarr_format(address)
-        if not isinstance(found, str) or found not in makers:
-            wanted = " or ".join(f"format={each!r}" for each in makers)
-            raise ValueError(f"{wanted} was expected, found {found!r}")
-        if _is_netcdf(path):
-            with xr.open_dataset(address, engine="h5netcdf") as opened:
-                stored = opened.load()
-        else:
-            stored = xr.open_zarr(address, chunks=None, consolidated=False).load()
-        return makers[found](_unpacked(stored))
-    except (OSError, ValueError) as error:
-        writers = " or ".join(f"{kind.capitalize()}.save" for kind in kinds)
+            dataset, _ = _stable_content(place, _is_netcdf(path), tuple(makers))
+        return makers[dataset.attrs["format"]](dataset)
+    except DamagedError as error:
         raise ValueError(
-            f"{given} is not a saved {' or '.join(kinds)}: give what {writers} wrote ({error})"
+            f"{given}, a saved {' or '.join(kinds)}, is damaged ({error}): take a copy of it, or "
+            "make it again"
         ) from error
+    except Exception as error:
+        # whatever the libraries raise for content that is not what they wrote
+        raise _not_saved(given, kinds, error) from error
 
 
 def label_array(names: Sequence[Hashable]) -> NDArray[Any]:
@@ -169,97 +187,157 @@ def _plain(name: str, value: object) -> str | float:
     )
 
 
-def _packed(dataset: xr.Dataset) -> xr.Dataset:
-    """Return the dataset as it is stored: text of any length, mixed names as JSON.
-
-    Fixed-length text has no specification in Zarr v3 and writing it warns:
-    https://github.com/zarr-developers/zarr-extensions/tree/main/data-types
-    """
-    mixed = dataset["feature"].dtype.kind == "O"
-    stored = dataset.assign_attrs(names="json") if mixed else dataset
-    for name, variable in dataset.variables.items():
-        if variable.dtype.kind == "O":
-            values = _each(json.dumps, variable.values)
-        elif variable.dtype.kind == "U":
-            values = variable.values.astype(object)
+def _write(dataset: xr.Dataset, path: str | os.PathLike[str], *, netcdf: bool) -> None:
+    """Write a dataset of a result to a place that is free or has an earlier result of its kind."""
+    given, file_format = os.fspath(path), dataset.attrs["format"]
+    if netcdf:
+        require_netcdf()
+    place = _place(path)
+    if netcdf and isinstance(place, Remote):
+        raise ValueError(
+            f"{given} is an address; a .nc file is written to a path of this machine: give an "
+            "address that ends with .zarr"
+        )
+    content = _content_of(dataset, given, netcdf=netcdf)
+    try:
+        if isinstance(place, Remote):
+            _check_remote(place, path, file_format)
+            assert not isinstance(content, bytes)
+            place.create(content)
         else:
-            continue
-        stored = stored.assign({name: (variable.dims, values, variable.attrs)})
-    return stored
+            put(place, content, lambda found: _check_local(found, path, file_format, netcdf))
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, f"{error.strerror}; nothing was saved at", given) from error
 
 
-def _unpacked(stored: xr.Dataset) -> xr.Dataset:
-    """Return the dataset that `_packed` was given."""
-    attrs = {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in stored.attrs.items()
-        if name != "names"
-    }
-    mixed = stored.attrs.get("names") == "json"
-    dataset = stored.drop_encoding()
-    for name, variable in stored.variables.items():
-        if variable.dtype.kind in "bif":
-            continue
-        if mixed and name in ("feature", "selected"):
-            values = _each(json.loads, variable.values)
-        else:
-            values = np.array(variable.values.tolist(), dtype=str).reshape(variable.shape)
-        dataset = dataset.assign({name: (variable.dims, values, variable.attrs)})
-    dataset.attrs = attrs
-    return dataset
+def _content_of(dataset: xr.Dataset, given: str, *, netcdf: bool) -> bytes | dict[str, bytes]:
+    """Return the content of the file, or of the files by name, from which the dataset is read."""
+    formats = (dataset.attrs["format"],)
+    try:
+        if netcdf:
+            file = to_netcdf(dataset)
+            from_netcdf(file, formats)
+            return file
+        files = to_files(dataset)
+        sizes = {name: len(content) for name, content in files.items()}
+        from_files(lambda: sizes, lambda name, _: files[name], formats)
+        return files
+    except Exception as error:
+        raise ValueError(
+            f"{given} was not written: its content cannot be stored ({type(error).__name__}: "
+            f"{error}); names that are valid text or numbers were expected"
+        ) from error
 
 
-def _each(function: Callable[[Any], Any], values: NDArray[Any]) -> NDArray[np.object_]:
-    """Return an array of the same shape with what the function makes of each value."""
-    made = np.empty(values.size, dtype=object)
-    made[:] = [function(value) for value in values.ravel().tolist()]
-    return made.reshape(values.shape)
+def _place(path: str | os.PathLike[str]) -> Path | Remote:
+    """Return where a path leads: to a file or folder of this machine, or to remote storage."""
+    address = as_path(path)
+    if is_url(address):
+        remote = Remote(address)
+        if remote.local is None:
+            return remote
+        address = str(remote.local)
+    return resolved(address)
+
+
+def _is_there(place: Path | Remote) -> bool:
+    """Return whether there is anything at a place, or was until a process was killed."""
+    if isinstance(place, Remote):
+        return not place.is_free()
+    # in this order: what is not found beside its place by now is in it
+    return os.path.lexists(place) or bool(interrupted(place)) or os.path.lexists(place)
+
+
+def _local_content(
+    path: Path, netcdf: bool, formats: tuple[str, ...]
+) -> tuple[xr.Dataset, set[str]]:
+    """Return the dataset at a path of this machine, and the names of files that are not of it."""
+    if netcdf:
+        return from_netcdf(read_file(path, MOST), formats), set()
+    if not path.is_dir():
+        raise ForeignError("it is not a folder")
+    return from_files(
+        lambda: list_folder(path), lambda name, most: read_file(path / name, most), formats
+    )
+
+
+def _stable_content(
+    path: Path, netcdf: bool, formats: tuple[str, ...]
+) -> tuple[xr.Dataset, set[str]]:
+    """Return what `_local_content` does, and try again where it was replaced meanwhile."""
+    for _ in range(10):
+        before = _identity(path)
+        found = interrupted(path) if before is None else None
+        try:
+            return _local_content(found or path, netcdf, formats)
+        except Exception:
+            if _identity(path) == before:
+                raise
+    raise OSError(f"{path} is replaced again and again while it is read: try again")
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        return found.st_dev, found.st_ino, found.st_mtime_ns
+    return None
+
+
+def _remote_content(
+    place: Remote, netcdf: bool, formats: tuple[str, ...]
+) -> tuple[xr.Dataset, set[str]]:
+    """Return the dataset on remote storage, and the names of files that are not of it."""
+    if netcdf:
+        return from_netcdf(place.read("", MOST), formats), set()
+    return from_files(place.list_files, place.read, formats)
+
+
+def _check_local(place: Path, path: str | os.PathLike[str], file_format: str, netcdf: bool) -> None:
+    """Raise where what is at a place of this machine must not be replaced by such a result."""
+    given, kind = os.fspath(path), _kind(file_format)
+    if is_free(place) and not (netcdf and place.is_dir()):
+        return
+    try:
+        _, foreign = _local_content(place, netcdf, (file_format,))
+    except Exception as error:
+        raise FileExistsError(
+            f"{given} holds something that is not a saved {kind}: give another path ({error})"
+        ) from error
+    if foreign:
+        raise FileExistsError(
+            f"{given} holds a saved {kind} and {min(foreign)!r}, which is not of it and would be "
+            "lost: move it away, or give another path"
+        )
+
+
+def _check_remote(place: Remote, path: str | os.PathLike[str], file_format: str) -> None:
+    """Raise where remote storage has anything at an address."""
+    if place.is_free():
+        return
+    given, kind = os.fspath(path), _kind(file_format)
+    try:
+        _remote_content(place, _is_netcdf(path), (file_format,))
+    except Exception as error:
+        raise FileExistsError(
+            f"{given} holds something that is not a saved {kind}: give another path ({error})"
+        ) from error
+    raise FileExistsError(
+        f"{given} holds a saved {kind}, which remote storage cannot replace in one step: give "
+        "another path, or remove it"
+    )
+
+
+def _not_saved(given: str, kinds: Sequence[str], error: Exception) -> ValueError:
+    writers = " or ".join(f"{kind.capitalize()}.save" for kind in kinds)
+    return ValueError(
+        f"{given} is not a saved {' or '.join(kinds)}: give what {writers} wrote ({error})"
+    )
 
 
 def _is_netcdf(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).endswith(".nc")
-
-
-def _require_netcdf() -> None:
-    """Raise where no netCDF engine is installed."""
-    try:
-        import h5netcdf  # noqa: F401
-        import h5py  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "a .nc file needs h5netcdf: pip install 'hofs-dask[netcdf]', "
-            "or give a path that ends with .zarr"
-        ) from error
-
-
-def _zarr_format(address: str) -> object:
-    """Return what the Zarr group at this address says it is, None where there is no group."""
-    try:
-        return zarr.open_group(address, mode="r").attrs.get("format")
-    except (OSError, ValueError):
-        return None
-
-
-def _netcdf_format(address: str) -> object:
-    """Return what the netCDF file at this address says it is, None where it is no such file."""
-    import xarray as xr
-
-    try:
-        with xr.open_dataset(address, engine="h5netcdf") as opened:
-            return opened.attrs.get("format")
-    except (OSError, ValueError):
-        return None
-
-
-def _is_occupied(path: Path) -> bool:
-    return path.exists() and not (path.is_dir() and not any(path.iterdir()))
-
-
-def _taken(path: str | os.PathLike[str], dataset: xr.Dataset) -> FileExistsError:
-    kind = _kind(dataset.attrs["format"])
-    return FileExistsError(
-        f"{os.fspath(path)} holds something that is not a saved {kind}: give another path"
-    )
 
 
 def _kind(file_format: str) -> str:

@@ -155,6 +155,8 @@ class Selection:
                 f"format={dataset.attrs.get('format')!r} and lacks {missing}: "
                 "give what Selection.to_dataset() returned"
             )
+        check_dims(dataset, VARIABLES | COORDINATES)
+        check_positions(dataset["index"].values, dataset.sizes["feature"])
         self._dataset = dataset
 
     @classmethod
@@ -291,7 +293,8 @@ class Selection:
         Parameters
         ----------
         path : str or path
-            A new directory or address, or that of an earlier selection, which is replaced.
+            A new directory or address, or the directory of an earlier selection, which is
+            replaced in one step. A link leads to its target.
 
         Examples
         --------
@@ -310,8 +313,17 @@ class Selection:
         Parameters
         ----------
         path : str or path
-            A new path, or that of an earlier selection, which is replaced. It ends with `.nc`,
-            `.zarr` or no suffix at all. Folders that it needs are made.
+            A new path, or that of an earlier selection, which is replaced in one step: a process
+            that is killed leaves the earlier one or the new one. It ends with `.nc`, `.zarr` or
+            no suffix at all. Folders that it needs are made.
+
+        Raises
+        ------
+        FileExistsError
+            There is something else, other files among those of the earlier selection, or an
+            earlier selection on remote storage, which cannot replace it in one step.
+        OSError
+            It cannot be written; the earlier selection is as it was.
 
         Examples
         --------
@@ -404,7 +416,7 @@ def load(path: str | os.PathLike[str]) -> Selection:
     FileNotFoundError
         There is nothing at this path.
     ValueError
-        What is there is not a selection.
+        What is there is not a selection of this version, or it is damaged.
 
     Examples
     --------
@@ -414,6 +426,27 @@ def load(path: str | os.PathLike[str]) -> Selection:
     FileNotFoundError: there is no saved selection at no/such/result.zarr
     """
     return read(path, {FORMAT: Selection})
+
+
+def check_dims(
+    dataset: xr.Dataset, table: Mapping[str, tuple[str | tuple[str, ...], str, str]]
+) -> None:
+    """Raise where a variable of the table has other dimensions.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> check_dims(xr.Dataset({"score": ("feature", [0.5])}), {"score": ("rank", "nats", "")})
+    Traceback (most recent call last):
+    ...
+    ValueError: 'score' has the dimensions ('feature',), ('rank',) were expected
+    """
+    for name, (dims, _, _) in table.items():
+        expected = (dims,) if isinstance(dims, str) else dims
+        if name in dataset and dataset[name].dims != expected:
+            raise ValueError(
+                f"{name!r} has the dimensions {dataset[name].dims}, {expected} were expected"
+            )
 
 
 def check_positions(index: NDArray[np.int64], n_features: int) -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from hofs_dask.data.files import write_file
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -74,16 +76,15 @@ def output_check(kind: Kind) -> Check:
                 "a .nc file needs h5netcdf and h5py: pip install 'hofs-dask[netcdf]', or give a "
                 "path that ends with .zarr"
             )
-        if "://" in path:
-            if path.endswith(TABLES):
-                raise click.BadParameter(
-                    f"{path!r} is an address; a table is written to a path of this machine, or "
-                    "give an address that ends with .zarr"
-                )
-            return path
-        _check_folder(path)
-        if _is_occupied(path, kind):
-            raise click.BadParameter(f"{path!r} holds something that is not a {kind}")
+        if "://" not in path:
+            _check_folder(path)
+        elif not path.endswith(".zarr"):
+            what = "a .nc file" if path.endswith(".nc") else "a table"
+            raise click.BadParameter(
+                f"{path!r} is an address; {what} is written to a path of this machine, or give an "
+                "address that ends with .zarr"
+            )
+        _check_place(path, kind)
         return path
 
     return check
@@ -176,23 +177,27 @@ def _check_folder(path: str) -> None:
         raise click.BadParameter(f"there is no folder {str(Path(path).parent)!r}: make it first")
 
 
-def _is_occupied(output: str, kind: Kind) -> bool:
-    """Return whether there is something at a path that is not an earlier result of this kind."""
-    from hofs_dask.datasets import read
+def _check_place(output: str, kind: Kind) -> None:
+    """Raise where there is something at a path that is not an earlier result of this kind."""
+    from hofs_dask.datasets import check_place
 
     path = Path(output)
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        return False
-    if output.endswith(TABLES) and path.is_file():
-        with path.open(errors="replace") as file:
-            start = file.read(200)
-        is_json = f'"format": "{_format_of(kind)}"' in start
-        return not (is_json if output.endswith(".json") else start.startswith(HEADS[kind]))
-    try:
-        read(output, {_format_of(kind): bool})
-    except ValueError:
-        return True
-    return False
+    if not output.endswith(TABLES):
+        try:
+            check_place(output, _format_of(kind))
+        except (ImportError, OSError, ValueError) as error:
+            raise click.BadParameter(str(error)) from error
+    elif path.exists() and not (path.is_file() and _is_table(path, kind)):
+        raise click.BadParameter(f"{output!r} holds something that is not a {kind}")
+
+
+def _is_table(path: Path, kind: Kind) -> bool:
+    """Return whether a file begins as a table of this kind does."""
+    with path.open(errors="replace") as file:
+        start = file.read(200)
+    if path.suffix == ".json":
+        return f'"format": "{_format_of(kind)}"' in start
+    return start.startswith(HEADS[kind])
 
 
 def _format_of(kind: Kind) -> str:
@@ -206,7 +211,7 @@ def _format_of(kind: Kind) -> str:
 
 
 def _head(attrs: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the attributes as JSON holds them, the format first: `_is_occupied` looks for it."""
+    """Return the attributes as JSON holds them, the format first: `_is_table` looks for it."""
     head = {"format": attrs["format"], **attrs}
     head.pop("selections", None)
     head["options"] = json.loads(head["options"])
@@ -235,7 +240,7 @@ def _write_table(
     if output.endswith(".csv"):
         _write_csv(output, columns, ([row[name] for name in columns] for row in rows))
     else:
-        Path(output).write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
+        _write_text(output, json.dumps(tree, indent=1) + "\n")
 
 
 def _write_csv(output: str, header: Sequence[object], rows: Iterable[Sequence[object]]) -> None:
@@ -243,4 +248,9 @@ def _write_csv(output: str, header: Sequence[object], rows: Iterable[Sequence[ob
     table = csv.writer(stream, lineterminator="\n")
     table.writerow(header)
     table.writerows(rows)
-    Path(output).write_text(stream.getvalue(), encoding="utf-8")
+    _write_text(output, stream.getvalue())
+
+
+def _write_text(output: str, text: str) -> None:
+    """Write a table whole or not at all, to where a link leads."""
+    write_file(Path(output).resolve(), [text.encode()], sync=True)

@@ -189,10 +189,10 @@ def test_select__csv_and_json_hold_the_ranks(codes: Path, tmp_path: Path) -> Non
         ("result.txt", "should end with one of .zarr .nc .json .csv"),
         ("none/result.zarr", "there is no folder"),
         ("mine.csv", "holds something that is not a selection"),
-        ("compared.zarr", "holds something that is not a selection"),
+        ("compared.zarr", "holds something that is not a saved selection"),
         ("compared.csv", "holds something that is not a selection"),
         ("s3://bucket/ranks.csv", "a table is written to a path of this machine"),
-        ("mine.zarr", "holds something that is not a selection"),
+        ("mine.zarr", "holds something that is not a saved selection"),
     ],
 )
 def test_select__output_is_checked_before_the_run(
