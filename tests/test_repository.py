@@ -29,6 +29,8 @@ LAYERS = [
     "selection",
     "comparison",
     "methods",
+    "snapshot",
+    "snapshot_file",
     "checkpoint",
     "rounds",
     "rehearsal",
@@ -44,7 +46,9 @@ LAYERS = [
 ALLOWED = {
     "errors": set[str](),
     "events": set[str](),
-    "checkpoint": {"numpy"},
+    "snapshot": {"numpy"},
+    "snapshot_file": {"numpy"},
+    "checkpoint": set[str](),
     "kernels": {"llvmlite", "numba", "numpy", "scipy"},
     "config": set[str](),
 }
