@@ -3,9 +3,9 @@
 Layout::
 
     <directory>
-      checkpoint.npz       arrays, and a JSON text that says what they are
-      checkpoint.npz.part  the next one while it is written
-      lock                 held while a run is at work; the process that holds it
+      checkpoint.npz                 the search after the last round, see `snapshot_file`
+      checkpoint.npz.<hex>.partial   the next one while it is written
+      lock                           held while a run is at work; the process that holds it
 """
 
 from __future__ import annotations
@@ -13,66 +13,26 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
-import tokenize
-import zipfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from hofs_dask.data.files import LockedError, check_apart, locked, read_file, write_file
 from hofs_dask.data.paths import as_path, is_url
-from hofs_dask.engine.posteriors import PosteriorRow
 from hofs_dask.errors import CheckpointError
-from hofs_dask.methods.joint import JointState
-from hofs_dask.methods.pairwise import PairwiseState
-from hofs_dask.methods.total import TotalState
-from hofs_dask.methods.vmi import VMIState
-from hofs_dask.selection import Pick
-
-FORMAT = "hofs_dask checkpoint"
-VERSION = 2
+from hofs_dask.snapshot import Snapshot
+from hofs_dask.snapshot_file import check_ours, damaged, read_snapshot, to_bytes
 
 FILE = "checkpoint.npz"
-PART = "checkpoint.npz.part"
 LOCK = "lock"
-#: The array that holds the JSON text.
-TEXT = "json"
-
-#: What JSON holds as it is; floats too, since their text is exact.
-Plain = str | int | float | None
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A search between two rounds: all that the next round needs.
-
-    Attributes
-    ----------
-    counts : ndarray of int64 (feature, fold, class, code)
-        Of every feature, so that a run that goes on need not count again.
-    picks : tuple of Pick
-        What the rounds so far chose.
-    state : JointState, TotalState, PairwiseState or VMIState
-        What the method has learned.
-    ended : bool
-        Whether no further feature gains enough.
-    """
-
-    counts: np.ndarray
-    picks: tuple[Pick, ...]
-    state: Any
-    ended: bool
-
-
-#: The records that a checkpoint may hold, by name: nothing else is ever made from a file.
-RECORDS = {
-    cls.__name__: cls
-    for cls in (Snapshot, Pick, JointState, TotalState, PairwiseState, VMIState, PosteriorRow)
-}
+#: The names of what data a run is on. ``source`` is an option of a method.
+DATA, SOURCE = "data", "data source"
+#: What `write_file` calls a checkpoint that is not whole yet.
+PARTIAL = re.compile(re.escape(FILE) + r"\.[0-9a-f]{32}\.partial")
+#: What `locked` writes into a lock; a full disk, or a run that begins now, leaves it empty.
+HOLDER = re.compile(rb"(process \d+ on [^\n]*\n)?")
 
 
 class Checkpoint:
@@ -87,37 +47,52 @@ class Checkpoint:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def load(self, run: Mapping[str, object]) -> Snapshot | None:
-        """The search that was saved here, None where nothing was.
+    def load(
+        self,
+        run: Mapping[str, object],
+        shape: tuple[int, ...] | None = None,
+        state: type | None = None,
+    ) -> Snapshot | None:
+        """Return the search that was saved here, None where nothing was.
 
         Parameters
         ----------
         run
-            What the search depends on, by name: data, target, method, options.
+            What the search depends on, by name: data, target, method, options. Data is the same
+            where ``"data"`` is, the identity of the code store, or where ``"data source"`` is, that
+            of what it was made from, None where it has none.
+        shape
+            Of the counts of the store that it is resumed with: (feature, fold, class, code).
+        state
+            The record that the method keeps.
 
         Raises
         ------
         ValueError
             What was saved here belongs to another run; names all that differs.
         CheckpointError
-            The file is damaged.
+            The file is damaged, or does not fit the store or the method.
         """
         file = self.directory / FILE
-        if not file.exists():
+        if not os.path.lexists(file):
             return None
-        saved, tree, arrays = _read(file)
+        saved, snapshot = read_snapshot(file)
         wanted = json.loads(json.dumps(_with_version(run)))
         differing = [
             f"{name}: {saved[name]!r} in the checkpoint, {wanted[name]!r} now"
-            for name in wanted
-            if name in saved and saved[name] != wanted[name]
+            for name in _differing(saved, wanted)
         ]
         if differing:
             raise ValueError(
                 f"the checkpoint {str(self.directory)!r} is of another run: "
                 f"{'; '.join(differing)}. Give another directory, or remove this one to start anew"
             )
-        return _restored(file, tree, arrays)
+        if shape is not None and snapshot.counts.shape != shape:
+            raise damaged(file, f"its counts are of shape {snapshot.counts.shape}, not {shape}")
+        if state is not None and type(snapshot.state) is not state:
+            kind = type(snapshot.state).__name__
+            raise damaged(file, f"its state is a {kind}, not a {state.__name__}")
+        return snapshot
 
     def save(self, run: Mapping[str, object], snapshot: Snapshot) -> None:
         """Replace what was saved here, or leave it as it is where that fails.
@@ -127,39 +102,35 @@ class Checkpoint:
         CheckpointError
             The disk is full, or cannot be written to.
         """
-        arrays: dict[str, np.ndarray] = {}
-        text = {
-            "format": FORMAT,
-            "run": _with_version(run),
-            "tree": encode(snapshot, arrays),
-        }
-        arrays[TEXT] = np.frombuffer(json.dumps(text).encode(), dtype=np.uint8)
-        part = self.directory / PART
+        file = self.directory / FILE
+        is_first = not os.path.lexists(file)
         try:
-            with part.open("wb") as stream:
-                np.savez(stream, allow_pickle=False, **arrays)
-                stream.flush()
-                os.fsync(stream.fileno())
-            part.replace(self.directory / FILE)
-            _sync_directory(self.directory)
+            write_file(file, [to_bytes(_with_version(run), snapshot)], sync=True)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
+            kept = (
+                "no round has been saved yet: make room and run the same call again"
+                if is_first
+                else "the one of the round before is intact: make room and run the same call again "
+                "to resume from there"
+            )
             raise CheckpointError(
-                f"the checkpoint {str(self.directory / FILE)!r} cannot be written "
-                f"({error.strerror or error}); the one of the round before is intact: make room "
-                "and run the same call again to go on from there"
+                f"the checkpoint {str(file)!r} cannot be written ({error.strerror or error}); "
+                f"{kept}"
             ) from error
 
 
 @contextlib.contextmanager
-def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[Checkpoint]:
-    """The checkpoint at a path, locked until the end of the block.
+def open_checkpoint(
+    path: str | os.PathLike[str], sources: Iterable[str] = ()
+) -> Iterator[Checkpoint]:
+    """Open the checkpoint at a path, locked until the end of the block.
 
     Parameters
     ----------
     path
         A directory that is new, empty, or has a checkpoint in it.
+    sources
+        Paths and addresses that the data is read from: the checkpoint is kept apart from them.
 
     Examples
     --------
@@ -171,191 +142,176 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Iterator[Checkpoint]:
     text = as_path(path)
     if is_url(text):
         raise ValueError(f"checkpoint is {text!r}; give a directory of this machine")
+    check_apart(text, sources, "checkpoint")
     directory = Path(text)
-    if directory.exists() and not directory.is_dir():
-        raise ValueError(f"checkpoint is {text!r}, which is a file; give a directory")
-    found = {entry.name for entry in directory.iterdir()} if directory.exists() else set()
-    if FILE not in found and found - {PART, LOCK}:
-        raise ValueError(
-            f"checkpoint is {text!r}, which holds something else than a checkpoint "
-            f"({min(found - {PART, LOCK})!r}); give a new or an empty directory"
-        )
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = (directory / LOCK).open("a+", encoding="utf-8")
-    except OSError as error:
-        raise CheckpointError(
-            f"the checkpoint directory {text!r} cannot be written to ({error.strerror or error})"
-        ) from error
-    with lock:
-        _acquire(lock.fileno(), directory)
+    if _names_in(directory):
+        foreign = _foreign_in(directory)
+        if foreign:
+            raise ValueError(
+                f"checkpoint is {text!r}, which holds something else than a checkpoint "
+                f"({min(foreign)!r}); give a new or an empty directory"
+            )
+    with contextlib.ExitStack() as stack:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(directory / LOCK))
+        except LockedError as error:
+            raise CheckpointError(
+                f"the checkpoint {text!r} is in use by {error}; wait until that run has ended, or "
+                "give another directory"
+            ) from error
+        except OSError as error:
+            raise CheckpointError(
+                f"the checkpoint directory {text!r} cannot be written to and locked "
+                f"({error.strerror or error}); give another directory"
+            ) from error
+        _remove_partials(directory)
         yield Checkpoint(directory)
 
 
-def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, object], Snapshot]:
-    """What the run of a checkpoint depends on, by name, and its search; it need not be locked.
+def open_part(
+    path: str | os.PathLike[str], name: str, sources: Iterable[str] = ()
+) -> contextlib.AbstractContextManager[Checkpoint]:
+    """Open the checkpoint of one search of a comparison, which has a directory below its own.
+
+    Parameters
+    ----------
+    path
+        Of the comparison: a directory that is new, empty, or has such checkpoints in it.
+    name
+        Of the search.
+    sources
+        As for `open_checkpoint`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, open_part(folder, "jmi") as checkpoint:
+    ...     checkpoint.directory.name
+    'jmi'
+    """
+    text = as_path(path)
+    if not is_url(text):  # else it is refused below
+        sources = tuple(sources)
+        check_apart(text, sources, "checkpoint")
+        folder = Path(text)
+        found = _names_in(folder)
+        if FILE in found:
+            raise ValueError(
+                f"checkpoint is {text!r}, which is of a single selection; give another directory"
+            )
+        if found and not any(_is_ours(folder / each) for each in found):
+            raise ValueError(
+                f"checkpoint is {text!r}, which holds something else than the checkpoints of a "
+                f"comparison ({min(found)!r}); give a new or an empty directory"
+            )
+    return open_checkpoint(f"{text}/{name}", sources)
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Snapshot]:
+    """Return what the run of a checkpoint depends on, by name, and its search.
+
+    It need not be locked.
 
     Parameters
     ----------
     path
         The directory.
 
-    Examples
-    --------
-    >>> import tempfile
-    >>> snapshot = Snapshot(np.zeros((1, 4, 2, 2), int), picks=(), state=None, ended=False)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with open_checkpoint(folder) as checkpoint:
-    ...         checkpoint.save({"criterion": "joint"}, snapshot)
-    ...     read_checkpoint(folder)[0]["criterion"]
-    'joint'
+    Raises
+    ------
+    FileNotFoundError
+        There is none.
+    CheckpointError
+        It is damaged.
     """
     file = Path(as_path(path)) / FILE
-    if not file.exists():
+    if not os.path.lexists(file):
         raise FileNotFoundError(f"no checkpoint at {str(file.parent)!r}")
-    run, tree, arrays = _read(file)
-    return run, _restored(file, tree, arrays)
-
-
-def encode(value: object, arrays: dict[str, np.ndarray]) -> object:
-    """The value as a tree that JSON can hold; its arrays are put into ``arrays``.
-
-    Records of `RECORDS`, tuples, arrays and plain values are all there is. Whole numbers are kept
-    in the smallest type that holds them, and arrays that repeat one number as that number.
-
-    Examples
-    --------
-    >>> arrays = {}
-    >>> tree = encode((1, np.arange(3)), arrays)
-    >>> arrays["0"].dtype
-    dtype('uint8')
-    >>> decode(tree, arrays)
-    (1, array([0, 1, 2]))
-    """
-    if isinstance(value, Plain):
-        return value
-    if isinstance(value, tuple):
-        return [encode(item, arrays) for item in value]
-    if isinstance(value, np.ndarray):
-        # sums of floats depend on the order of the axes in memory: it is kept
-        axes = sorted(range(value.ndim), key=lambda axis: -abs(value.strides[axis]))
-        repeated = value.size > 1 and not any(value.strides)
-        stored = value[(0,) * value.ndim] if repeated else value.transpose(axes)
-        name = str(len(arrays))
-        arrays[name] = np.asarray(_shrunk(np.asarray(stored)), order="C")
-        tree = {"array": name, "dtype": value.dtype.str, "axes": axes}
-        return tree | {"shape": value.shape} if repeated else tree
-    if is_dataclass(value) and type(value) is RECORDS.get(type(value).__name__):
-        items = {field.name: encode(getattr(value, field.name), arrays) for field in fields(value)}
-        return {"record": type(value).__name__, "fields": items}
-    raise TypeError(f"a checkpoint cannot hold a {type(value).__name__}")
-
-
-def decode(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """The value that `encode` made a tree and arrays of.
-
-    Examples
-    --------
-    >>> decode({"array": "0", "dtype": "<i8", "axes": [0]}, {"0": np.array([7], np.uint8)})
-    array([7])
-    """
-    if isinstance(tree, list):
-        return tuple(decode(item, arrays) for item in tree)
-    if not isinstance(tree, dict):
-        return tree
-    if "record" in tree:
-        items = {name: decode(item, arrays) for name, item in tree["fields"].items()}
-        return RECORDS[tree["record"]](**items)
-    array = arrays[tree["array"]].astype(tree["dtype"], copy=False)
-    if "shape" in tree:
-        return np.broadcast_to(array, tree["shape"])
-    return array.transpose(np.argsort(tree["axes"]))
-
-
-def _shrunk(array: np.ndarray) -> np.ndarray:
-    """The array in the smallest unsigned type that holds it, if it is of whole numbers >= 0."""
-    if array.dtype.kind not in "iu" or array.size == 0 or array.min() < 0:
-        return array
-    return array.astype(np.min_scalar_type(array.max()), copy=False)
+    return read_snapshot(file)
 
 
 def _with_version(run: Mapping[str, object]) -> dict[str, object]:
     """What a run depends on, the program included: within a minor version files are understood."""
     minor = ".".join(version("hofs-dask").split(".")[:2])
-    return {"checkpoint version": VERSION, "hofs_dask version": minor, **run}
+    return {"hofs_dask version": minor, **run}
 
 
-def _read(file: Path) -> tuple[dict[str, object], object, dict[str, np.ndarray]]:
-    """What a checkpoint says about its run, its tree and its arrays."""
+def _differing(saved: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
+    """Return the names of what differs between two runs, none where they fit.
+
+    Examples
+    --------
+    >>> saved = {"data": "a", "data source": "s", "method": "jmi"}
+    >>> _differing(saved, {"data": "b", "data source": "s", "method": "mim"})
+    ['method']
+    >>> _differing(saved, {"data": "b", "data source": "t", "method": "jmi"})
+    ['data', 'data source']
+    """
+    differing = [name for name in wanted if name in saved and saved[name] != wanted[name]]
+    source = wanted.get(SOURCE)
+    if DATA not in differing or (source is not None and saved.get(SOURCE) == source):
+        return [name for name in differing if name not in (DATA, SOURCE)]
+    return differing
+
+
+def _names_in(directory: Path) -> set[str]:
+    """Return the names in a directory, none where it is absent."""
     try:
-        arrays = {}
-        with zipfile.ZipFile(file) as archive:
-            for name in archive.namelist():
-                with archive.open(name) as member:
-                    array = np.lib.format.read_array(member, allow_pickle=False)
-                arrays[name.removesuffix(".npy")] = array
-        text = json.loads(arrays.pop(TEXT).tobytes())
-        if text["format"] != FORMAT:
-            raise ValueError(f"its format is {text['format']!r}")
-        return text["run"], text["tree"], arrays
-    except (
-        OSError,
-        EOFError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        NotImplementedError,  # what zipfile says to a damaged method of compression
-        RuntimeError,  # or to a damaged flag of encryption
-        tokenize.TokenError,  # numpy reads the header of an array as Python
-        zipfile.BadZipFile,
-    ) as error:
-        raise _damaged(file, error) from error
-
-
-def _restored(file: Path, tree: object, arrays: Mapping[str, np.ndarray]) -> Snapshot:
-    try:
-        snapshot = decode(tree, arrays)
-        if not isinstance(snapshot, Snapshot):
-            raise TypeError(f"it holds a {type(snapshot).__name__}")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _damaged(file, error) from error
-    return snapshot
-
-
-def _damaged(file: Path, error: Exception) -> CheckpointError:
-    return CheckpointError(
-        f"the checkpoint {str(file)!r} cannot be read ({error}); remove it to start anew, or give "
-        "another directory"
-    )
-
-
-def _acquire(lock: int, directory: Path) -> None:
-    """Lock a directory for this process; the kernel frees it when the process ends."""
-    import fcntl  # Windows has none, and needs it for checkpoints alone
-
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        holder = os.pread(lock, 1000, 0).decode().strip() or "another process"
-        raise CheckpointError(
-            f"the checkpoint {str(directory)!r} is in use by {holder}; wait until that run has "
-            "ended, or give another directory"
+        return set(os.listdir(directory))  # noqa: PTH208 - iterdir gives no names
+    except FileNotFoundError:
+        return set()
+    except NotADirectoryError as error:
+        if not directory.exists():  # a part of the path above is a file
+            return set()
+        raise ValueError(
+            f"checkpoint is {str(directory)!r}, which is a file; give a directory"
         ) from error
     except OSError as error:
         raise CheckpointError(
-            f"the checkpoint directory {str(directory)!r} cannot be locked "
-            f"({error.strerror or error}); give a directory on another disk"
+            f"the checkpoint directory {str(directory)!r} cannot be read "
+            f"({error.strerror or error}); give another directory"
         ) from error
-    with contextlib.suppress(OSError):  # on a full disk the lock holds without a name
-        os.ftruncate(lock, 0)
-        os.write(lock, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
 
 
-def _sync_directory(directory: Path) -> None:
-    """Make sure that a file's new name outlives a loss of power."""
-    handle = os.open(directory, os.O_RDONLY)
+def _foreign_in(directory: Path) -> set[str]:
+    """Return the names in a directory that keep it from being ours, none for a checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        It has a checkpoint that cannot be read.
+    """
+    found = _names_in(directory)
+    foreign = {LOCK} & found if not _is_lock(directory / LOCK) else set()
+    if FILE not in found:
+        foreign |= {name for name in found if name != LOCK and not PARTIAL.fullmatch(name)}
+    else:
+        check_ours(directory / FILE)
+    return foreign
+
+
+def _is_ours(directory: Path) -> bool:
+    """Return whether a directory is one that `open_checkpoint` made."""
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        return bool(_names_in(directory)) and not _foreign_in(directory)
+    except (CheckpointError, ValueError):
+        return False
+
+
+def _is_lock(path: Path) -> bool:
+    """Return whether a file is a lock of ours, or absent: a lock is written over."""
+    try:
+        return not path.is_symlink() and HOLDER.fullmatch(read_file(path, 1000)) is not None
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def _remove_partials(directory: Path) -> None:
+    """Remove what runs that were killed had not written to the end."""
+    for name in _names_in(directory):
+        if PARTIAL.fullmatch(name):
+            with contextlib.suppress(OSError):  # a directory stays
+                (directory / name).unlink()

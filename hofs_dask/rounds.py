@@ -12,13 +12,13 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from hofs_dask.checkpoint import Checkpoint, Snapshot
+from hofs_dask.checkpoint import Checkpoint
 from hofs_dask.config import HOFS, VMI, Method
 from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.compute import release
 from hofs_dask.data.files import digest
 from hofs_dask.engine.passes import run, walks
-from hofs_dask.engine.statistic import Context, Partial, Pass
+from hofs_dask.engine.statistic import N_FOLDS, Context, Partial, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
 from hofs_dask.errors import some_of
 from hofs_dask.events import (
@@ -31,18 +31,27 @@ from hofs_dask.events import (
     tell_all,
 )
 from hofs_dask.methods.affinity import join
-from hofs_dask.methods.joint import Joint
-from hofs_dask.methods.pairwise import PairMatrices, Pairwise, learn_all
+from hofs_dask.methods.joint import Joint, JointState
+from hofs_dask.methods.pairwise import PairMatrices, Pairwise, PairwiseState, learn_all
 from hofs_dask.methods.problem import Problem, Scores, Sizes
-from hofs_dask.methods.total import Total
-from hofs_dask.methods.vmi import VariationalInformation
+from hofs_dask.methods.total import Total, TotalState
+from hofs_dask.methods.vmi import VariationalInformation, VMIState
 from hofs_dask.selection import Pick, Selection
+from hofs_dask.snapshot import Snapshot
 
 #: Scores closer than this, relative to the best, are a tie: the lowest column wins.
 TIE = 1e-9
 #: So are scores closer than this many nats, and a gain that lacks less is enough: what rounding
 #: makes of equal terms that cancel.
 LEAST_DIFFERENCE = 1e-12
+
+#: What each search keeps between rounds.
+STATES = {
+    Joint: JointState,
+    Total: TotalState,
+    Pairwise: PairwiseState,
+    VariationalInformation: VMIState,
+}
 
 Result = TypeVar("Result")
 #: Asks for passes and is sent their totals; tells events and is sent nothing.
@@ -101,7 +110,8 @@ def search(
         Where the search is kept after every round, and taken up from.
     """
     identity = _identity(codes, method, include, exclude, min_gain)
-    saved = checkpoint.load(identity) if checkpoint else None
+    shape = (codes.n_features, N_FOLDS, len(codes.labels.classes), int(codes.n_codes.max()))
+    saved = checkpoint.load(identity, shape, STATES[search_of(method)]) if checkpoint else None
     counts = saved.counts if saved else (yield from _count_all(codes))
     problem = describe(codes, counts, exclude, include)
     candidates = problem.candidates.copy()

@@ -1,54 +1,27 @@
-"""A search that is cut goes on to the same result: states, interruptions, kills, locks, disks."""
+"""A search that is cut goes on to the same result: states, interruptions, other runs, kills."""
 
-import contextlib
-import errno
 import json
 import os
 import re
-import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 import hofs_dask as hd
 from hofs_dask import checkpoint as module
-from hofs_dask.checkpoint import (
-    FILE,
-    LOCK,
-    PART,
-    Checkpoint,
-    decode,
-    encode,
-    read_checkpoint,
-)
+from hofs_dask.checkpoint import FILE, LOCK, Checkpoint, open_checkpoint, read_checkpoint
+from hofs_dask.methods.pairwise import PairwiseState
+from hofs_dask.snapshot import Snapshot
+from tests.checkpoints import CutError, assert_same, cut_at, names_in, table
 
 ROOT = Path(__file__).parent.parent
 CRITERIA = ("joint", "sum", "mean")
 N_CHOSEN = 7
-
-
-def table(n_samples=1500, n_features=9, seed=0):
-    """Pairs that tell more together, a nominal column, missing values, and noise."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, 3, n_samples)
-    x = rng.normal(size=(n_samples, n_features))
-    x[:, 5] += x[:, 3]
-    x[:, 3] += y
-    x[:, 7] = rng.random(n_samples) < 0.4 + 0.2 * (y == 1)
-    x[:, 2] = (x[:, 7] > 0) ^ (y == 1) ^ (rng.random(n_samples) < 0.2)
-    x[:, 4] = np.where(rng.random(n_samples) < 0.5, y, rng.integers(0, 4, n_samples))
-    x[rng.random(x.shape) < 0.02] = np.nan
-    return x, y
 
 
 @pytest.fixture(scope="module")
@@ -63,96 +36,8 @@ def whole(codes):
     return {c: hd.select(codes, None, N_CHOSEN, method=hd.HOFS(c)) for c in CRITERIA}
 
 
-class CutError(Exception):
-    """The run is cut here."""
-
-
-def names_in(directory):
-    return sorted(entry.name for entry in directory.iterdir())
-
-
-def cut_at(kind, rank):
-    def callback(event):
-        if isinstance(event, kind) and event.rank == rank:
-            raise CutError
-
-    return callback
-
-
 def count_passes(events):
     return sum(isinstance(event, hd.PassDone) for event in events)
-
-
-def assert_same(first, second):
-    """Equal bit for bit, with the same types and the same order in memory."""
-    assert type(first) is type(second)
-    if is_dataclass(first):
-        for field in fields(first):
-            assert_same(getattr(first, field.name), getattr(second, field.name))
-    elif isinstance(first, tuple):
-        assert len(first) == len(second)
-        for one, other in zip(first, second, strict=True):
-            assert_same(one, other)
-    elif isinstance(first, np.ndarray):
-        assert (first.dtype, first.shape) == (second.dtype, second.shape)
-        assert first.tobytes() == second.tobytes()
-        order = [
-            np.argsort([-stride for stride in a.strides], kind="stable") for a in (first, second)
-        ]
-        assert (order[0] == order[1]).all()
-    else:
-        assert repr(first) == repr(second)
-
-
-# Values to files and back
-
-
-@given(
-    hnp.arrays(
-        st.sampled_from([np.int64, np.uint8, np.int16, np.float64, bool]),
-        hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4),
-    ),
-    st.randoms(use_true_random=False),
-)
-def test_codec__arrays_come_back_bit_for_bit_in_their_order(array, random):
-    axes = list(range(array.ndim))
-    random.shuffle(axes)
-    array = array.transpose(axes)
-    arrays = {}
-    tree = json.loads(json.dumps(encode(array, arrays)))
-    assert_same(decode(tree, arrays), array)
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-        lambda inner: st.lists(inner, max_size=3).map(tuple),
-        max_leaves=8,
-    )
-)
-def test_codec__plain_values_come_back_exactly(value):
-    tree = json.loads(json.dumps(encode(value, {})))
-    assert_same(decode(tree, {}), value)
-
-
-def test_codec__counts_take_the_smallest_type_and_repeated_numbers_none():
-    arrays = {}
-    zeros = np.broadcast_to(np.int64(0), (1000, 4, 30, 3, 30))
-    counts = (np.array([[0, 255]]), np.array([256]), np.array([70_000]), np.array([-1]), zeros)
-    tree = encode(counts, arrays)
-    kept = [arrays[str(i)] for i in range(5)]
-    assert [array.dtype.name for array in kept] == ["uint8", "uint16", "uint32", "int64", "uint8"]
-    assert kept[4].size == 1
-    back = decode(json.loads(json.dumps(tree)), arrays)
-    assert_same(back, counts)
-    assert not any(back[4].strides)
-
-
-def test_codec__other_types_are_refused():
-    with pytest.raises(TypeError, match="cannot hold a dict"):
-        encode(({},), {})
-    with pytest.raises(KeyError):
-        decode({"record": "Path", "fields": {}}, {})
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -329,6 +214,61 @@ def test_other_data__is_refused(codes, used):
         hd.select(x, y, 2, checkpoint=used)
 
 
+def saved_at(directory, run):
+    """Save a search of no rounds there that depends on this."""
+    none = np.zeros((0, 3))
+    state = PairwiseState((), (), none, none, none, none, np.zeros(0), information=0.0)
+    with open_checkpoint(directory) as checkpoint:
+        checkpoint.save(run, Snapshot(np.ones((3, 4, 2, 5), int), (), state, ended=False))
+
+
+@pytest.mark.parametrize(
+    ("saved", "now"),
+    [
+        ({"data": "a", "data source": "s"}, {"data": "a", "data source": "t"}),
+        ({"data": "a", "data source": "s"}, {"data": "b", "data source": "s"}),
+        ({"data": "a", "data source": None}, {"data": "a", "data source": None}),
+        ({"data": "a", "data source": None}, {"data": "a", "data source": "s"}),
+        ({"data": "a"}, {"data": "a", "data source": "s"}),
+        ({"data": "a", "data source": "s"}, {"data": "a"}),
+        # a method may have an option of nearly that name
+        ({"data": "a", "source": "x"}, {"data": "a", "source": "x"}),
+    ],
+)
+def test_data__fits_by_its_identity_or_by_that_of_its_source(tmp_path, saved, now):
+    saved_at(tmp_path, saved)
+    with open_checkpoint(tmp_path) as checkpoint:
+        assert checkpoint.load(now).picks == ()
+
+
+@pytest.mark.parametrize(
+    ("saved", "now", "message"),
+    [
+        (
+            {"data": "a", "data source": "s"},
+            {"data": "b", "data source": "t"},
+            "another run: data: 'a' in the checkpoint, 'b' now; "
+            "data source: 's' in the checkpoint, 't' now. ",
+        ),
+        # unknown sources are not the same source
+        (
+            {"data": "a", "data source": None},
+            {"data": "b", "data source": None},
+            "another run: data: 'a' in the checkpoint, 'b' now. ",
+        ),
+        ({"data": "a"}, {"data": "b", "data source": "s"}, "data: 'a' in the checkpoint, 'b' now"),
+        ({"data": "a", "source": "x"}, {"data": "b", "source": "x"}, "data: 'a' in the checkpoint"),
+    ],
+)
+def test_data__of_another_identity_and_source_is_refused(tmp_path, saved, now, message):
+    saved_at(tmp_path, saved)
+    with (
+        open_checkpoint(tmp_path) as checkpoint,
+        pytest.raises(ValueError, match=re.escape(message)),
+    ):
+        checkpoint.load(now)
+
+
 def test_other_target__is_refused(codes, used, tmp_path):
     shutil.copytree(codes.path, tmp_path / "codes.zarr")
     x, y = table()
@@ -352,152 +292,6 @@ def test_other_version__is_refused_but_for_the_last_number(codes, used, monkeypa
         hd.select(codes, None, 2, checkpoint=used)
 
 
-def test_directory_of_something_else__is_refused_and_untouched(codes, tmp_path):
-    (tmp_path / "thesis.txt").write_text("all of it")
-    with pytest.raises(ValueError, match="holds something else than a checkpoint .'thesis.txt'"):
-        hd.select(codes, None, 2, checkpoint=tmp_path)
-    assert names_in(tmp_path) == ["thesis.txt"]
-    with pytest.raises(ValueError, match="thesis.txt', which is a file; give a directory"):
-        hd.select(codes, None, 2, checkpoint=tmp_path / "thesis.txt")
-    with pytest.raises(ValueError, match="'s3://bucket/run'; give a directory of this machine"):
-        hd.select(codes, None, 2, checkpoint="s3://bucket/run")
-
-
-def test_directory__is_made_with_its_parents_and_may_hold_other_things_later(codes, tmp_path):
-    run = tmp_path / "a" / "b"
-    hd.select(codes, None, 1, checkpoint=str(run))
-    assert names_in(run) == [FILE, LOCK]
-    (run / "notes.txt").write_text("mine")
-    assert len(hd.select(codes, None, 2, checkpoint=run)) == 2
-    assert (run / "notes.txt").read_text() == "mine"
-
-
-def test_read_checkpoint__says_what_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path))):
-        read_checkpoint(tmp_path)
-
-
-def test_lock__second_run_is_told_who_holds_it_and_death_frees_it(codes, used):
-    script = (
-        "import sys, time\n"
-        "from hofs_dask.checkpoint import open_checkpoint\n"
-        "with open_checkpoint(sys.argv[1]):\n"
-        "    print('locked', flush=True)\n"
-        "    time.sleep(60)\n"
-    )
-    holder = subprocess.Popen(
-        [sys.executable, "-c", script, used], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-    with holder:
-        try:
-            assert holder.stdout.readline() == "locked\n"
-            message = f"is in use by process {holder.pid} on {socket.gethostname()}; wait until"
-            with pytest.raises(hd.CheckpointError, match=re.escape(message)):
-                hd.select(codes, None, 3, checkpoint=used)
-        finally:
-            holder.kill()
-    assert len(hd.select(codes, None, 3, checkpoint=used)) == 3
-
-
-# Disks
-
-
-def test_truncated_file__is_named(codes, used):
-    content = (used / FILE).read_bytes()
-    for size in (0, 1, 100, len(content) // 2, len(content) - 1):
-        (used / FILE).write_bytes(content[:size])
-        with pytest.raises(hd.CheckpointError, match=re.escape(f"{str(used / FILE)!r} cannot be")):
-            hd.select(codes, None, 2, checkpoint=used)
-        assert (used / FILE).stat().st_size == size
-
-
-def test_changed_bytes__are_noticed_or_harmless(used):
-    run, snapshot = read_checkpoint(used)
-    content = (used / FILE).read_bytes()
-    rng = np.random.default_rng(0)
-    n_noticed = 0
-    for place in rng.choice(len(content), 300, replace=False):
-        changed = bytearray(content)
-        changed[place] ^= 1 << rng.integers(8)
-        (used / FILE).write_bytes(changed)
-        try:
-            found = read_checkpoint(used)
-        except hd.CheckpointError:
-            n_noticed += 1
-        else:  # zip keeps dates and the like
-            assert found[0] == run
-            assert_same(found[1], snapshot)
-    assert n_noticed > 200
-
-
-def test_file_of_something_else__is_left_alone(codes, tmp_path):
-    np.savez(tmp_path / FILE, a=np.arange(3))
-    content = (tmp_path / FILE).read_bytes()
-    with pytest.raises(hd.CheckpointError, match="cannot be read"):
-        hd.select(codes, None, 2, checkpoint=tmp_path)
-    assert (tmp_path / FILE).read_bytes() == content
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 64 KiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk]
-    if shutil.which("mount") is None or os.geteuid() != 0:
-        pytest.skip("a small file system can be mounted by root alone")
-    done = subprocess.run(mount, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"a small file system cannot be mounted: {done.stderr.strip()}")
-    yield disk
-    subprocess.run(["umount", disk], check=True)
-
-
-def test_full_disk__leaves_the_round_before(codes, whole, small_disk):
-    def fill(event):
-        if isinstance(event, hd.RoundEnded) and event.rank == 3:
-            with contextlib.suppress(OSError), (small_disk / "fill").open("wb", 0) as stream:
-                while True:
-                    stream.write(bytes(4096))
-
-    run = small_disk / "run"
-    with pytest.raises(hd.CheckpointError) as error:
-        hd.select(codes, None, N_CHOSEN, checkpoint=run, callback=fill)
-    assert isinstance(error.value.__cause__, OSError)
-    assert error.value.__cause__.errno == errno.ENOSPC
-    assert f"{str(run / FILE)!r} cannot be written (No space left on device)" in str(error.value)
-    assert names_in(run) == [FILE, LOCK]
-    assert len(read_checkpoint(run)[1].picks) == 3
-    with pytest.raises(hd.CheckpointError, match="No space"):  # and still none
-        hd.select(codes, None, N_CHOSEN, checkpoint=run)
-    (small_disk / "fill").unlink()
-    assert hd.select(codes, None, N_CHOSEN, checkpoint=run) == whole["joint"]
-
-
-def test_file_too_large__leaves_the_round_before(codes, whole, tmp_path):
-    """The same where nothing can be mounted: no file may grow past 4 KiB."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def limit(event):
-        if isinstance(event, hd.RoundEnded) and event.rank == 3:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-
-    try:
-        with pytest.raises(hd.CheckpointError, match="File too large"):
-            hd.select(codes, None, N_CHOSEN, checkpoint=tmp_path, callback=limit)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert names_in(tmp_path) == [FILE, LOCK]
-    assert len(read_checkpoint(tmp_path)[1].picks) == 3
-    assert hd.select(codes, None, N_CHOSEN, checkpoint=tmp_path) == whole["joint"]
-
-
-def test_directory_that_cannot_be_made__is_named(codes, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(hd.CheckpointError, match=re.escape(str(tmp_path / "file" / "run"))):
-        hd.select(codes, None, 1, checkpoint=tmp_path / "file" / "run")
-
-
 # Kills
 
 #: Forks drivers, so that each begins with its kernels compiled, and kills them. Each one appends
@@ -505,11 +299,11 @@ def test_directory_that_cannot_be_made__is_named(codes, tmp_path):
 DRIVERS = """
 import json, os, random, signal, sys, time, traceback
 from pathlib import Path
-import dask, numpy as np
+import dask
 import hofs_dask as hd
 
 store, folder, n_features, what = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-fsync, replace, savez = os.fsync, Path.replace, np.savez
+fsync, replace, write = os.fsync, os.replace, os.write
 dask.config.set(scheduler="synchronous")  # threads do not outlive a fork
 
 def record(log, what, rank):
@@ -576,23 +370,24 @@ def at_call(function, number, then):
         return (then if len(calls) == number else function)(*args, **kwargs)
     return wrapped
 
-def write_half(stream, **_):
-    stream.write(bytes(1000))
-    stream.flush()
+def write_half(handle, content):
+    write(handle, content[:1000])
     die()
 
 def kills_while_saving():
-    # the third round is saved by the third archive and name, and the fifth and sixth sync
+    # the third round is saved by the third write and name, and the fifth and sixth sync
     places = {
-        "half": lambda: setattr(np, "savez", at_call(savez, 3, write_half)),
+        "half": lambda: setattr(os, "write", at_call(write, 3, write_half)),
         "unsynced": lambda: setattr(os, "fsync", at_call(fsync, 5, die)),
-        "unnamed": lambda: setattr(Path, "replace", at_call(replace, 3, die)),
+        "unnamed": lambda: setattr(os, "replace", at_call(replace, 3, die)),
         "named": lambda: setattr(os, "fsync", at_call(fsync, 6, die)),
     }
     for name, before in places.items():
         run = folder / name
         run.mkdir()
         assert end(start(run, before))
+        left = [path for path in (run / "state").iterdir() if path.suffix == ".partial"]
+        assert len(left) == (name != "named")
         record(run / "log", "killed", 0)
         assert not end(start(run))
 
@@ -666,7 +461,7 @@ def test_kill__at_any_step_of_saving_leaves_this_round_or_the_one_before(larger,
         assert hd.load(run / "result.zarr") == expected
         assert_no_round_twice(log, 5)
         again[run.name] = log[log.index(("killed", 0)) + 1]
-        assert not (run / "state" / PART).exists()
+        assert names_in(run / "state") == [FILE, LOCK]
     # the third round counts from the moment that its file has the name
     assert again == {
         "half": ("started", 3),

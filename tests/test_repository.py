@@ -30,6 +30,8 @@ LAYERS = [
     "selection",
     "comparison",
     "methods",
+    "snapshot",
+    "snapshot_file",
     "checkpoint",
     "rounds",
     "rehearsal",
@@ -45,7 +47,9 @@ LAYERS = [
 ALLOWED = {
     "errors": set[str](),
     "events": set[str](),
-    "checkpoint": {"numpy"},
+    "snapshot": {"numpy"},
+    "snapshot_file": {"numpy"},
+    "checkpoint": set[str](),
     "kernels": {"llvmlite", "numba", "numpy", "scipy"},
     "config": set[str](),
 }
