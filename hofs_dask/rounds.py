@@ -370,7 +370,7 @@ def _identity(
     """All that the picks depend on, by name. How many are asked for does not change them."""
     return {
         "data": codes.problem_identity,
-        "source": codes.fingerprint and digest([codes.fingerprint, codes.labels.key]),
+        "data source": codes.fingerprint and digest([codes.fingerprint, codes.labels.key]),
         "target": codes.labels.name,
         "target_kind": codes.labels.kind,
         "method": method.name,
