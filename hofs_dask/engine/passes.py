@@ -17,6 +17,7 @@ from hofs_dask.data.codes import CodeStore, begin_columns, copied_columns, finis
 from hofs_dask.data.compute import compute
 from hofs_dask.data.labels import DROPPED
 from hofs_dask.data.layout import FAN_IN, Layout, cuts, layout_of
+from hofs_dask.data.waits import StrandedError
 from hofs_dask.engine.budget import check, estimate, size_of
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import Worker, current_workers
@@ -94,7 +95,7 @@ def walks(codes: CodeStore, requests: Sequence[Pass]) -> list[list[Pass]]:
     return found
 
 
-def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
+def run(codes: CodeStore, walk: Sequence[Pass], *, pinned: bool = True) -> list[Partial]:
     """The finished totals of passes over all samples that have a label, in one walk over them.
 
     One task takes some spans of row chunks and one tile of features. Spans depend on the store
@@ -147,7 +148,7 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
             # neighbours go to one worker, the same each round: there its cache has their chunks,
             # and their partials meet without a transfer
             task = number * len(groups) + position
-            with _at(workers[task * len(workers) // (len(tiles) * len(groups))]):
+            with _at(workers[task * len(workers) // (len(tiles) * len(groups))], pinned):
                 partials.append(of_plan(f"{name}-map", _map_spans, group.start, group.stop, copy))
         while len(partials) > FAN_IN:
             partials = [
@@ -155,7 +156,12 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
                 for a in range(0, len(partials), FAN_IN)
             ]
         totals.append(of_plan(f"{name}-finish", _finish, *partials))
-    parts = compute(*totals)
+    try:
+        parts = compute(*totals)
+    except StrandedError:
+        if not pinned:
+            raise
+        return run(codes, walk, pinned=False)
     if new:
         finish_columns(codes.path, new)
     return [_joined([part[number] for part in parts]) for number in range(len(walk))]
@@ -219,9 +225,12 @@ def _taken(block: Block, samples: np.ndarray) -> Block:
     )
 
 
-def _at(worker: Worker) -> AbstractContextManager[object]:
-    """Tasks made in this context prefer a worker; another takes them when it is gone."""
-    if not worker.address:
+def _at(worker: Worker, pinned: bool) -> AbstractContextManager[object]:
+    """Tasks made in this context prefer a worker; another takes them when it is gone.
+
+    Where all workers are lost at once, the scheduler leaves them waiting for this one.
+    """
+    if not worker.address or not pinned:
         return nullcontext()
     return dask.base.annotate(workers=[worker.address], allow_other_workers=True)
 
