@@ -14,16 +14,12 @@ codes, 254 in labels) are never written, so a chunk that is missing shows.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dask.config
 import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
@@ -34,6 +30,7 @@ from hofs_dask.data.codec import Planes
 from hofs_dask.data.labels import Labels, interval_names
 from hofs_dask.data.paths import as_path, is_url
 from hofs_dask.data.summary import Category
+from hofs_dask.data.temporary import temporary_store as temporary_store
 from hofs_dask.errors import some_of, unknown
 from hofs_dask.kernels.planes import n_bits
 
@@ -219,26 +216,6 @@ def is_codes(path: str | os.PathLike[str]) -> bool:
         return store_attributes(as_path(path)) is not None
     except ValueError:
         return False
-
-
-@contextlib.contextmanager
-def temporary_store() -> Iterator[str]:
-    """Return a path for a store in Dask's temporary directory, removed at the end of the block.
-
-    Examples
-    --------
-    >>> with temporary_store() as path:
-    ...     is_codes(path)
-    False
-    """
-    parent = dask.config.get("temporary-directory", None)
-    if parent:
-        Path(parent).mkdir(parents=True, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="hofs_dask-", dir=parent)
-    try:
-        yield str(Path(folder) / "codes.zarr")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def copied_columns(path: str) -> set[int]:

@@ -116,6 +116,10 @@ def gather(client: Client, futures: Sequence[Future[Any]], *, strict: bool = Fal
         There was no progress for too long.
     """
 
+    def release() -> None:
+        for future in futures:
+            future.release()
+
     async def watched() -> list[Any]:
         gathering: asyncio.Future[list[Any]] = asyncio.ensure_future(client.gather(futures))
         try:
@@ -125,8 +129,7 @@ def gather(client: Client, futures: Sequence[Future[Any]], *, strict: bool = Fal
             return await gathering
         except BaseException:
             # without its futures a gather ends; cancelled, it would leave tasks on the loop
-            for future in futures:
-                future.release()
+            release()
             if not (await asyncio.wait({gathering}, timeout=FIRST_LOOK))[0]:
                 gathering.cancel()
             elif not gathering.cancelled():
@@ -137,6 +140,9 @@ def gather(client: Client, futures: Sequence[Future[Any]], *, strict: bool = Fal
         results: list[Any] = client.sync(watched)
     except (OSError, CancelledError) as error:
         _explain(client, error)
+        raise
+    except BaseException:  # a signal: nobody told the loop
+        release()
         raise
     return results
 
