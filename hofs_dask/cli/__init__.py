@@ -3,6 +3,12 @@
 What takes long to import is imported by the command that needs it, when it runs.
 """
 
-from hofs_dask.cli.group import main
+import sys
+
+try:
+    from hofs_dask.cli.group import main
+except KeyboardInterrupt:  # before there is a command that could take it
+    sys.stderr.write("\nAborted!\n" if sys.stderr.isatty() else "Aborted!\n")
+    sys.exit(130)
 
 __all__ = ["main"]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING
 
 import click
 
+from hofs_dask.cli.running import DEBUG
+
 if TYPE_CHECKING:
     from distributed import Client
 
-#: Seconds to wait for a scheduler, and then for its first worker.
+#: Seconds to wait for a scheduler.
 PATIENCE = 10
 
 
@@ -22,6 +26,9 @@ def cluster(scheduler: str | None, workers: int | None) -> Iterator[Client | Non
     """The client of the scheduler or of that many local processes; None for Dask's threads."""
     if scheduler is not None and workers is not None:
         raise click.UsageError("--workers starts a cluster and --scheduler names one: give one")
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(DEBUG):
+        logging.disable(logging.NOTSET)
     if scheduler is not None:
         with _connected(scheduler) as client:
             yield client
@@ -31,20 +38,18 @@ def cluster(scheduler: str | None, workers: int | None) -> Iterator[Client | Non
 
         from hofs_dask.engine.cluster import MALLOC
 
-        with (
-            dask.config.set(MALLOC),
-            LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address="127.0.0.1:0",
-                silence_logs=logging.CRITICAL,
-                env={"NUMBA_NUM_THREADS": "1"},
-            ) as local,
-            Client(local) as client,
-        ):
-            client.run(_ignore_interrupts)
-            yield client
+        with dask.config.set(MALLOC), ExitStack() as stack:
+            with _signals_deferred():
+                local = LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    processes=True,
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=logging.CRITICAL,
+                    env={"NUMBA_NUM_THREADS": "1"},
+                )
+                stack.enter_context(local)
+            yield stack.enter_context(Client(local))
     else:
         yield None
 
@@ -57,6 +62,7 @@ def _connected(scheduler: str) -> Iterator[Client]:
     from distributed import Client
     from distributed.comm.core import CommClosedError
 
+    from hofs_dask.data.waits import LostSchedulerError, threads_of_workers
     from hofs_dask.engine.cluster import check_cluster
 
     try:
@@ -68,22 +74,54 @@ def _connected(scheduler: str) -> Iterator[Client]:
         ) from error
     with client:
         try:
-            client.wait_for_workers(1, timeout=PATIENCE)
-        except TimeoutError as error:
-            raise ConnectionError(
-                f"the scheduler at {scheduler} has no workers; start some with: "
-                f"dask worker {scheduler}"
-            ) from error
-        try:
+            threads_of_workers(client)
             check_cluster(client)
             yield client
-        except (CancelledError, CommClosedError) as error:
+        except (CancelledError, CommClosedError, LostSchedulerError) as error:
             raise ConnectionError(
                 f"the connection to the scheduler at {scheduler} was lost; see its log, start it "
                 "again, and run the same command: it goes on where a --checkpoint was given"
             ) from error
 
 
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C, which a terminal sends to every process, to the one that the user started."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """Defer Ctrl-C and SIGTERM to the end of the block: a cluster that half started cannot end.
+
+    Ctrl-C is kept from threads and processes begun in it for good. A terminal sends it to every
+    process, and it is for the one that the user started. The loop of a cluster, which starts
+    workers again too, is such a thread.
+    """
+    _start_resource_tracker()
+    terminated = False
+
+    def note(*_: object) -> None:
+        nonlocal terminated
+        terminated = True
+
+    on_term = signal.signal(signal.SIGTERM, note)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, on_term)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if terminated:
+            signal.raise_signal(signal.SIGTERM)
+
+
+def _start_resource_tracker() -> None:
+    """Start what multiprocessing would start with the first process, which lets Ctrl-C in again.
+
+    It warns of semaphores where a process ends at once, and clears them.
+    """
+    before = os.environ.get("PYTHONWARNINGS")
+    quiet = "ignore:resource_tracker:UserWarning"
+    os.environ["PYTHONWARNINGS"] = f"{before},{quiet}" if before else quiet
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import signal
 import sys
 import types
@@ -21,6 +23,9 @@ DEBUG = "hofs_dask.debug"
 #: Errors whose message is written for the user; of any other the type is told too.
 EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError, MemoryError)
 
+#: Signals that end a command.
+STOPS = (signal.SIGINT, signal.SIGTERM)
+
 
 class Terminated(KeyboardInterrupt):
     """The process was asked to end; taken like Ctrl-C wherever that is taken."""
@@ -29,20 +34,27 @@ class Terminated(KeyboardInterrupt):
 class Commands(click.Group):
     """Commands that say what went wrong in one line, and how to go on when they are cut short."""
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run as the program of this process; tests run `main`."""
+        # before the command runs and after it, there is nothing that would have to be put right
+        for number in STOPS:
+            signal.signal(number, _leave)
+        # the first that is registered is called last: then Python forgets its handlers
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+        # Dask and asyncio describe at length what the error says in one line
+        logging.disable(logging.CRITICAL)
+        return super().__call__(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was asked for."""
-        # a client that is cut short leaves tracebacks of its own tasks there
-        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         try:
-            with _terminable(), _plain_warnings():
+            with _stoppable(), _plain_warnings():
                 return super().invoke(ctx)
         except KeyboardInterrupt as stop:
             number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
             word = "Terminated" if number == signal.SIGTERM else "Interrupted"
             advice = ctx.meta[ADVICE]() if ADVICE in ctx.meta else ""
-            # On a terminal the line has a ^C in it.
-            before = "\n" if sys.stderr.isatty() else ""
-            click.echo(f"{before}{word}{': ' if advice else '.'}{advice}", err=True)
+            click.echo(f"{_line_start()}{word}{': ' if advice else '.'}{advice}", err=True)
             ctx.exit(128 + number)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -57,18 +69,28 @@ def advise(advice: Callable[[], str]) -> None:
     click.get_current_context().meta[ADVICE] = advice
 
 
+def _leave(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 - as it is called
+    """End the process at once; for signals when it cannot take them, or has taken one before."""
+    word = "Aborted!" if number == signal.SIGINT else "Terminated."
+    os.write(2, f"{_line_start()}{word}\n".encode())
+    os._exit(128 + number)
+
+
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM end the block like Ctrl-C does."""
+def _stoppable() -> Iterator[None]:
+    """Let the first signal end the block like Ctrl-C does in Python, and a second the process."""
 
-    def end(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 - as it is called
-        raise Terminated
+    def stop(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 - as it is called
+        for each in STOPS:
+            signal.signal(each, _leave)
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = {number: signal.signal(number, stop) for number in STOPS}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -81,6 +103,11 @@ def _plain_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
+
+
+def _line_start() -> str:
+    """Return what goes before a message: on a terminal the line has a ^C in it."""
+    return "\n" if sys.stderr.isatty() else ""
 
 
 def _one_line(error: Exception) -> str:

@@ -11,6 +11,8 @@ from weakref import WeakKeyDictionary
 import dask.base
 import dask.config
 
+from hofs_dask.data.waits import gather
+
 if TYPE_CHECKING:
     from distributed import Client, Future
 
@@ -25,6 +27,15 @@ def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
     Here, in this thread, is where tasks belong whose data is in memory and would only travel. A
     client warns of a graph of more than 10 MB. Ours hold what they need and hold it once: data
     that is in memory, or the context of a pass.
+
+    Raises
+    ------
+    StrandedError
+        Tasks wait for workers that are gone. To submit them anew helps.
+    LostSchedulerError
+        The connection to the scheduler was lost.
+    RuntimeError
+        There was no progress for the time of the Dask setting ``hofs_dask.timeout``.
 
     Examples
     --------
@@ -46,12 +57,7 @@ def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
         collections, repack = dask.base.unpack_collections(*tasks)
         futures: list[Future[Any]] = client.compute(collections)
         _LAST[client] = []
-        try:
-            result = tuple(repack(client.gather(futures)))
-        except BaseException:  # the frames that an error keeps would keep the tasks
-            for future in futures:
-                future.release()
-            raise
+        result = tuple(repack(gather(client, futures)))
         _LAST[client] = futures
     return result
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
@@ -21,6 +21,7 @@ import psutil
 from dask.utils import format_bytes
 
 from hofs_dask.data.compute import aside, current_client
+from hofs_dask.data.waits import StrandedError, ask, gather, threads_of_workers
 from hofs_dask.engine import posteriors, rows, statistics
 from hofs_dask.engine.cache import CACHE
 
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-#: How often workers are asked anew what they take where one is lost meanwhile, seconds to wait for
-#: another, and seconds after which it is looked whether all are there.
-ATTEMPTS, PATIENCE, LOOK = 5, 60.0, 1.0
+#: How often workers are asked anew what they take where one is lost meanwhile.
+ATTEMPTS = 5
 
 
 class _LostError(Exception):
@@ -100,19 +100,11 @@ def current_workers(walk: Sequence[Pass] = (), *, anew: bool = False) -> tuple[W
     modules |= _COMPILED.get(client, frozenset())
     _COMPILED[client] = frozenset(modules)
     for _ in range(ATTEMPTS):
-        threads = client.nthreads()
-        if not threads:
-            address = client.scheduler_info(n_workers=0)["address"]
-            raise RuntimeError(
-                f"the scheduler at {address} has no workers; start some, for example with: dask "
-                f"worker {address}"
-            )
+        # another worker may come in the place of one that was lost
+        threads = threads_of_workers(client)
         with contextlib.suppress(_LostError):
             found = _describe(client, tuple(sorted(threads)), _COMPILED[client])
             return tuple(Worker(each, threads[each], *found[each]) for each in sorted(threads))
-        # another worker may come in the place of the one that was lost
-        with contextlib.suppress(TimeoutError):
-            client.wait_for_workers(1, timeout=PATIENCE)
     raise RuntimeError(
         f"workers were lost {ATTEMPTS} times while they compiled; see their logs for the reason"
     )
@@ -134,8 +126,7 @@ def memory_limits() -> list[tuple[int, int]]:
     if client is None:
         memory = psutil.virtual_memory().available + psutil.Process().memory_info().rss
         return [(memory, _local_threads())]
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return [(each["memory_limit"] or 0, each["nthreads"]) for each in workers]
+    return list(ask(client, client.run_on_scheduler, _limits).values())
 
 
 def on_a_worker(function: Callable[..., Result], *arguments: object) -> Result:
@@ -150,13 +141,15 @@ def on_a_worker(function: Callable[..., Result], *arguments: object) -> Result:
     if client is None:
         return function(*arguments)
     _check_limits(client)
-    first = min(client.nthreads())
-    future = client.submit(
-        function, *arguments, workers=[first], allow_other_workers=True, pure=False, priority=10
-    )
+    submit = functools.partial(client.submit, function, *arguments, pure=False, priority=10)
+    first = min(threads_of_workers(client))
     with aside():
-        result: Result = future.result()
-    return result
+        try:
+            (result,) = gather(client, [submit(workers=[first], allow_other_workers=True)])
+        except StrandedError:
+            (result,) = gather(client, [submit()])
+    found: Result = result
+    return found
 
 
 def check_cluster(client: Client) -> None:
@@ -169,8 +162,11 @@ def check_cluster(client: Client) -> None:
     ...     check_cluster(client)
     """
     here = _versions()
-    places: dict[str, dict[str, str]] = {"the scheduler": client.run_on_scheduler(_versions)}
-    places.update({f"worker {address}": found for address, found in client.run(_versions).items()})
+    places: dict[str, dict[str, str]] = {
+        "the scheduler": ask(client, client.run_on_scheduler, _versions)
+    }
+    on_workers = ask(client, client.run, _versions)
+    places.update({f"worker {address}": found for address, found in on_workers.items()})
     differing = [
         f"{package} {found[package]} on {place}, {here[package]} here"
         for place, found in places.items()
@@ -189,9 +185,8 @@ def _check_limits(client: Client) -> None:
 
     It would be paused, killed and started again without end.
     """
-    for address, worker in client.scheduler_info(n_workers=-1)["workers"].items():
-        limit = worker["memory_limit"] or RESIDENT
-        if limit < RESIDENT:
+    for address, (limit, _) in ask(client, client.run_on_scheduler, _limits).items():
+        if 0 < limit < RESIDENT:
             raise MemoryError(
                 f"worker {address} has a memory limit of {format_bytes(limit)}, less than the "
                 f"{format_bytes(RESIDENT)} that its libraries and compiled kernels take; give each "
@@ -207,7 +202,7 @@ def _local_threads() -> int:
     return int(pool or dask.system.CPU_COUNT)
 
 
-@lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=4)
 def _describe(
     client: Client, addresses: tuple[str, ...], modules: frozenset[str]
 ) -> dict[str, tuple[int, int]]:
@@ -215,8 +210,6 @@ def _describe(
 
     Versions are compared and the kernels of some modules of statistics compiled on the way.
     """
-    from distributed import wait
-
     _check_limits(client)
     try:
         check_cluster(client)
@@ -227,18 +220,15 @@ def _describe(
         client.submit(_prepare, modules, key=f"prepare-{uuid4()}", workers=[address], priority=10)
         for address in addresses
     ]
-    with aside():
-        while not all(future.done() for future in prepared):
-            with contextlib.suppress(TimeoutError):
-                wait(prepared, timeout=LOOK)
-            # what is for a lost worker would wait for it without end
-            if not client.nthreads().keys() >= set(addresses):
-                client.cancel(prepared, force=True)
-                raise _LostError
-        found = dict(zip(addresses, client.gather(prepared), strict=True))
-    for future in prepared:  # a wait that was in vain may hold them for longer
-        future.release()
-    return found
+    try:
+        with aside():
+            found = gather(client, prepared, strict=True)
+    except StrandedError as error:
+        raise _LostError from error
+    finally:
+        for future in prepared:  # an error that is kept would keep them
+            future.release()
+    return dict(zip(addresses, found, strict=True))
 
 
 def _prepare(modules: Iterable[str]) -> tuple[int, int]:
@@ -268,6 +258,12 @@ def _give_back() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
         if trim is not None:
             trim(0)
+
+
+def _limits(dask_scheduler: Any) -> dict[str, tuple[int, int]]:
+    """The memory limit, 0 for none, and the threads of each worker; runs on the scheduler."""
+    workers = dask_scheduler.workers.items()
+    return {address: (each.memory_limit or 0, each.nthreads) for address, each in workers}
 
 
 def _versions() -> dict[str, str]:

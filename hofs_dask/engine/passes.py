@@ -17,6 +17,7 @@ from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.compute import compute
 from hofs_dask.data.copies import add_copies, copy_chunks, joined, known_copies, write_copy
 from hofs_dask.data.layout import FAN_IN, Layout, cuts, layout_of
+from hofs_dask.data.waits import StrandedError
 from hofs_dask.engine.budget import check, estimate, size_of
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import Worker, current_workers
@@ -128,7 +129,7 @@ def walks(codes: CodeStore, requests: Sequence[Pass]) -> list[list[Pass]]:
     return found
 
 
-def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
+def run(codes: CodeStore, walk: Sequence[Pass], *, pinned: bool = True) -> list[Partial]:
     """The finished totals of passes over all samples, in one walk over them.
 
     One task takes some spans of row chunks and one tile of features. Spans depend on the store
@@ -173,7 +174,7 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
             # neighbours go to one worker, the same each round: there its cache has their chunks,
             # and their partials meet without a transfer
             task = number * len(groups) + position
-            with _at(workers[task * len(workers) // (len(tiles) * len(groups))]):
+            with _at(workers[task * len(workers) // (len(tiles) * len(groups))], pinned):
                 partials.append(of_plan(f"{name}-map", _map_spans, group.start, group.stop, copy))
         while len(partials) > FAN_IN:
             partials = [
@@ -181,8 +182,13 @@ def run(codes: CodeStore, walk: Sequence[Pass]) -> list[Partial]:
                 for a in range(0, len(partials), FAN_IN)
             ]
         totals.append(of_plan(f"{name}-finish", _finish, *partials))
-    found_all = compute(*totals, *(copy for copy in copies if copy is not None))
-    parts, made = found_all[: len(totals)], found_all[len(totals) :]
+    try:
+        computed = compute(*totals, *(copy for copy in copies if copy is not None))
+    except StrandedError:
+        if not pinned:
+            raise
+        return run(codes, walk, pinned=False)
+    parts, made = computed[: len(totals)], computed[len(totals) :]
     new = joined(made)
     if new:
         add_copies(codes, new)
@@ -272,9 +278,12 @@ def _taken(block: Block, samples: np.ndarray) -> Block:
     )
 
 
-def _at(worker: Worker) -> AbstractContextManager[object]:
-    """Tasks made in this context prefer a worker; another takes them when it is gone."""
-    if not worker.address:
+def _at(worker: Worker, pinned: bool) -> AbstractContextManager[object]:
+    """Tasks made in this context prefer a worker; another takes them when it is gone.
+
+    Where all workers are lost at once, the scheduler leaves them waiting for this one.
+    """
+    if not worker.address or not pinned:
         return nullcontext()
     return dask.base.annotate(workers=[worker.address], allow_other_workers=True)
 

@@ -21,7 +21,7 @@ def test_workers__without_a_client_this_process_is_the_one():
 
 def test_workers__do_not_count_the_chunks_that_they_keep():
     (before,) = current_workers()
-    CACHE.get("a store", "a chunk", 2**28, 2**27, lambda _: np.ones(2**24))
+    CACHE.get("a store", "a chunk", 2**28, 2**27, lambda _: np.ones(2**24), lambda _: None)
     (after,) = current_workers()
     CACHE.clear()
     assert after.resident - before.resident < 2**25
@@ -59,7 +59,9 @@ def test_workers__none_is_an_error_that_says_what_to_type():
     with (
         LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty,
         Client(empty),
-        pytest.raises(RuntimeError, match="dask worker tcp://"),
+        dask.config.set({"hofs_dask.timeout": "1500 ms"}),
+        pytest.warns(UserWarning, match=r"has no workers; waiting 1\.50 s for the first"),
+        pytest.raises(RuntimeError, match="has no workers.*dask worker tcp://"),
     ):
         current_workers()
 
@@ -94,10 +96,12 @@ def check_cluster_with(client, elsewhere):
     """`check_cluster` where scheduler and workers answer with other versions than this process."""
 
     class Answering:
-        def run_on_scheduler(self, _function):
+        sync = staticmethod(client.sync)
+
+        async def run_on_scheduler(self, _function):
             return elsewhere
 
-        def run(self, _function):
-            return dict.fromkeys(client.nthreads(), elsewhere)
+        async def run(self, _function):
+            return dict.fromkeys(await client.nthreads(), elsewhere)
 
     check_cluster(Answering())

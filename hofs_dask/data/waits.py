@@ -1,0 +1,325 @@
+"""Waits for a Dask cluster that end: with the answer, or with an error that says what to do.
+
+A wait lasts as long as there is progress: tasks change their state, or a worker executes one. It
+ends after a time without progress, ten minutes unless Dask's configuration has another::
+
+    dask.config.set({"hofs_dask.timeout": "6 hours"})
+
+or ``DASK_HOFS_DASK__TIMEOUT=6h`` in the environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import dask.config
+from dask.utils import format_time, parse_timedelta
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+#: Seconds after which it is looked for progress, at first and at most: each look after that takes
+#: twice as long as the one before.
+FIRST_LOOK, LAST_LOOK = 1.0, 5.0
+#: Seconds between two questions for workers where there are none.
+PAUSE = 0.2
+#: Seconds that a scheduler has to answer whether it is there at all.
+PROBE = 5.0
+
+
+class LostSchedulerError(RuntimeError):
+    """The connection to the scheduler was lost: names its address, and says what to do."""
+
+
+class StrandedError(RuntimeError):
+    """Tasks wait for workers that are gone, and the scheduler would not give them to others."""
+
+
+def timeout() -> float:
+    """Return the seconds without progress after which a wait ends.
+
+    Examples
+    --------
+    >>> timeout()
+    600.0
+    >>> with dask.config.set({"hofs_dask.timeout": "2 hours"}):
+    ...     timeout()
+    7200.0
+    """
+    given = dask.config.get("hofs_dask.timeout", "10 minutes")
+    try:
+        seconds = float(parse_timedelta(given))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ValueError(
+            f"the Dask setting hofs_dask.timeout is {given!r}; give a time above 0 such as "
+            "'10 minutes'"
+        )
+    return seconds
+
+
+def ask(client: Client, method: Callable[..., Any], *arguments: object) -> Any:
+    """Return what a method of a client returns, or raise where the scheduler does not answer.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> with Client(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as client:
+    ...     len(ask(client, client.nthreads))
+    1
+    """
+
+    async def call() -> Any:
+        return await method(*arguments)  # on the loop of the client its methods are awaited
+
+    limit = timeout()
+    start = time.monotonic()
+    try:
+        return client.sync(call, callback_timeout=limit)
+    except (OSError, CancelledError) as error:
+        if isinstance(error, TimeoutError) and time.monotonic() - start >= limit:
+            raise _unanswered(client, limit) from error
+        _explain(client, error)
+        raise
+
+
+def gather(client: Client, futures: Sequence[Future[Any]], *, strict: bool = False) -> list[Any]:
+    """Return the results of futures, as `Client.gather` does, while they make progress.
+
+    Where it fails, the futures are released.
+
+    Parameters
+    ----------
+    client
+        Of the futures.
+    futures
+        What to wait for.
+    strict
+        Whether tasks that no other worker may take are stranded when theirs is gone; otherwise
+        it may come back, until the time is up.
+
+    Raises
+    ------
+    StrandedError
+        Tasks wait for workers that are gone.
+    LostSchedulerError
+        The connection to the scheduler was lost.
+    RuntimeError
+        There was no progress for too long.
+    """
+
+    def release() -> None:
+        for future in futures:
+            future.release()
+
+    async def watched() -> list[Any]:
+        gathering: asyncio.Future[list[Any]] = asyncio.ensure_future(client.gather(futures))
+        try:
+            watch = _Watch(client, futures, strict=strict)
+            while not (await asyncio.wait({gathering}, timeout=watch.pause))[0]:
+                await watch.look()
+            return await gathering
+        except BaseException:
+            # without its futures a gather ends; cancelled, it would leave tasks on the loop
+            release()
+            if not (await asyncio.wait({gathering}, timeout=FIRST_LOOK))[0]:
+                gathering.cancel()
+            elif not gathering.cancelled():
+                gathering.exception()  # or it would be logged as never retrieved
+            raise
+
+    try:
+        results: list[Any] = client.sync(watched)
+    except (OSError, CancelledError) as error:
+        _explain(client, error)
+        raise
+    except BaseException:  # a signal: nobody told the loop
+        release()
+        raise
+    return results
+
+
+def threads_of_workers(client: Client) -> dict[str, int]:
+    """Return the threads of each worker by its address; where there is none, wait for the first.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> with Client(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as client:
+    ...     len(threads_of_workers(client))
+    1
+    """
+    threads: dict[str, int] = ask(client, client.nthreads)
+    limit, start, warned = timeout(), time.monotonic(), False
+    while not threads:
+        waited = time.monotonic() - start
+        if waited >= limit:
+            raise RuntimeError(_no_workers(client, limit))
+        if waited >= FIRST_LOOK and not warned:
+            _warn_of_no_workers(client, limit)
+            warned = True
+        time.sleep(PAUSE)
+        threads = ask(client, client.nthreads)
+    return threads
+
+
+def address_of(client: Client) -> str:
+    """Return the address of the scheduler of a client."""
+    return str(getattr(client.scheduler, "address", "an unknown address"))
+
+
+def _explain(client: Client, error: OSError | CancelledError) -> None:
+    """Raise what an error of a wait means where that is not the error of a task or a worker."""
+    if isinstance(error, CancelledError):
+        reason = getattr(error, "reason", "")
+        if client.status == "running" and reason != "scheduler-connection-lost":
+            raise RuntimeError(
+                f"tasks were cancelled by another client of the scheduler at {address_of(client)}, "
+                "or with its restart; run the same call again"
+            ) from error
+    elif client.status == "running" and _answers(client):
+        return
+    raise LostSchedulerError(
+        f"the scheduler was lost: no connection to {address_of(client)}. See its log, start it and "
+        "its workers again, and run the same call with a new client; a checkpoint, if one was "
+        "given, holds all finished rounds"
+    ) from error
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What a scheduler knows of tasks that are waited for."""
+
+    states: dict[str, int]  # how many of the unfinished ones are in each
+    is_busy: bool  # whether a worker executes something, which they are or wait for
+    gone: list[str]  # workers that some of them, which others may take, wait for
+    gone_strict: list[str]  # the same for those that no other worker may take
+    n_workers: int
+
+
+class _Watch:
+    """Looks for progress of tasks; everything here happens on the loop of the client."""
+
+    def __init__(self, client: Client, futures: Sequence[Future[Any]], *, strict: bool) -> None:
+        self._client = client
+        self._keys = [future.key for future in futures]
+        self._strict = strict
+        self._limit = timeout()
+        self._since = time.monotonic()
+        self._states: dict[str, int] | None = None
+        self._warned = False
+        self.pause = min(FIRST_LOOK, self._limit / 2)
+
+    async def look(self) -> None:
+        """Raise where the tasks are stranded, or made no progress for too long."""
+        client, limit = self._client, self._limit
+        try:
+            found: _Look = await asyncio.wait_for(
+                client.run_on_scheduler(_look_at, self._keys), limit
+            )
+        except TimeoutError as error:
+            raise _unanswered(client, limit) from error
+        gone = found.gone + found.gone_strict * self._strict
+        if gone:
+            raise StrandedError(
+                f"tasks wait for workers that are gone: {', '.join(gone[:4])}; run the same call "
+                "again"
+            )
+        now = time.monotonic()
+        if found.is_busy or found.states != self._states:
+            self._since, self._states = now, found.states
+        elif now - self._since >= limit:
+            raise RuntimeError(_no_progress(client, limit, found))
+        if not found.n_workers and not self._warned:
+            _warn_of_no_workers(client, limit)
+            self._warned = True
+        self.pause = min(2 * self.pause, LAST_LOOK, max(limit / 4, 0.05))
+
+
+def _look_at(keys: list[Any], dask_scheduler: Any) -> _Look:
+    """Look at tasks and at what they wait for; runs on the scheduler."""
+    tasks, workers = dask_scheduler.tasks, dask_scheduler.workers
+    todo = [tasks[key] for key in keys if key in tasks]
+    seen = set(todo)
+    states: Counter[str] = Counter()
+    at: set[Any] = set()
+    gone: dict[bool, set[str]] = {True: set(), False: set()}
+    while todo:
+        task = todo.pop()
+        states[task.state] += 1
+        if task.processing_on is not None:
+            at.add(task.processing_on)
+        wanted = task.worker_restrictions
+        # tasks that may go elsewhere stay where they are when the last worker is lost, see
+        # SchedulerState.bulk_schedule_unrunnable_after_adding_worker
+        if task.state == "no-worker" and wanted and not any(each in workers for each in wanted):
+            gone[bool(task.loose_restrictions)].update(wanted)
+        new = [each for each in task.waiting_on or () if each not in seen]
+        seen.update(new)
+        todo += new
+    if states["queued"]:
+        at.update(workers.values())
+    return _Look(
+        dict(states),
+        any(worker.executing for worker in at),
+        sorted(gone[True]),
+        sorted(gone[False]),
+        len(workers),
+    )
+
+
+def _answers(client: Client) -> bool:
+    async def call() -> Any:
+        return await client.nthreads()
+
+    try:
+        client.sync(call, callback_timeout=PROBE)
+    except (OSError, CancelledError):
+        return False
+    return True
+
+
+def _unanswered(client: Client, limit: float) -> LostSchedulerError:
+    return LostSchedulerError(
+        f"the scheduler at {address_of(client)} did not answer for {format_time(limit)}; see its "
+        "log, and run the same call again: a checkpoint, if one was given, holds all finished "
+        "rounds"
+    )
+
+
+def _no_workers(client: Client, limit: float) -> str:
+    address = address_of(client)
+    return (
+        f"the scheduler at {address} has no workers, after a wait of {format_time(limit)}; start "
+        f"some, for example with: dask worker {address}. Where a queue takes longer to give them: "
+        "dask.config.set({'hofs_dask.timeout': '6 hours'})"
+    )
+
+
+def _no_progress(client: Client, limit: float, found: _Look) -> str:
+    if not found.n_workers:
+        return _no_workers(client, limit)
+    states = ", ".join(f"{number} {state}" for state, number in sorted(found.states.items()))
+    return (
+        f"tasks made no progress for {format_time(limit)} on the {found.n_workers} workers of the "
+        f"scheduler at {address_of(client)} ({states or 'none known'}); see the logs of the "
+        "workers: one that is paused needs more memory, and one that cannot be reached has to be "
+        "started again. To wait longer: dask.config.set({'hofs_dask.timeout': '1 hour'})"
+    )
+
+
+def _warn_of_no_workers(client: Client, limit: float) -> None:
+    address = address_of(client)
+    warnings.warn(
+        f"the scheduler at {address} has no workers; waiting {format_time(limit)} for the first. "
+        f"To start one: dask worker {address}",
+        stacklevel=2,
+    )

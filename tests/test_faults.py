@@ -1,0 +1,225 @@
+"""Workers and schedulers that are killed: the same result, or an error that says what to do."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+from dask.delayed import delayed
+from distributed import Client, Future, LocalCluster
+
+import hofs_dask as hd
+from hofs_dask.data.compute import compute
+from hofs_dask.data.waits import LostSchedulerError, timeout
+from hofs_dask.engine.cluster import current_workers, on_a_worker
+
+#: How long a worker that was killed may take to be started again on a busy machine.
+LONG = 60
+WAITING = "ignore:the scheduler at .* has no workers; waiting:UserWarning"
+
+
+@pytest.fixture(scope="module")
+def workers(scratch: str) -> Iterator[LocalCluster]:
+    """Two workers that a nanny starts again, for tests that kill them."""
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address="127.0.0.1:0",
+        memory_limit=0,
+        local_directory=scratch,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def codes(tmp_path_factory: pytest.TempPathFactory) -> hd.CodeStore:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400_000)
+    x = rng.integers(0, 5, (len(y), 40)) + y[:, None] * (np.arange(40) % 3)
+    return hd.encode(x, y, tmp_path_factory.mktemp("faults") / "codes.zarr", chunks=(20_000, 40))
+
+
+def pids_of(client: Client) -> list[int]:
+    client.wait_for_workers(2, timeout=LONG)
+    return list(client.run(os.getpid).values())
+
+
+def send(pids: list[int], number: int) -> None:
+    for pid in pids:
+        os.kill(pid, number)
+
+
+@pytest.mark.filterwarnings(WAITING)
+def test_scan__all_workers_killed_in_it_gives_the_same(workers, codes):
+    threads: list[threading.Timer] = []
+
+    def listen(event: object) -> None:
+        if isinstance(event, hd.PassStarted) and not threads:
+            send(pids, signal.SIGSTOP)  # so that no task of the scan is done before the kill
+            threads.append(threading.Timer(0.5, send, [pids, signal.SIGKILL]))
+            threads[0].start()
+
+    with Client(workers) as client:
+        expected = hd.select(codes, None, 2, method="mim")
+        pids = pids_of(client)
+        assert hd.select(codes, None, 2, method="mim", callback=listen) == expected
+        assert not set(pids) & set(pids_of(client))
+    assert expected == hd.select(codes, None, 2, method="mim")
+
+
+@pytest.mark.filterwarnings(WAITING)
+def test_scan__all_workers_killed_before_it_gives_the_same(workers, codes):
+    with Client(workers) as client:
+        pids = pids_of(client)
+        current_workers()
+        send(pids, signal.SIGKILL)
+        found = hd.select(codes, None, 2, method="mim")
+    assert found == hd.select(codes, None, 2, method="mim")
+
+
+@pytest.mark.filterwarnings(WAITING)
+def test_on_a_worker__all_killed_in_it_is_done_by_another(workers, tmp_path):
+    def first_waits() -> str:
+        if not (tmp_path / "begun").exists():
+            (tmp_path / "begun").touch()
+            time.sleep(LONG)
+        return "done"
+
+    with Client(workers) as client:
+        pids = pids_of(client)
+        threading.Timer(0.5, send, [pids, signal.SIGKILL]).start()
+        assert on_a_worker(first_waits) == "done"
+
+
+def slow(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def test_compute__a_task_that_takes_longer_than_the_timeout_is_no_hang(client):
+    # a worker reports about once a second what it executes
+    with dask.config.set({"hofs_dask.timeout": "2 s"}):
+        assert compute(delayed(slow)(4.0)) == (4.0,)
+
+
+def test_compute__tasks_behind_those_of_others_are_no_hang(client):
+    others = client.map(slow, [4.0, 4.1], priority=100)
+    with dask.config.set({"hofs_dask.timeout": "2 s"}):
+        assert compute(delayed(slow)(0.0)) == (0.0,)
+    client.gather(others)
+
+
+def test_compute__that_no_worker_may_do_ends_with_an_error(client):
+    with (
+        dask.config.set({"hofs_dask.timeout": "1 s"}),
+        dask.annotate(resources={"GPU": 1}),
+        pytest.raises(RuntimeError, match=r"no progress for 1\.00 s.* \(1 no-worker\)"),
+    ):
+        compute(delayed(slow)(0.0))
+
+
+@pytest.fixture
+def leaving(scratch: str) -> Iterator[Client]:
+    """The client of a cluster whose only worker leaves for good in half a second."""
+    with (
+        LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+            local_directory=scratch,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        timer = threading.Timer(0.5, cluster.scale, [0])
+        timer.start()
+        yield client
+        timer.join()
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_compute__workers_that_never_come_back_are_an_error_in_time(leaving, pinned):
+    start = time.monotonic()
+    with (
+        dask.config.set({"hofs_dask.timeout": "2 s"}),
+        pytest.warns(UserWarning, match="has no workers; waiting 2.00 s") as warned,
+        pytest.raises(RuntimeError, match=r"has no workers.*dask worker .*hofs_dask\.timeout"),
+    ):
+        on_a_worker(slow, 10.0) if pinned else compute(delayed(slow)(10.0))
+    assert len(warned) == 1
+    assert time.monotonic() - start < 10
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A scheduler with a worker in a process of its own."""
+    program = (
+        "import sys, time; from distributed import LocalCluster\n"
+        "c = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, protocol='tcp://', "
+        "host='127.0.0.1', dashboard_address='127.0.0.1:0')\n"
+        "print(c.scheduler_address, flush=True); time.sleep(100)"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def remote(scheduler: subprocess.Popen[bytes]) -> Iterator[Client]:
+    """Its client."""
+    assert scheduler.stdout is not None
+    with Client(scheduler.stdout.readline().decode().strip(), timeout=3) as client:
+        yield client
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_scheduler__lost_in_a_scan_is_an_error_that_says_what_to_do(scheduler, remote, number):
+    threading.Timer(0.5, os.kill, [scheduler.pid, number]).start()
+    reason = "was lost" if number == signal.SIGKILL else "did not answer"
+    with (
+        dask.config.set({"hofs_dask.timeout": "2 s"}),
+        pytest.raises(LostSchedulerError, match=f"scheduler .*{reason}") as caught,
+    ):
+        compute(delayed(slow)(30.0))
+    scheduler.kill()  # a client that is closed waits for one that was stopped
+    for words in ("run the same call", "a checkpoint, if one was given, holds all finished rounds"):
+        assert words in str(caught.value)
+
+
+def test_scheduler__lost_before_a_scan_is_an_error_that_says_what_to_do(scheduler, remote, codes):
+    scheduler.kill()
+    scheduler.wait()
+    with pytest.raises(LostSchedulerError, match="the scheduler was lost: no connection to tcp"):
+        hd.select(codes, None, 1, method="mim")
+
+
+def test_compute__tasks_that_another_client_cancels_are_an_error(client):
+    with Client(client.scheduler.address, set_as_default=False) as other:
+
+        def cancel() -> None:
+            (key,) = client.futures
+            other.cancel([Future(key, other)], force=True)
+
+        threading.Timer(0.5, cancel).start()
+        with pytest.raises(RuntimeError, match="cancelled by another client.*run the same call"):
+            compute(delayed(slow)(5.0))
+
+
+@pytest.mark.parametrize("given", ["soon", 0, "-1 s", None])
+def test_timeout__that_is_none_is_an_error(given):
+    with (
+        dask.config.set({"hofs_dask.timeout": given}),
+        pytest.raises(ValueError, match="hofs_dask.timeout is .*give a time above 0"),
+    ):
+        timeout()
