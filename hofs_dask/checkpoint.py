@@ -27,8 +27,8 @@ from hofs_dask.snapshot_file import check_ours, damaged, read_snapshot, to_bytes
 
 FILE = "checkpoint.npz"
 LOCK = "lock"
-#: The names of what data a run is on. ``source`` is an option of a method.
-DATA, SOURCE = "data", "data source"
+#: What a run is on, by its content, and by what that was made from: one of the two has to fit.
+ORIGINS = {"data": "data source", "target values": "target source"}
 #: What `write_file` calls a checkpoint that is not whole yet.
 PARTIAL = re.compile(re.escape(FILE) + r"\.[0-9a-f]{32}\.partial")
 #: What `locked` writes into a lock; a full disk, or a run that begins now, leaves it empty.
@@ -249,9 +249,10 @@ def _differing(saved: Mapping[str, object], wanted: Mapping[str, object]) -> lis
     ['data', 'data source']
     """
     differing = [name for name in wanted if name in saved and saved[name] != wanted[name]]
-    source = wanted.get(SOURCE)
-    if DATA not in differing or (source is not None and saved.get(SOURCE) == source):
-        return [name for name in differing if name not in (DATA, SOURCE)]
+    for content, origin in ORIGINS.items():
+        source = wanted.get(origin)
+        if content not in differing or (source is not None and saved.get(origin) == source):
+            differing = [name for name in differing if name not in (content, origin)]
     return differing
 
 

@@ -16,7 +16,6 @@ from hofs_dask.checkpoint import Checkpoint
 from hofs_dask.config import HOFS, VMI, Method
 from hofs_dask.data.codes import CodeStore
 from hofs_dask.data.compute import release
-from hofs_dask.data.files import digest
 from hofs_dask.engine.passes import run, walks
 from hofs_dask.engine.statistic import N_FOLDS, Context, Partial, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
@@ -153,7 +152,7 @@ def search(
             "options": json.dumps(method.options),
             "target": codes.labels.name,
             "target_kind": codes.labels.kind,
-            "n_samples": problem.n_samples,
+            "target values": codes.labels.identity,
             "n_dropped": codes.labels.n_dropped,
             "n_classes": problem.n_classes,
             "label_entropy": problem.label_entropy,
@@ -369,10 +368,12 @@ def _identity(
 ) -> dict[str, object]:
     """All that the picks depend on, by name. How many are asked for does not change them."""
     return {
-        "data": codes.problem_identity,
-        "data source": codes.fingerprint and digest([codes.fingerprint, codes.labels.key]),
+        "data": codes.identity,
+        "data source": codes.fingerprint,
         "target": codes.labels.name,
         "target_kind": codes.labels.kind,
+        "target values": codes.labels.identity,
+        "target source": codes.labels.key,
         "method": method.name,
         **method.options,
         "include": [codes.names[column] for column in include],

@@ -210,7 +210,7 @@ def test_other_options__are_all_named_with_what_to_do(codes, used):
 
 def test_other_data__is_refused(codes, used):
     x, y = table(seed=1)
-    with pytest.raises(ValueError, match=f"data: '{codes.fingerprint}' in the checkpoint, '"):
+    with pytest.raises(ValueError, match=f"data: '{codes.identity}' in the checkpoint, '"):
         hd.select(x, y, 2, checkpoint=used)
 
 
