@@ -18,7 +18,7 @@ from distributed import Client, Future, LocalCluster
 import hofs_dask as hd
 from hofs_dask.data.compute import compute
 from hofs_dask.data.waits import LostSchedulerError, timeout
-from hofs_dask.engine.cluster import current_workers, on_a_worker
+from hofs_dask.engine.cluster import on_a_worker
 
 #: How long a worker that was killed may take to be started again on a busy machine.
 LONG = 60
@@ -78,11 +78,9 @@ def test_scan__all_workers_killed_in_it_gives_the_same(workers, codes):
 @pytest.mark.filterwarnings(WAITING)
 def test_scan__all_workers_killed_before_it_gives_the_same(workers, codes):
     with Client(workers) as client:
-        pids = pids_of(client)
-        current_workers()
-        send(pids, signal.SIGKILL)
-        found = hd.select(codes, None, 2, method="mim")
-    assert found == hd.select(codes, None, 2, method="mim")
+        expected = hd.select(codes, None, 2, method="mim")
+        send(pids_of(client), signal.SIGKILL)
+        assert hd.select(codes, None, 2, method="mim") == expected
 
 
 @pytest.mark.filterwarnings(WAITING)

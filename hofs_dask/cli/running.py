@@ -54,6 +54,9 @@ class Commands(click.Group):
             number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
             word = "Terminated" if number == signal.SIGTERM else "Interrupted"
             advice = ctx.meta[ADVICE]() if ADVICE in ctx.meta else ""
+            for each in STOPS:
+                if signal.getsignal(each) is _leave:  # as a program
+                    signal.signal(each, _quit)
             click.echo(f"{_line_start()}{word}{': ' if advice else '.'}{advice}", err=True)
             ctx.exit(128 + number)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
@@ -69,10 +72,15 @@ def advise(advice: Callable[[], str]) -> None:
     click.get_current_context().meta[ADVICE] = advice
 
 
-def _leave(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 - as it is called
+def _leave(number: int, frame: types.FrameType | None) -> None:
     """End the process at once; for signals when it cannot take them, or has taken one before."""
     word = "Aborted!" if number == signal.SIGINT else "Terminated."
     os.write(2, f"{_line_start()}{word}\n".encode())
+    _quit(number, frame)
+
+
+def _quit(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 - as it is called
+    """End the process at once, without a word: there was one."""
     os._exit(128 + number)
 
 

@@ -10,9 +10,10 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 import hofs_dask as hd
@@ -137,6 +138,120 @@ def test_process__term_gives_143_and_the_rest_is_done_by_the_same_command(
     assert announced == f"{kept[1]} of 20 rounds are kept: going on"
     assert first.startswith(f"round {int(kept[1]) + 1:2}/20")
     assert hd.load(tmp_path / "result.zarr") == expected
+
+
+#: The program with a signal to itself when it begins to import a module.
+EARLY = """
+import importlib.abc, os, signal, sys
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from hofs_dask.cli import main
+main(["info", "none"])
+"""
+
+
+@pytest.mark.parametrize("module", ["click", "hofs_dask.cli.select", "zarr", "numpy"])
+def test_process__ctrl_c_while_it_imports_is_one_line(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY, module], capture_output=True, text=True, timeout=LONG
+    )
+    assert done.returncode == 130
+    assert done.stderr in ("Aborted!\n", "Interrupted.\n")
+
+
+def started(*arguments: object) -> subprocess.Popen[str]:
+    """The program in a process group of its own, as a shell starts it."""
+    return subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def last_words(process: subprocess.Popen[str]) -> list[str]:
+    """What it says beside the rounds."""
+    try:
+        _, errors = process.communicate(timeout=LONG)
+    finally:
+        process.kill()
+    return [line for line in errors.splitlines() if not line.startswith("round ")]
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.02, 0.2])
+def test_process__ctrl_c_twice_is_one_line(long_run: tuple[Path, hd.Selection], gap: float) -> None:
+    process = started("select", long_run[0], "--n-features", 20, "--progress")
+    assert process.stderr is not None
+    process.stderr.readline()
+    os.killpg(process.pid, signal.SIGINT)
+    time.sleep(gap)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGINT)
+    words = last_words(process)
+    assert process.returncode == 130
+    assert len(words) == 1, words
+    assert re.match(r"Aborted!$|Interrupted: .+ the same command", words[0])
+
+
+def children_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "word"), [(signal.SIGINT, "Interrupted"), (signal.SIGTERM, "Terminated")]
+)
+def test_process__signal_while_workers_start_is_one_line(
+    long_run: tuple[Path, hd.Selection], number: int, word: str
+) -> None:
+    process = started("select", long_run[0], "--n-features", 20, "--workers", 2)
+    end = time.monotonic() + LONG
+    while len(children_of(process)) < 2:  # one is multiprocessing's own
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    children = children_of(process)
+    if number == signal.SIGINT:  # of a terminal
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    words = last_words(process)
+    assert process.returncode == 128 + number, words
+    assert len(words) == 1, words
+    assert words[0].startswith(f"{word}: ")
+    assert not psutil.wait_procs(children, timeout=10)[1]
+
+
+def test_process__lost_scheduler_is_one_line(
+    long_run: tuple[Path, hd.Selection], tmp_path: Path
+) -> None:
+    program = (
+        "import time; from distributed import LocalCluster\n"
+        "c = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, protocol='tcp://', "
+        "host='127.0.0.1', dashboard_address='127.0.0.1:0')\n"
+        "print(c.scheduler_address, flush=True); time.sleep(100)"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as scheduler:
+        try:
+            assert scheduler.stdout is not None
+            address = scheduler.stdout.readline().strip()
+            arguments = ["select", long_run[0], "--n-features", 20, "--progress"]
+            process = started(*arguments, "--scheduler", address)
+            assert process.stderr is not None
+            first = process.stderr.readline()
+        finally:
+            scheduler.kill()
+    words = last_words(process)
+    assert first.startswith("round  1/20")
+    assert process.returncode == 1
+    assert words == [
+        f"Error: the connection to the scheduler at {address} was lost; see its log, start it "
+        "again, and run the same command: it goes on where a --checkpoint was given"
+    ]
 
 
 class Terminal:
