@@ -401,6 +401,11 @@ def _first_of_the_best(score: np.ndarray, candidates: np.ndarray) -> int:
     if not candidates.any():
         return -1
     top = score[candidates].max()
+    if not top < np.inf:
+        raise ValueError(
+            f"the best score is {top}, which is no number of nats; where the run was resumed from "
+            "a checkpoint, remove that to start anew"
+        )
     tied = score >= top - max(TIE * abs(top), LEAST_DIFFERENCE)
     return int(np.flatnonzero(candidates & tied)[0])
 

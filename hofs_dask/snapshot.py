@@ -24,6 +24,8 @@ from hofs_dask.selection import Pick
 #: The largest number of a state, far above any number of nats or samples: sums, squares and cubes
 #: of it are finite.
 LARGEST = 1e30
+#: How far the log of a probability may be above zero.
+ROUNDING = 1e-6
 #: The most samples: floats hold every whole number up to it.
 MOST_SAMPLES = 2**53
 
@@ -112,8 +114,8 @@ class _Many:
 class _Array:
     """Floats, or whole numbers from `least` to below the size `below`, of a shape.
 
-    All are finite but for `hole`, a float that says that there is none. The first axis may be
-    empty where `or_empty`.
+    All are finite but for `hole`, a float that says that there is none, and floats are at most
+    `most`. The first axis may be empty where `or_empty`.
     """
 
     axes: tuple[str, ...]
@@ -121,6 +123,7 @@ class _Array:
     least: int = 0
     below: str | None = None
     hole: float | None = None
+    most: float = LARGEST
     or_empty: bool = False
 
     def __call__(self, value: Any, sizes: Sizes) -> None:
@@ -134,7 +137,7 @@ class _Array:
         if self.hole is not None:
             value = value[~np.isnan(value) if math.isnan(self.hole) else value != self.hole]
         least: float = -LARGEST
-        most: float = LARGEST
+        most = self.most
         if self.kind is int:
             least, most = self.least, sizes[self.below] - 1 if self.below else MOST_SAMPLES
         # written so that NaN is out of range
@@ -194,7 +197,9 @@ CHECKS: dict[type, dict[str, Check]] = {
     },
     VMIState: {
         **_CHOSEN,
-        "pair_logs": _Array(("pair", "feature", "class", "pair code"), hole=-math.inf),
+        "pair_logs": _Array(
+            ("pair", "feature", "class", "pair code"), hole=-math.inf, most=ROUNDING
+        ),
         "pair_truth": _Array(("pair", "feature")),
     },
 }
@@ -212,8 +217,8 @@ _LINEAR: dict[str, Check] = {
     "scales": _Array(("row fold", "class")),
 }
 _LOGS: dict[type, Check] = {
-    JointState: _Array(("row table", "row fold", "class", "cell")),
-    VMIState: _Array(("row table", "row fold", "class", "cell"), hole=-math.inf),
+    JointState: _Array(("row table", "row fold", "class", "cell"), most=ROUNDING),
+    VMIState: _Array(("row table", "row fold", "class", "cell"), hole=-math.inf, most=ROUNDING),
 }
 
 

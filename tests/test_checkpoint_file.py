@@ -16,6 +16,7 @@ from hypothesis.extra import numpy as hnp
 
 import hofs_dask as hd
 from hofs_dask.checkpoint import FILE, read_checkpoint
+from hofs_dask.cli.info import describe
 from hofs_dask.snapshot_file import decode, encode
 from tests.checkpoints import (
     assert_same,
@@ -269,6 +270,25 @@ def test_forgery__of_another_store_or_method_is_refused(codes, contents, tmp_pat
     (tmp_path / "fewer" / FILE).write_bytes(forged({**text, "run": run}, arrays))
     with pytest.raises(hd.CheckpointError, match=re.escape("its counts are of shape (8, 4, 3, ")):
         hd.select(codes, None, 6, checkpoint=tmp_path / "fewer")
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_forgery__whose_scores_are_no_numbers_ends_with_what_to_do(codes, contents, tmp_path):
+    text, arrays = opened(contents["vmi"])
+    row = text["tree"]["fields"]["state"]["fields"]["rows"][1]["fields"]
+    arrays[row["table"]["array"]][:] = -np.inf
+    (tmp_path / FILE).write_bytes(forged(text, arrays))
+    with pytest.raises(ValueError, match="the best score is nan, .* remove that to start anew"):
+        hd.select(codes, None, 6, method=METHODS["vmi"], checkpoint=tmp_path)
+
+
+def test_forgery__is_described_without_orders_to_the_terminal(contents, tmp_path):
+    text, arrays = opened(contents["jmi"])
+    text["run"] += [["note\x1b[2J", "\ud800\x07"], ["other", {"a": [1]}]]
+    (tmp_path / FILE).write_bytes(forged(text, arrays))
+    lines = describe(str(tmp_path)).splitlines()
+    assert all(line.isprintable() for line in lines)
+    assert r"  'note\x1b[2J'       '\ud800\x07'" in lines
 
 
 @pytest.mark.parametrize("version", [2, 4])

@@ -145,7 +145,23 @@ def _shared(runs: list[dict[str, object]]) -> dict[str, object]:
 
 def _facts(facts: Mapping[str, object]) -> list[str]:
     """Return lines of names and values, without what was not asked for."""
-    return [f"  {name:<19} {value}" for name, value in facts.items() if value not in (None, [])]
+    return [
+        f"  {_printable(name):<19} {_printable(value)}"
+        for name, value in facts.items()
+        if value not in (None, [])
+    ]
+
+
+def _printable(value: object) -> str:
+    r"""Return a value as text that cannot give orders to a terminal.
+
+    Examples
+    --------
+    >>> _printable("a\x1b[2J")
+    "'a\\x1b[2J'"
+    """
+    text = str(value)
+    return text if text.isprintable() else ascii(text)
 
 
 def _rounds_of(resamples: list[int]) -> str:
