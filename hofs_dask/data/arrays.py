@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 import zarr
 
-from hofs_dask.data.blocks import open_zarr, without_mask
+from hofs_dask.data.blocks import open_dask, open_zarr, without_mask
 from hofs_dask.data.columns import (
     Column,
     Features,
@@ -20,19 +20,21 @@ from hofs_dask.data.columns import (
     refuse_feature_dim,
     refuse_sparse,
 )
-from hofs_dask.data.fingerprint import array_fingerprint, store_fingerprint
+from hofs_dask.data.fingerprint import Identity, array_identity, store_identity
 from hofs_dask.data.grids import from_dataset
+from hofs_dask.data.guard import guarded
 from hofs_dask.data.paths import is_url
+from hofs_dask.data.storage import check_metadata_files, place_of
 from hofs_dask.data.targets import as_column, names_column, zarr_column
 from hofs_dask.errors import unknown
 
 
 def from_array(
-    data: Any, target: Any, fingerprint: str | None = None
+    data: Any, target: Any, identity: Identity | None = None
 ) -> tuple[Features, Column | None]:
     """Return the features of a numpy or dask array, and its target as a column.
 
-    The fingerprint is that of the array, if it is known.
+    The identity is that of the array, if it is known.
 
     Examples
     --------
@@ -59,11 +61,13 @@ def from_array(
             f"target is the name {target!r}, but the columns of an array have no names; give the "
             "target as an array"
         )
+    if identity is None and isinstance(data, da.Array):
+        data, identity = open_dask(data)
     features = Features(
         names=[f"x{j}" for j in range(data.shape[1])],
         parts=[data],
         nominal=[is_nominal(data.dtype)] * data.shape[1],
-        fingerprint=array_fingerprint(data) if fingerprint is None else fingerprint,
+        identity=identity or array_identity(data),
         sample_shape=data.shape[:1],
     )
     return features, as_column(target)
@@ -83,12 +87,18 @@ def from_path(
     """
     if not is_url(path) and not Path(path).exists():
         raise FileNotFoundError(f"no such path: {path!r}; give the path of a Zarr store")
+    if not is_url(path):
+        check_metadata_files(path)
     try:
         node: Any = zarr.open(path, mode="r")
     except FileNotFoundError as error:
         kind = ValueError if not is_url(path) else FileNotFoundError
         hint = "np.load(path, mmap_mode='r')" if path.endswith(".npy") else "the path of one"
         raise kind(f"no Zarr array or group at {path!r}; give {hint}") from error
+    except (ValueError, TypeError, KeyError, RuntimeError) as error:
+        raise ValueError(
+            f"the Zarr array or group at {path!r} cannot be opened ({error}); write it again"
+        ) from error
     return from_zarr(node, path, target, feature_dim)
 
 
@@ -113,8 +123,9 @@ def from_zarr(
         )
     if isinstance(node, zarr.Array):
         refuse_feature_dim(feature_dim, f"the Zarr array {address!r}")
-        token = store_fingerprint(node, "")
-        features, column = from_array(open_zarr(node, token), target, token)
+        node = guarded(node)
+        identity = store_identity(node, "")
+        features, column = from_array(open_zarr(node, identity), target, identity)
         return replace(features, array=node), column
     arrays: dict[str, Any] = dict(sorted(node.arrays()))
     if not arrays:
@@ -126,11 +137,7 @@ def from_zarr(
         dataset = xr.open_zarr(node.store, group=node.path, chunks=None, consolidated=consolidated)
         if not consolidated:  # a listing has no order, and another one would be other data
             dataset = dataset[sorted(dataset.data_vars, key=str)]
-
-        def fingerprint(variable: xr.DataArray) -> str:
-            return store_fingerprint(arrays[str(variable.name)], str(variable.name))
-
-        return from_dataset(dataset, target, feature_dim, fingerprint)
+        return from_dataset(dataset, target, feature_dim)
     refuse_feature_dim(
         feature_dim, f"the table in the Zarr group {address!r}, which has arrays without dims,"
     )
@@ -146,12 +153,12 @@ def from_zarr(
             f"the Zarr group {address!r} holds {len(tables)} arrays of two dimensions {tables}, "
             "one is expected; give the path of the array, or write the group with xarray"
         )
-    table = arrays[tables[0]]
+    table, place = guarded(arrays[tables[0]]), place_of(node)
     own = None if names_column(target) else target
-    token = store_fingerprint(table, tables[0])
-    features, column = from_array(open_zarr(table, token), own, token)
+    identity = store_identity(table, tables[0], place)
+    features, column = from_array(open_zarr(table, identity), own, identity)
     if names_column(target):
-        column = zarr_column(arrays[target], str(target))
+        column = zarr_column(arrays[target], str(target), place)
     return replace(features, array=table), column
 
 

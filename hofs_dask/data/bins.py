@@ -548,8 +548,8 @@ def _encode_categories(column: np.ndarray, feature: Feature) -> np.ndarray:
         codes = np.searchsorted(known, numbers)
         if len(known):
             codes[known[np.minimum(codes, len(known) - 1)] != numbers] = len(known)
-        codes[np.isnan(numbers)] = 0
-    if not feature.n_folded and codes.max(initial=0) == len(known):
+        codes[np.isnan(numbers)] = -1
+    if not feature.n_folded and codes.max(initial=-1) == len(known):
         raise _changed()
     _set_missing(column, feature, codes)
     return codes

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import xarray as xr
 
-from hofs_dask.data.fingerprint import (
-    array_fingerprint,
-    digest,
-    files_fingerprint,
-)
+from hofs_dask.data.fingerprint import Identity, array_identity, unique_digest
+from hofs_dask.data.graphs import guard_arrays, guard_node
 
 #: Data without chunks is cut into row blocks of about this size.
 BLOCK_BYTES = 64 * 2**20
@@ -21,55 +17,58 @@ BLOCK_BYTES = 64 * 2**20
 BLOCK_FEATURES = 1024
 
 
-def chunked(data: xr.DataArray) -> xr.DataArray:
-    """Return an array that is read lazily where it was opened from a file and not loaded.
+def open_grid(data: xr.DataArray) -> tuple[xr.DataArray, Identity]:
+    """Return an array that is read lazily where it was opened and not loaded, and its identity.
+
+    Zarr arrays behind it raise where they have lost a chunk since.
 
     Examples
     --------
     >>> import xarray as xr
-    >>> chunked(xr.DataArray([1, 2, 3])).chunks is None
+    >>> open_grid(xr.DataArray([1, 2, 3]))[0].chunks is None
     True
     """
-    if data.chunks is not None or data.variable._in_memory:
-        return data
+    if data.chunks is not None:
+        array, identity = open_dask(data.data)
+        return (data if array is data.data else data.copy(data=array)), identity
+    if data.variable._in_memory:
+        return data, array_identity(data.data)
+    lazy = guard_node(data.variable._data)
+    identity = array_identity(lazy)
     # Whole shards: one Dask chunk an inner chunk would decode a shard many times over,
     # https://github.com/dask/dask/issues/12586
     named = (data.encoding.get(key) for key in ("shards", "chunks", "chunksizes"))
     grid = next((grid for grid in named if grid and len(grid) == data.ndim), (1, *data.shape[1:]))
-    return data.chunk(
-        dict(zip(data.dims, _block_chunks(data.shape, grid, data.dtype.itemsize), strict=True))
-    )
+    chunks = _block_chunks(data.shape, grid, data.dtype.itemsize)
+    token = unique_digest([identity.fingerprint])
+    chunked = data.copy(data=lazy).chunk(dict(zip(data.dims, chunks, strict=True)), token=token)
+    return chunked, identity
 
 
-def grid_fingerprint(data: xr.DataArray) -> str:
-    """Return the fingerprint of a DataArray: of its array, and of the file that it is read from.
+def open_dask(array: da.Array) -> tuple[da.Array, Identity]:
+    """Return a dask array, whose Zarr arrays raise where they lost a chunk since, and its identity.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import xarray as xr
-    >>> grid_fingerprint(xr.DataArray(np.arange(3))) == array_fingerprint(np.arange(3))
-    True
+    >>> open_dask(da.zeros(3))[0].shape
+    (3,)
     """
-    array = chunked(data).data
-    path = data.encoding.get("source")
-    if isinstance(array, da.Array) and isinstance(path, str) and Path(path).is_file():
-        return digest([files_fingerprint(Path(path)), array_fingerprint(array)])
-    return array_fingerprint(array)
+    array = guard_arrays(array)
+    return array, array_identity(array)
 
 
-def open_zarr(array: Any, fingerprint: str) -> Any:
-    """Return an open Zarr array of this fingerprint as a dask array.
+def open_zarr(array: Any, identity: Identity) -> Any:
+    """Return an open Zarr array of this identity as a dask array.
 
     Examples
     --------
     >>> import zarr
-    >>> open_zarr(zarr.zeros((5, 2), chunks=(2, 2)), "x").shape
+    >>> open_zarr(zarr.zeros((5, 2), chunks=(2, 2)), Identity("x")).shape
     (5, 2)
     """
     grid = array.shards or array.chunks
     # The fingerprint is part of the name, so that a changed store is another array for Dask.
-    token = digest([str(array.store_path), fingerprint])
+    token = unique_digest([str(array.store_path), identity.fingerprint])
     chunks = _block_chunks(array.shape, grid, array.dtype.itemsize)
     return da.from_array(array, chunks=chunks, name=f"source-{token}")
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from dask.delayed import delayed
 
+from hofs_dask.data.fingerprint import Identity
 from hofs_dask.data.labels import TargetType
 
 Name = str | int | float
@@ -26,19 +27,19 @@ class Features:
     names: Sequence[Hashable]
     parts: Sequence[Any]
     nominal: Sequence[bool]
-    fingerprint: str
+    identity: Identity
     sample_shape: tuple[int, ...]
     array: Any = None
 
 
 @dataclass(frozen=True)
 class Column:
-    """A target before it is checked: an array, what its type says, its name and fingerprint."""
+    """A target before it is checked: an array, what its type says, its name and identity."""
 
     array: Any
     type: TargetType
     name: str
-    fingerprint: str
+    identity: Identity
 
 
 # Names and types

@@ -57,9 +57,10 @@ from hofs_dask.data.manifest import (
 )
 from hofs_dask.data.metadata import count_bits, write_label_metadata, write_metadata, write_tables
 from hofs_dask.data.paths import as_path
+from hofs_dask.data.storage import check_reachable
 from hofs_dask.data.summary import SAMPLE_ROWS, Summary, merge_summaries, summarise
-from hofs_dask.data.windows import Window, check_reachable
-from hofs_dask.errors import CodeStoreError, some_of
+from hofs_dask.data.windows import Window
+from hofs_dask.errors import some_of
 from hofs_dask.kernels.planes import WORD
 
 if TYPE_CHECKING:
@@ -144,7 +145,6 @@ def encode_source(
         made = found()  # another process may have made it meanwhile
         if made is not None:
             return _checked(made)
-        before = source.state()
         manifest = read_manifest(path)
         if manifest is not None and fingerprint is not None and manifest.fingerprint == fingerprint:
             job = _Job(source, path, manifest.folder, key or uuid.uuid4().hex[:16])
@@ -153,10 +153,10 @@ def encode_source(
             job = _Job(source, path, folder, key or uuid.uuid4().hex[:16])
             manifest, coding = _encode(job, checked_bins, kind, chunks, room, fingerprint)
             (target,) = manifest.targets
-        if before != source.state():
-            raise CodeStoreError(
-                "the data changed while it was encoded, and nothing was kept of it; run the same "
-                "call again when nothing writes to the data"
+        if source.state() != source.opened_state:
+            raise ValueError(
+                "the data changed while it was read, and nothing was kept of it; run the same call "
+                "again when nothing writes to the data"
             )
         write_manifest(path, manifest)
         return _checked(load_codes(path, manifest, target), coding)

@@ -1,19 +1,51 @@
-"""Fingerprints: short texts that are equal for equal content, without reading files."""
+"""Fingerprints: short texts that are equal only for equal content, without reading files.
+
+There is none where a change would not show: such data is encoded anew every time.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import zarr
-from dask.base import tokenize
 
-if TYPE_CHECKING:
-    import dask.array as da
+from hofs_dask.data.listings import UNKNOWN, Origin
+from hofs_dask.data.storage import place_of
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What data is, and what it is read from.
+
+    Attributes
+    ----------
+    fingerprint : str or None
+        Equal only for equal content, None where that cannot be told.
+    origins : tuple of Origin
+        What is outside of this process.
+    """
+
+    fingerprint: str | None
+    origins: tuple[Origin, ...] = ()
+
+    def at(self, place: str) -> Identity:
+        """Return the same data, read from a place that holds all its origins.
+
+        Examples
+        --------
+        >>> Identity("a", (Origin("/data/x.zarr/y"),)).at("/data/x.zarr").origins[0].place
+        '/data/x.zarr'
+        """
+        return replace(self, origins=tuple(replace(origin, place=place) for origin in self.origins))
+
+
+#: The identity of data that nothing is known of.
+NO_IDENTITY = Identity(None, (UNKNOWN,))
 
 
 def digest(parts: Sequence[object]) -> str:
@@ -27,102 +59,57 @@ def digest(parts: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
 
 
-def array_fingerprint(array: Any) -> str:
-    """Return the fingerprint of a numpy or dask array: its content, else its graph and files.
+def unique_digest(parts: Sequence[object]) -> str:
+    """Return a fingerprint for the name of a task: another one every time where a part is None.
+
+    Examples
+    --------
+    >>> unique_digest(["a"]) == unique_digest(["a"]), unique_digest([None]) == unique_digest([None])
+    (True, False)
+    """
+    return uuid.uuid4().hex if any(part is None for part in parts) else digest(parts)
+
+
+def combine(identities: Sequence[Identity], *parts: object) -> Identity:
+    """Return the identity of what is made of several arrays in a way that the parts say.
+
+    Examples
+    --------
+    >>> combine([Identity("a"), Identity(None)]).fingerprint is None
+    True
+    """
+    prints = [each.fingerprint for each in identities]
+    known = None if None in prints else digest([prints, *parts])
+    return Identity(known, tuple(origin for each in identities for origin in each.origins))
+
+
+def array_identity(array: Any) -> Identity:
+    """Return the identity of a numpy or dask array, or of what xarray has not read yet.
 
     Examples
     --------
     >>> import numpy as np
-    >>> array_fingerprint(np.arange(3)) == array_fingerprint(np.array([0, 1, 2]))
+    >>> array_identity(np.arange(3)) == array_identity(np.array([0, 1, 2]))
     True
     """
-    import dask.array as da
+    from hofs_dask.data.graphs import Trail  # it imports dask.array
 
-    if isinstance(array, da.Array):
-        files = [_zarr_fingerprint(each) for each in _zarr_arrays(array)]
-        return digest(["dask", array.name, array.shape, str(array.dtype), array.chunks, files])
-    return digest(["numpy", array.shape, str(array.dtype), tokenize(array)])
-
-
-def store_fingerprint(array: zarr.Array[Any], name: str) -> str:
-    """Return the fingerprint of an open Zarr array that has this name in its group.
-
-    Examples
-    --------
-    >>> import zarr
-    >>> array = zarr.array([1, 2, 3])
-    >>> store_fingerprint(array, "x") == store_fingerprint(array, "y")
-    False
-    """
-    # Without files it is as Dask tells arrays apart, by the content where that is in memory.
-    return digest(["zarr", name, _zarr_fingerprint(array) or tokenize(array)])
+    trail = Trail()
+    trail.visit(array)
+    return Identity(trail.fingerprint, trail.origins)
 
 
-def files_fingerprint(root: Path) -> str:
-    """Return the fingerprint of a file or a folder: sizes and times, never the content.
+def store_identity(array: zarr.Array[Any], name: str, place: str | None = None) -> Identity:
+    """Return the identity of an open Zarr array that has this name in its group.
 
     Examples
     --------
-    >>> files_fingerprint(Path(__file__)) == files_fingerprint(Path(__file__).parent)
-    False
+    >>> store_identity(zarr.array([1, 2, 3]), "x").fingerprint is None  # in memory
+    True
     """
-    if root.is_file():
-        return digest([root.stat().st_size, root.stat().st_mtime_ns])
-    listing = []
-    for file in _files(root):
-        stat = file.stat()
-        name = file.path.removeprefix(f"{root}{os.sep}")
-        listing.append([name, stat.st_size, stat.st_mtime_ns])
-    return digest(sorted(listing))
+    from hofs_dask.data.graphs import Trail  # it imports dask.array
 
-
-def _files(folder: str | Path) -> Iterator[os.DirEntry[str]]:
-    """All files below a folder; paths of their own would take longer than asking for them."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.is_dir():
-                yield entry
-            elif not entry.is_symlink():
-                yield from _files(entry.path)
-
-
-def _remote_fingerprint(files: Any, root: str) -> str:
-    stamps = ("size", "ETag", "etag", "LastModified", "mtime", "updated")
-    found = files.find(root, detail=True)
-    return digest(
-        [[key, *(str(info.get(stamp)) for stamp in stamps)] for key, info in sorted(found.items())]
-    )
-
-
-def _zarr_fingerprint(array: zarr.Array[Any]) -> str:
-    """Return the fingerprint of the files of an open Zarr array, "" where it has none."""
-    store: Any = array.store_path.store
-    if hasattr(store, "root"):
-        return files_fingerprint(Path(store.root) / array.path)
-    if not hasattr(store, "fs"):
-        # A zip is one file.
-        file = Path(getattr(store, "path", ""))
-        return files_fingerprint(file) if file.is_file() else ""
-    files = getattr(store.fs, "sync_fs", None)
-    if files is None:
-        options = {**store.fs.storage_options, "asynchronous": False}
-        files = type(store.fs)(*store.fs.storage_args, **options)
-    return _remote_fingerprint(files, f"{store.path}/{array.path}".rstrip("/"))
-
-
-def _zarr_arrays(array: da.Array) -> list[zarr.Array[Any]]:
-    """Return the Zarr arrays that a dask array reads.
-
-    The name of a dask array does not change with the files behind it, so these are looked at too.
-    """
-    arrays = []
-    graph = array.dask
-    for layer in sorted(name for name in graph.layers if name.startswith("original-")):
-        node: Any = graph[layer]
-        # A node of the graph, then the layers of lazy decoding that xarray wraps an array in.
-        while node is not None and not isinstance(node, zarr.Array):
-            inner = (getattr(node, name, None) for name in ("value", "array", "_array"))
-            node = next((each for each in inner if each is not None), None)
-        if node is not None:
-            arrays.append(node)
-    return arrays
+    trail = Trail()
+    trail.visit(name)
+    trail.zarr_array(array, place_of(array) if place is None else place)
+    return Identity(trail.fingerprint, trail.origins)

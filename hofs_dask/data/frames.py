@@ -16,7 +16,7 @@ from hofs_dask.data.columns import (
     is_dask_frame,
     read_partitions,
 )
-from hofs_dask.data.fingerprint import digest
+from hofs_dask.data.fingerprint import NO_IDENTITY, Identity, digest
 from hofs_dask.data.targets import (
     as_column,
     as_series,
@@ -54,7 +54,7 @@ def from_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
         names=list(data.columns),
         parts=[frame_block(data, run) for run in runs],
         nominal=[run.nominal for run in runs for _ in run.columns],
-        fingerprint=digest(["pandas", tokenize(data)]),
+        identity=Identity(digest(["pandas", tokenize(data)])),
         sample_shape=(len(data),),
     )
     return features, column
@@ -88,7 +88,7 @@ def from_dask_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
         names=[data.columns[j] for j in columns],
         parts=[gather(partitions, lengths, run) for run in runs],
         nominal=[run.nominal for run in runs for _ in run.columns],
-        fingerprint=digest(["dask frame", data._name, lengths, columns]),
+        identity=NO_IDENTITY,
         sample_shape=(sum(lengths),),
     )
     return features, column

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import xarray as xr
 
-from hofs_dask.data.blocks import chunked, grid_fingerprint
+from hofs_dask.data.blocks import open_grid
 from hofs_dask.data.columns import (
     Column,
     Features,
@@ -20,25 +20,21 @@ from hofs_dask.data.columns import (
     refuse_sparse,
     target_type,
 )
-from hofs_dask.data.fingerprint import digest
+from hofs_dask.data.fingerprint import combine
 from hofs_dask.data.targets import as_column, fits, names_column, target_name
 from hofs_dask.errors import unknown
 
-Fingerprint = Callable[[Any], str]
-
 
 def from_data_array(
-    data: xr.DataArray, target: Any, feature_dim: Hashable | None, fingerprint: Fingerprint
+    data: xr.DataArray, target: Any, feature_dim: Hashable | None
 ) -> tuple[Features, Column | None]:
     """Return the features of a DataArray, and its target as a column.
-
-    ``fingerprint`` gives that of an array of the data.
 
     Examples
     --------
     >>> import xarray as xr
     >>> data = xr.DataArray([[1.0, 2.0]], dims=("time", "band"), coords={"band": ["red", "blue"]})
-    >>> from_data_array(data, None, "band", grid_fingerprint)[0].names
+    >>> from_data_array(data, None, "band")[0].names
     ['red', 'blue']
     """
     feature_dim = _feature_dim(data, feature_dim)
@@ -53,7 +49,7 @@ def from_data_array(
             )
         if target not in others:
             raise unknown("coordinate for the target", target, others)
-        column = _array_column(others[target], data, sample_dims, fingerprint)
+        column = _array_column(others[target], data, sample_dims)
     elif target is not None:
         column = _sample_column(target, data, sample_dims)
     names: list[Hashable] = [f"x{j}" for j in range(data.sizes[feature_dim])]
@@ -63,31 +59,28 @@ def from_data_array(
             names = [str(name) for name in data.coords[feature_dim].values]
     refuse_dtype(feature_label(names[0] if names else "x0"), data.dtype)
     refuse_sparse("the data", data.variable._data)
-    array = chunked(data).transpose(*sample_dims, feature_dim).data
+    opened, identity = open_grid(data)
+    array = opened.transpose(*sample_dims, feature_dim).data
     features = Features(
         names=names,
         parts=[array.reshape(-1, array.shape[-1])] if array.size else [np.empty((0, len(names)))],
         nominal=[is_nominal(data.dtype)] * len(names),
-        fingerprint=digest(
-            ["xarray", fingerprint(data), list(map(str, data.dims)), str(feature_dim)]
-        ),
+        identity=combine([identity], "xarray", list(map(str, data.dims)), str(feature_dim)),
         sample_shape=tuple(data.sizes[dim] for dim in sample_dims),
     )
     return features, column
 
 
 def from_dataset(
-    data: xr.Dataset, target: Any, feature_dim: Hashable | None, fingerprint: Fingerprint
+    data: xr.Dataset, target: Any, feature_dim: Hashable | None
 ) -> tuple[Features, Column | None]:
     """Return the features of a Dataset, and its target as a column.
-
-    ``fingerprint`` gives that of a variable of the data.
 
     Examples
     --------
     >>> import xarray as xr
     >>> data = xr.Dataset({"red": ("time", [1.0, 2.0]), "y": ("time", [0, 1])})
-    >>> features, column = from_dataset(data, "y", None, grid_fingerprint)
+    >>> features, column = from_dataset(data, "y", None)
     >>> features.names, column.name
     (['red'], 'y')
     """
@@ -123,13 +116,13 @@ def from_dataset(
             # The rule for dims is that of an array, which is found before the target is aligned.
             dim = _feature_dim(array, dim)
             samples = [each for each in array.dims if each != dim]
-            features, _ = from_data_array(array, None, dim, fingerprint)
-            return features, _array_column(data[target], array, samples, fingerprint)
-        return from_data_array(array, target, dim, fingerprint)
+            features, _ = from_data_array(array, None, dim)
+            return features, _array_column(data[target], array, samples)
+        return from_data_array(array, target, dim)
     if not variables:
         raise ValueError("the Dataset has no variables to select from beside the target")
     widest = max(variables, key=lambda name: data[name].ndim)
-    like = chunked(data[widest])
+    like = data[widest]
     for name in variables:
         if not set(data[name].dims) <= set(like.dims):
             raise _differ(data, widest, name)
@@ -140,14 +133,16 @@ def from_dataset(
         raise _differ(data, widest, repeated[0])
     column = None
     if named:
-        column = _array_column(data[target], like, list(like.dims), fingerprint)
+        column = _array_column(data[target], like, list(like.dims))
     elif target is not None:
         column = _sample_column(target, like, list(like.dims))
     if repeated and column is not None and not fits(column.array.shape, like.shape):
         raise _differ(data, widest, repeated[0])
+    opened = {name: open_grid(data[name]) for name in variables}
+    like = opened[widest][0]
     parts, nominal = [], []
     for run in equal_neighbours([data[name].dtype for name in variables]):
-        arrays = [_spread(data[variables[j]], like) for j in run]
+        arrays = [_spread(opened[variables[j]][0], like) for j in run]
         stack = da.stack if any(isinstance(array, da.Array) for array in arrays) else np.stack
         block = stack([array.reshape(-1) for array in arrays], axis=1)
         parts.append(block.rechunk({1: -1}) if isinstance(block, da.Array) else block)
@@ -156,8 +151,10 @@ def from_dataset(
         names=variables,
         parts=parts,
         nominal=nominal,
-        fingerprint=digest(
-            ["dataset", *([fingerprint(data[name]), data[name].dims] for name in variables)]
+        identity=combine(
+            [opened[name][1] for name in variables],
+            "dataset",
+            [data[name].dims for name in variables],
         ),
         sample_shape=like.shape,
     )
@@ -197,7 +194,6 @@ def _differ(data: xr.Dataset, one: Hashable, other: Hashable) -> ValueError:
 def _spread(variable: xr.DataArray, like: xr.DataArray) -> Any:
     """Return the array of a variable over all dims of another, as lazy as that."""
     missing = [dim for dim in like.dims if dim not in variable.dims]
-    variable = chunked(variable)
     if not missing:
         return variable.transpose(*like.dims).data
     if like.chunks is not None:
@@ -210,13 +206,11 @@ def _spread(variable: xr.DataArray, like: xr.DataArray) -> Any:
 
 def _sample_column(target: Any, data: xr.DataArray, dims: list[Hashable]) -> Column | None:
     if isinstance(target, xr.DataArray):
-        return _array_column(target, data, dims, grid_fingerprint)
+        return _array_column(target, data, dims)
     return as_column(target)
 
 
-def _array_column(
-    target: xr.DataArray, data: xr.DataArray, dims: list[Hashable], fingerprint: Fingerprint
-) -> Column:
+def _array_column(target: xr.DataArray, data: xr.DataArray, dims: list[Hashable]) -> Column:
     """Return a labelled target in the order of the samples of the data."""
     if set(target.dims) != set(dims):
         raise ValueError(
@@ -238,6 +232,6 @@ def _array_column(
                 f"target {target.name!r} and the data have other labels along {dim!r}; align them "
                 "first with xr.align(data, target)"
             )
-    array = chunked(target).transpose(*dims).data
-    name = target_name(target)
-    return Column(array, target_type(target.dtype), name, fingerprint(target))
+    opened, identity = open_grid(target)
+    array = opened.transpose(*dims).data
+    return Column(array, target_type(target.dtype), target_name(target), identity)

@@ -331,7 +331,8 @@ def interval_names(feature: Feature) -> tuple[str, ...]:
     ('< 0.5', '0.5 to < 2', '>= 2')
     """
     if not len(feature.edges):
-        return tuple(f"{value:.6g}" for value in feature.values[: 1 - feature.has_missing])
+        n_values = len(feature.values) - feature.has_missing
+        return tuple(f"{value:.6g}" for value in feature.values[:n_values])
     edges = [f"{edge:.6g}" for edge in feature.edges]
     between = [f"{a} to < {b}" for a, b in itertools.pairwise(edges)]
     return (f"< {edges[0]}", *between, f">= {edges[-1]}")

@@ -15,7 +15,7 @@ import zarr
 from zarr.storage import LocalStore
 
 from hofs_dask.data.arrays import from_array, from_path, from_zarr
-from hofs_dask.data.blocks import canonical, grid_fingerprint, row_blocks, unify
+from hofs_dask.data.blocks import canonical, row_blocks, unify
 from hofs_dask.data.columns import (
     Column,
     Features,
@@ -27,10 +27,11 @@ from hofs_dask.data.columns import (
     refuse_feature_dim,
     refuse_sparse,
 )
-from hofs_dask.data.fingerprint import digest
+from hofs_dask.data.fingerprint import digest, unique_digest
 from hofs_dask.data.frames import from_dask_frame, from_frame
 from hofs_dask.data.grids import from_data_array, from_dataset
 from hofs_dask.data.labels import TargetType
+from hofs_dask.data.listings import Origin
 from hofs_dask.data.paths import as_path
 from hofs_dask.data.targets import fits
 from hofs_dask.data.windows import can_open
@@ -59,8 +60,13 @@ class Source:
         The name of the target, ``"target"`` where it has none.
     target_type : {"nominal", "integer", "number"}
         What the type of the target says about it.
-    fingerprint, target_fingerprint : str
-        Of the features and of the target: equal for equal content.
+    fingerprint, target_fingerprint : str or None
+        Of the features and of the target: equal only for equal content. None where a change of
+        the content would not show, as behind functions of the user: encode such data every time.
+    origins : tuple of Origin
+        What features and target are read from.
+    opened_state : str or None
+        What `state` returned when the source was opened.
     """
 
     names: tuple[Name, ...]
@@ -71,13 +77,35 @@ class Source:
     target_in_memory: bool
     target_name: str
     target_type: TargetType
-    fingerprint: str
-    target_fingerprint: str
-    places: tuple[str, ...] = ()
-    n_absent_chunks: int = 0
+    fingerprint: str | None
+    target_fingerprint: str | None
+    origins: tuple[Origin, ...] = ()
+    opened_state: str | None = None
 
     def state(self) -> str | None:
-        return None
+        """Return what the storage says of all files of features and target now, reading no data.
+
+        It differs from `opened_state` where a file was written, added or removed since. None where
+        that cannot be told.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> source = open_source(np.zeros((4, 3)), None)
+        >>> source.state() == source.opened_state
+        True
+        """
+        return _joined([origin.state() for origin in self.origins])
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Local paths and URLs of all that is read, as far as they are known."""
+        return tuple(dict.fromkeys(origin.place for origin in self.origins if origin.place))
+
+    @property
+    def n_absent_chunks(self) -> int:
+        """Chunks of the Zarr arrays that are not in the store: all their cells are fill values."""
+        return sum(origin.n_absent for origin in self.origins)
 
     def without(self, columns: Collection[int]) -> Source:
         """The source without some of its features, at least one of which is left.
@@ -102,7 +130,7 @@ class Source:
             parts=tuple(parts),
             array=None,
             nominal=self.nominal[kept],
-            fingerprint=digest([self.fingerprint, names]),
+            fingerprint=_known([self.fingerprint, names]),
         )
 
     @property
@@ -160,9 +188,9 @@ def open_source(
     elif isinstance(data, zarr.Array | zarr.Group):
         features, column = from_zarr(_absolute(data), str(data.store_path), target, feature_dim)
     elif isinstance(data, xr.Dataset):
-        features, column = from_dataset(data, target, feature_dim, grid_fingerprint)
+        features, column = from_dataset(data, target, feature_dim)
     elif isinstance(data, xr.DataArray):
-        features, column = from_data_array(data, target, feature_dim, grid_fingerprint)
+        features, column = from_data_array(data, target, feature_dim)
     elif is_dask_frame(data):
         refuse_feature_dim(feature_dim, "a data frame")
         features, column = from_dask_frame(data, target)
@@ -181,6 +209,14 @@ def _absolute(node: zarr.Array[Any] | zarr.Group) -> Any:
         return node
     store = LocalStore(node.store.root.absolute(), read_only=True)
     return zarr.open(store, path=node.path, mode="r")
+
+
+def _known(parts: list[Any]) -> str | None:
+    return None if parts[0] is None else digest(parts)
+
+
+def _joined(states: list[str | None]) -> str | None:
+    return None if None in states else digest(states)
 
 
 # Checks that hold for every input
@@ -206,7 +242,7 @@ def _check(
         first += part.shape[1]
     # In memory, a block spans all parts, so that they are cut at the same rows.
     row_bytes = sum(part[:1].nbytes for part in features.parts)
-    token = digest([features.fingerprint])
+    token = unique_digest([features.identity.fingerprint])
     lazy = [
         row_blocks(part, row_bytes, f"source-{j}-{token}") for j, part in enumerate(features.parts)
     ]
@@ -216,6 +252,7 @@ def _check(
     target = None
     if column is not None:
         target = _check_target(column, features.sample_shape, parts[0].chunks[0])
+    origins = features.identity.origins + (column.identity.origins if column else ())
     return Source(
         names=names,
         parts=parts,
@@ -225,8 +262,10 @@ def _check(
         target_in_memory=column is not None and isinstance(column.array, np.ndarray),
         target_name=column.name if column else "",
         target_type=column.type if column else "number",
-        fingerprint=digest([features.fingerprint, names]),
-        target_fingerprint=column.fingerprint if column else "",
+        fingerprint=_known([features.identity.fingerprint, names]),
+        target_fingerprint=column.identity.fingerprint if column else "",
+        origins=origins,
+        opened_state=_joined([origin.opened_state() for origin in origins]),
     )
 
 
@@ -252,7 +291,7 @@ def _check_target(
         array = da.from_array(
             array.reshape(-1),
             chunks=(row_chunks,),
-            name=f"target-{digest([column.fingerprint, row_chunks])}",
+            name=f"target-{unique_digest([column.identity.fingerprint, row_chunks])}",
         )
     checked: da.Array = canonical(array.reshape(-1).rechunk((row_chunks,)))
     return checked
@@ -283,7 +322,3 @@ def _refuse_unknown_chunks(what: str, array: Any) -> None:
         raise ValueError(
             f"the chunk sizes of {what} are unknown; call .compute_chunk_sizes() first"
         )
-
-
-def check_reachable(places: tuple[str, ...]) -> None:
-    """STUB."""

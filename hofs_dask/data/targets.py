@@ -12,7 +12,7 @@ import xarray as xr
 import zarr
 from dask.base import tokenize
 
-from hofs_dask.data.blocks import chunked, grid_fingerprint, open_zarr, without_mask
+from hofs_dask.data.blocks import open_dask, open_grid, open_zarr, without_mask
 from hofs_dask.data.columns import (
     Column,
     Run,
@@ -24,7 +24,14 @@ from hofs_dask.data.columns import (
     refuse_sparse,
     target_type,
 )
-from hofs_dask.data.fingerprint import array_fingerprint, digest, store_fingerprint
+from hofs_dask.data.fingerprint import (
+    NO_IDENTITY,
+    Identity,
+    array_identity,
+    digest,
+    store_identity,
+)
+from hofs_dask.data.guard import guarded
 
 
 def names_column(target: Any) -> bool:
@@ -53,16 +60,14 @@ def as_column(target: Any) -> Column | None:
     if isinstance(target, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
         return pandas_column(pd.Series(target))
     if isinstance(target, xr.DataArray):
-        name = target_name(target)
-        fingerprint = grid_fingerprint(target)
-        target = chunked(target).data
-        return Column(target, target_type(target.dtype), name, fingerprint)
+        opened, identity = open_grid(target)
+        return Column(opened.data, target_type(target.dtype), target_name(target), identity)
     if is_dask_frame(target):
         if target.ndim != 1:
             raise TypeError("target is a dask DataFrame; give one of its columns")
         frame = target.to_frame(name="target")
         column = dask_column(frame, 0, *read_partitions(frame))
-        return Column(column.array, column.type, target_name(target), column.fingerprint)
+        return Column(column.array, column.type, target_name(target), column.identity)
     if isinstance(target, zarr.Array):
         return zarr_column(target, target.basename or "target")
     refuse_sparse("the target", target)
@@ -74,8 +79,11 @@ def as_column(target: Any) -> Column | None:
             "name of a column or variable of the data"
         )
     kind = target_type(target.dtype)
-    target = target if isinstance(target, da.Array) else without_mask(target)
-    return Column(target, kind, "target", array_fingerprint(target))
+    if isinstance(target, da.Array):
+        lazy, identity = open_dask(target)
+        return Column(lazy, kind, "target", identity)
+    target = without_mask(target)
+    return Column(target, kind, "target", array_identity(target))
 
 
 def as_series(target: Any) -> Any:
@@ -128,9 +136,8 @@ def pandas_column(series: Any) -> Column:
     name = target_name(series)
     run = Run((0,), *plan_column(f"target {name!r}", series.dtype))
     values = frame_block(series.to_frame(), run)[:, 0]
-    return Column(
-        values, target_type(series.dtype, run), name, digest(["pandas", tokenize(series)])
-    )
+    identity = Identity(digest(["pandas", tokenize(series)]))
+    return Column(values, target_type(series.dtype, run), name, identity)
 
 
 def dask_column(
@@ -152,12 +159,12 @@ def dask_column(
         gather(partitions, lengths, run)[:, 0],
         target_type(dtype, run),
         name,
-        digest(["dask frame", frame._name, name]),
+        NO_IDENTITY,
     )
 
 
-def zarr_column(array: Any, name: str) -> Column:
-    """Return an open Zarr array, which has this name in its group, as a target.
+def zarr_column(array: Any, name: str, place: str | None = None) -> Column:
+    """Return an open Zarr array, which has this name in its group at a place, as a target.
 
     Examples
     --------
@@ -165,8 +172,9 @@ def zarr_column(array: Any, name: str) -> Column:
     >>> zarr_column(zarr.array([0, 1]), "y").type
     'integer'
     """
-    fingerprint = store_fingerprint(array, name)
-    return Column(open_zarr(array, fingerprint), target_type(array.dtype), name, fingerprint)
+    array = guarded(array)
+    identity = store_identity(array, name, place)
+    return Column(open_zarr(array, identity), target_type(array.dtype), name, identity)
 
 
 def _is_mixed(values: Sequence[Any]) -> bool:

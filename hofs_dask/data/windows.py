@@ -9,26 +9,35 @@ from __future__ import annotations
 
 import math
 import os
-import socket
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
-from numcodecs import Blosc, GZip, Zstd
+from numcodecs import Blosc, Zstd
 from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
 from zarr.storage import LocalStore
 
 from hofs_dask.data.chunks import announce_file
-from hofs_dask.data.files import READ_FLAGS
+from hofs_dask.data.files import READ_FLAGS, check_regular
+from hofs_dask.data.guard import (
+    guarded,
+    guarded_rows,
+    unpacked_size,
+)
+from hofs_dask.data.storage import innermost
 from hofs_dask.kernels.planes import WORD
 
 #: Bytes of a strip, about: chunks are put together up to this.
 STRIP_BYTES = 4 * 2**20
 
 #: What decodes chunks, by the codec that Zarr names. What they need to know is in the chunk.
-DECODERS: dict[type, Any] = {BloscCodec: Blosc(), GzipCodec: GZip(), ZstdCodec: Zstd()}
+DECODERS: dict[str, Any] = {"blosc": Blosc(), "zstd": Zstd()}
+CODECS = (BloscCodec, GzipCodec, ZstdCodec)
+
+# without O_NONBLOCK, opening a pipe would wait for a writer
 
 
 def can_open(array: Any) -> bool:
@@ -44,14 +53,14 @@ def can_open(array: Any) -> bool:
     dtype = array.dtype
     serializer, *compressors = array.metadata.codecs
     return (
-        isinstance(array.store, LocalStore)
+        type(innermost(array.store)) is LocalStore
         and dtype.kind in "biuf"
         and dtype.isnative
         and dtype.itemsize <= 8
         and array.chunks[1] == array.shape[1]
         and isinstance(serializer, BytesCodec)
         and (dtype.itemsize == 1 or serializer == BytesCodec())  # of the order of this machine
-        and [type(codec) for codec in compressors] in [[], *([kind] for kind in DECODERS)]
+        and [type(codec) for codec in compressors] in [[], *([kind] for kind in CODECS)]
     )
 
 
@@ -61,7 +70,7 @@ class Window:
     Parameters
     ----------
     array : zarr.Array
-        The array.
+        The array. A chunk that was there when it was guarded must be there when it is read.
     first, last : int
         The rows, the last one left out.
 
@@ -78,7 +87,9 @@ class Window:
 
     # Not a dataclass: Dask looks into those.
     def __init__(self, array: Any, first: int, last: int) -> None:
-        self._array = array
+        n_rows = array.chunks[0]
+        self._array = guarded_rows(guarded(array), first // n_rows, -(-last // n_rows))
+        self._folder = str(Path(innermost(array.store).root, array.path).absolute())
         self._first, self._last = first, last
         self.shape: tuple[int, int] = (last - first, array.shape[1])
         self.dtype: np.dtype[Any] = array.dtype
@@ -108,7 +119,7 @@ class Window:
             self._read(start, buffer[held : held + stop - start])
             # so that the disk works while this thread does; another may be the one that needs it
             for first in range(start + step, min(start + 2 * step, self._array.shape[0]), n_rows):
-                announce_file(_file_of(self._array, first // n_rows))
+                announce_file(self._file_of(first // n_rows))
             held += stop - start
             whole = held if stop == self._last else held - held % WORD
             yield buffer[:whole]
@@ -120,26 +131,26 @@ class Window:
         n_rows = self._array.chunks[0]
         for start in range(first, first + len(out), n_rows):
             own = out[start - first : start - first + n_rows]
-            if not _decode(self._array, start // n_rows, own):
+            if not _decode(self._array, self._file_of(start // n_rows), own):
                 self._ask_zarr(start, own)
 
     def _ask_zarr(self, start: int, out: np.ndarray) -> None:
         """Set the rows of a chunk that is missing, and so full of one value, or damaged."""
-        folder = Path(self._array.store.root, self._array.path)
-        if not folder.exists():  # to Zarr, all chunks would be missing
-            raise FileNotFoundError(
-                f"there is no Zarr array at {str(folder)!r} on {socket.gethostname()}; give a path "
-                "that all workers can reach"
-            )
+        number = start // self._array.chunks[0]
         try:
             out[:] = self._array[start : start + len(out)]
+        except FileNotFoundError:  # the array, or a chunk that was there
+            raise
         except Exception as error:
             # what a damaged chunk raises depends on the codec
-            number = start // self._array.chunks[0]
             raise ValueError(
-                f"chunk ({number}, 0) of the Zarr array {str(folder)!r} cannot be read ({error}); "
+                f"chunk ({number}, 0) of the Zarr array {self._folder!r} cannot be read ({error}); "
                 "write the array again"
             ) from error
+
+    def _file_of(self, number: int) -> str:
+        """Return the file of a chunk, which may not be there."""
+        return f"{self._folder}/{self._array.metadata.encode_chunk_key((number, 0))}"
 
 
 def strips(block: np.ndarray | Window) -> Iterator[np.ndarray]:
@@ -164,21 +175,16 @@ def as_array(block: np.ndarray | Window) -> np.ndarray:
     return block.read() if isinstance(block, Window) else block
 
 
-def _file_of(array: Any, number: int) -> Path:
-    """Return the file of a chunk, which may not be there."""
-    return Path(array.store.root, array.path, array.metadata.encode_chunk_key((number, 0)))
-
-
-def _decode(array: Any, number: int, out: np.ndarray) -> bool:
+def _decode(array: Any, file: str, out: np.ndarray) -> bool:
     """Set the first rows of a chunk; return False where its file is not what it should be."""
     n_bytes = math.prod(array.chunks) * array.dtype.itemsize
-    compressors = array.metadata.codecs[1:]
+    most, compressor = array.store.most, array.store.compressor
     content = out.reshape(-1).view(np.uint8).data
     try:
-        handle = os.open(_file_of(array, number), READ_FLAGS)
+        handle = os.open(file, READ_FLAGS)
         try:
-            size = os.fstat(handle).st_size
-            if not compressors:
+            size = check_regular(handle, file, most)
+            if compressor is None:
                 return size == n_bytes and os.readv(handle, [content]) == len(content)
             packed = bytearray(size)
             if os.readv(handle, [packed]) != size:
@@ -186,8 +192,8 @@ def _decode(array: Any, number: int, out: np.ndarray) -> bool:
         finally:
             os.close(handle)
         # not into place: a decoder does not say how much of it was set
-        whole = memoryview(DECODERS[type(compressors[0])].decode(packed)).cast("B")
-    except (EOFError, OSError, RuntimeError, ValueError):
+        whole = _unpack(compressor, packed, n_bytes, most)
+    except (EOFError, OSError, RuntimeError, ValueError, zlib.error):
         return False
     if len(whole) != n_bytes:
         return False
@@ -195,5 +201,14 @@ def _decode(array: Any, number: int, out: np.ndarray) -> bool:
     return True
 
 
-def check_reachable(places: tuple[str, ...]) -> None:
-    """STUB."""
+def _unpack(compressor: str, packed: bytearray, n_bytes: int, most: int) -> memoryview:
+    """Return what a chunk unpacks to, of which there may not be much more than expected."""
+    if compressor == "gzip":
+        stream = zlib.decompressobj(31)
+        whole = stream.decompress(packed, n_bytes)
+        # the checksum is at the end, after the last byte
+        rest = stream.decompress(stream.unconsumed_tail, 1)
+        return memoryview(whole if stream.eof and not rest and not stream.unused_data else b"")
+    if unpacked_size(compressor, memoryview(packed), most) > most:
+        return memoryview(b"")
+    return memoryview(DECODERS[compressor].decode(packed)).cast("B")

@@ -316,6 +316,12 @@ def test_nominal__codes_follow_the_sorted_categories():
     assert np.isnan(feature.values[3])
 
 
+def test_nominal__a_feature_that_is_all_missing_is_constant():
+    feature, codes = code(np.full(5, np.nan), 2, nominal=True)
+    assert (feature.n_codes, feature.categories) == (1, ())
+    assert codes.tolist() == [0] * 5
+
+
 def test_nominal__numbers_sort_as_numbers():
     feature, codes = code(np.array([10.0, 9.0, np.nan, 100.0]), 2, nominal=True)
     assert feature.categories == (9.0, 10.0, 100.0)

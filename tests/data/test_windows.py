@@ -1,7 +1,11 @@
 import errno
 import os
+import pickle
+import tracemalloc
+from pathlib import Path
 
 import dask.array as da
+import numcodecs
 import numpy as np
 import pytest
 import zarr
@@ -105,6 +109,65 @@ def test_window__an_array_that_a_worker_cannot_see_is_an_error(tmp_path):
         Window(array, 0, 6).read()
 
 
+@pytest.mark.parametrize("compressors", COMPRESSORS.values(), ids=COMPRESSORS)
+def test_window__a_chunk_that_was_there_when_the_array_was_opened_is_an_error(
+    tmp_path, compressors
+):
+    path = tmp_path / "x.zarr"
+    array = zarr.create_array(
+        path, shape=(600, 2), chunks=(2, 2), dtype="f8", compressors=compressors
+    )
+    array[200:] = 1  # more absent chunks than are sent with every window
+    array = open_source(path, None).array
+    windows = [pickle.loads(pickle.dumps(Window(array, a, a + 200))) for a in (0, 200, 400)]
+    (path / "c" / "120" / "0").unlink()
+    assert not windows[0].read().any()
+    assert windows[2].read().all()
+    with pytest.raises(FileNotFoundError, match=r"chunk \(120, 0\) .*x.zarr' has gone since"):
+        windows[1].read()
+
+
+@pytest.mark.parametrize("compressors", COMPRESSORS.values(), ids=COMPRESSORS)
+def test_window__what_is_no_chunk_is_refused_before_it_is_read(tmp_path, compressors):
+    path = tmp_path / "x.zarr"
+    data = RNG.random((6, 2))
+    array = zarr.create_array(path, data=data, chunks=(2, 2), compressors=compressors)
+    window = Window(array, 0, 6)
+    chunk = path / "c" / "1" / "0"
+    chunk.unlink()
+    os.mkfifo(chunk)
+    with pytest.raises(ValueError, match="cannot be read .*1/0' is not a regular file"):
+        window.read()
+    chunk.unlink()
+    with chunk.open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(ValueError, match="cannot be read .*has 1099511627776 bytes where a chunk"):
+        window.read()
+
+
+@pytest.mark.parametrize(
+    ("compressors", "packer"),
+    [
+        (ZstdCodec(), numcodecs.Zstd()),
+        (BloscCodec(), numcodecs.Blosc()),
+        (GzipCodec(), numcodecs.GZip()),
+    ],
+    ids=["zstd", "blosc", "gzip"],
+)
+def test_window__a_bomb_is_not_unpacked(tmp_path, compressors, packer):
+    path = tmp_path / "x.zarr"
+    array = zarr.create_array(path, data=np.ones((6, 2)), chunks=(2, 2), compressors=compressors)
+    window = Window(array, 0, 6)
+    (path / "c" / "1" / "0").write_bytes(packer.encode(np.zeros(2**26, np.uint8)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="cannot be read .*unpacks to more than"):
+            window.read()
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
 def test_encode__a_relative_path_is_that_of_this_process(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     group = zarr.create_group("g.zarr")
@@ -162,9 +225,9 @@ def test_encode__windows_give_the_codes_that_blocks_give(tmp_path, monkeypatch, 
     monkeypatch.setattr(windows_module, "STRIP_BYTES", 2**16)
     decoded = []
 
-    def decode(array, number, out):
-        decoded.append(number)
-        return windows_module_decode(array, number, out)
+    def decode(array, file, out):
+        decoded.append(int(Path(file).parent.name))
+        return windows_module_decode(array, file, out)
 
     windows_module_decode = windows_module._decode
     monkeypatch.setattr(windows_module, "_decode", decode)
