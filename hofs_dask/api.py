@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from hofs_dask.checkpoint import FILE, Checkpoint, open_checkpoint
+from hofs_dask.checkpoint import Checkpoint, open_checkpoint, open_part
 from hofs_dask.comparison import Comparison
 from hofs_dask.config import METHODS, Method, as_method
 from hofs_dask.data.bins import check_bins
 from hofs_dask.data.codes import CodeStore, is_codes, open_codes, temporary_store
 from hofs_dask.data.encode import encode_source
 from hofs_dask.data.labels import check_kind
-from hofs_dask.data.paths import as_path
 from hofs_dask.datasets import label_array
 from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
@@ -253,7 +251,11 @@ def compare(
         kept: dict[Hashable, Checkpoint | None] = {
             (label, number): None
             if checkpoint is None
-            else stack.enter_context(_open_part(checkpoint, label, number, request.places))
+            else stack.enter_context(
+                open_part(
+                    checkpoint, label if number is None else f"{label} {number}", request.places
+                )
+            )
             for number in numbers
             for label in chosen
         }
@@ -533,22 +535,6 @@ def _methods(methods: Iterable[str | Method]) -> dict[str, Method]:
     if not chosen:
         raise ValueError("methods is empty; give some, such as ['hofs', 'jmi']")
     return chosen
-
-
-def _open_part(
-    checkpoint: str | os.PathLike[str],
-    label: str,
-    resample: int | None,
-    sources: tuple[str, ...],
-) -> AbstractContextManager[Checkpoint]:
-    """The checkpoint of one search of a comparison."""
-    folder = Path(as_path(checkpoint))
-    if (folder / FILE).exists():
-        raise ValueError(
-            f"checkpoint is {str(folder)!r}, which is of a single selection; give another directory"
-        )
-    part = folder / (label if resample is None else f"{label} {resample}")
-    return open_checkpoint(part, sources=sources)
 
 
 def _listeners(

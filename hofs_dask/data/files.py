@@ -59,13 +59,13 @@ def read_file(path: str | os.PathLike[str], most: int) -> bytes:
     name = os.fspath(path)
     handle = os.open(name, READ_FLAGS)
     try:
-        check_regular(handle, name, most)
+        size = check_regular(handle, name, most)
         with open(handle, "rb", closefd=False) as stream:
-            content = stream.read(most + 1)
+            content = stream.read(size + 1)
     finally:
         os.close(handle)
-    if len(content) > most:
-        raise OSError(errno.EFBIG, f"larger than the {most} bytes expected", name)
+    if len(content) > size:
+        raise OSError(errno.EBUSY, "it grew while it was read", name)
     return content
 
 
@@ -174,10 +174,10 @@ def unseal(content: bytes) -> dict[str, Any]:
     """
     try:
         document = json.loads(content)
-        found = document.pop("digest")
+        found, expected = document.pop("digest"), digest(document)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise SealError("it is not a JSON document with a digest") from error
-    if found != digest(document):
+    if found != expected:
         raise SealError("its digest does not fit its content")
     return dict(document)
 

@@ -37,8 +37,6 @@ STRIP_BYTES = 4 * 2**20
 DECODERS: dict[str, Any] = {"blosc": Blosc(), "zstd": Zstd()}
 CODECS = (BloscCodec, GzipCodec, ZstdCodec)
 
-# without O_NONBLOCK, opening a pipe would wait for a writer
-
 
 def can_open(array: Any) -> bool:
     """Return whether windows can be opened on an array: numbers, in files, a chunk the full width.
