@@ -560,7 +560,7 @@ def test_save__killed_at_random_moments_leaves_one_of_both(path: Path) -> None:
             NEW.save(path)
             OLD.save(path)
 
-    for _ in range(12):
+    for _ in range(8):
         child = os.fork()
         if not child:
             try:
