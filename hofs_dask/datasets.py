@@ -255,12 +255,17 @@ def _local_content(
 ) -> tuple[xr.Dataset, set[str]]:
     """Return the dataset at a path of this machine, and the names of files that are not of it."""
     if netcdf:
-        return from_netcdf(read_file(path, MOST), formats), set()
+        return from_netcdf(_read(path, MOST), formats), set()
     if not path.is_dir():
         raise ForeignError("it is not a folder")
     return from_files(
-        lambda: list_folder(path), lambda name, most: read_file(path / name, most), formats
+        lambda: list_folder(path), lambda name, most: _read(path / name, most), formats
     )
+
+
+def _read(path: Path, most: int) -> bytes:
+    """Return the content of a regular file; memory is taken for what it has, not for the most."""
+    return read_file(path, min(most, path.stat().st_size))
 
 
 def _stable_content(
