@@ -15,7 +15,8 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, ZstdCode
 
 import hofs_dask as hd
 from hofs_dask.data import windows as windows_module
-from hofs_dask.data.chunks import announce_file, read_codes
+from hofs_dask.data.chunks import announce_file
+from hofs_dask.data.codes import read_codes
 from hofs_dask.data.source import open_source
 from hofs_dask.data.windows import Window, as_array, can_open, strips
 from hofs_dask.kernels.planes import WORD
@@ -219,7 +220,7 @@ def test_encode__windows_give_the_codes_that_blocks_give(tmp_path, monkeypatch, 
     def encode(source, name):
         codes = hd.encode(source, target, tmp_path / name, nominal=["x3"], chunks=(4 * rows, 9))
         every = slice(0, 9), slice(0, len(data))
-        return read_codes(codes.path, *every), codes.values
+        return read_codes(codes, *every), codes.values
 
     expected = encode(da.from_array(data, chunks=(7000, 9)), "blocks.zarr")
     monkeypatch.setattr(windows_module, "STRIP_BYTES", 2**16)
@@ -252,7 +253,7 @@ def test_encode__chunks_out_of_step_are_left_to_dask(tmp_path):
     odd = hd.encode(array, target, tmp_path / "odd.zarr", chunks=(1500, 4))
     even = hd.encode(data, target, tmp_path / "even.zarr")
     every = slice(0, 9), slice(0, len(data))
-    np.testing.assert_array_equal(read_codes(odd.path, *every), read_codes(even.path, *every))
+    np.testing.assert_array_equal(read_codes(odd, *every), read_codes(even, *every))
 
 
 def test_announce__where_the_system_cannot_say_what_is_in_memory(monkeypatch, tmp_path):
