@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from dask.delayed import delayed
 
+from hofs_dask.data.compute import compute
 from hofs_dask.data.fingerprint import Identity
 from hofs_dask.data.labels import TargetType
 
@@ -279,8 +280,8 @@ def read_partitions(frame: Any) -> tuple[list[Any], list[int]]:
     >>> read_partitions(dd.from_pandas(pd.DataFrame({"a": [1, 2, 3]}), npartitions=2))[1]
     [2, 1]
     """
-    lengths = frame.map_partitions(len, meta=("length", int)).compute().tolist()
-    return frame.to_delayed(), lengths
+    (lengths,) = compute(frame.map_partitions(len, meta=("length", int)))
+    return frame.to_delayed(), lengths.tolist()
 
 
 def gather(partitions: Sequence[Any], lengths: Sequence[int], run: Run) -> Any:

@@ -136,7 +136,7 @@ def sync_folder(path: str) -> None:
 
 
 def digest(content: object) -> str:
-    """Return a fingerprint of what JSON can hold: equal for equal content.
+    """Return a fingerprint of what JSON can hold, or of a record of it: equal for equal content.
 
     Examples
     --------
@@ -154,7 +154,8 @@ def seal(document: dict[str, Any]) -> bytes:
     >>> unseal(seal({"a": 1}))
     {'a': 1}
     """
-    return json.dumps({**document, "digest": digest(document)}, sort_keys=True).encode()
+    sealed = {**document, "digest": digest(document)}
+    return json.dumps(sealed, sort_keys=True, default=vars).encode()
 
 
 def unseal(content: bytes) -> dict[str, Any]:
@@ -183,7 +184,7 @@ def unseal(content: bytes) -> dict[str, Any]:
 
 
 def _canonical(content: object) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), default=vars).encode()
 
 
 @contextlib.contextmanager

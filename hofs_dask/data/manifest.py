@@ -7,7 +7,7 @@ is read from a store is compared with it.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class Target:
     @property
     def content(self) -> str:
         """A digest of the labels, whatever their key."""
-        return digest({**asdict(self), "key": ""})
+        return digest({**vars(self), "key": ""})
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Manifest:
     @property
     def identity(self) -> str:
         """A digest of the codes and their tables."""
-        return digest(asdict(self.content))
+        return digest(self.content)
 
     def with_target(self, target: Target) -> Manifest:
         """Return the manifest with one more target, or the same one as the latest."""
@@ -201,7 +201,7 @@ def read_manifest(path: str) -> Manifest | None:
 
 def write_manifest(path: str, manifest: Manifest) -> None:
     """Make a manifest that of the store at a path."""
-    document = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
+    document = {"format": FORMAT, "version": VERSION, **vars(manifest)}
     places.write(path, FILE, [seal(document)], sync=True)
 
 
@@ -277,7 +277,7 @@ def _check(manifest: Manifest) -> None:
     n_features, n_samples = content.n_features, content.n_samples
     _expect(_is_name(manifest.folder), "folder")
     _expect(n_features > 0 and len(set(content.names)) == n_features, "names")
-    _expect(all(isinstance(each, str | int | float) for each in content.names), "names")
+    _expect({type(each) for each in content.names} <= {str, int, float, bool}, "names")
     _expect(_is_count(n_samples) and n_samples > 0, "n_samples")
     _expect(_is_count(content.bits) and 1 <= content.bits <= 8, "bits")
     length, width = content.chunks
