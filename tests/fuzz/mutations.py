@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 
 from tests.fuzz.documents import as_npy, documents, edit, read_members, write_members
@@ -286,8 +287,6 @@ def npy_header(site: Site) -> str:
 
 @mutation
 def edit_hdf5(site: Site) -> str:
-    import h5py
-
     path = site.pick(path for path in site.files() if path.suffix == ".nc")
     try:
         with h5py.File(path, "r+") as file:
