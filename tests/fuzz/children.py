@@ -18,9 +18,12 @@ import dask
 
 import hofs_dask
 from tests.fuzz.records import Answer, Report
+from tests.fuzz.site import Site
 
 #: Bytes that a child may allocate beyond what it begins with.
 ADDRESS_SPACE = 2 * 2**30
+#: Seconds that a mutation may take.
+MUTATION_LIMIT = 20.0
 
 #: Threads that a fork does not harm: jemalloc, a part of pyarrow, sees to its own.
 SAFE_THREADS = ("jemalloc_bg_thd",)
@@ -57,6 +60,21 @@ def run_in_child(use: Callable[[Path], Answer], folder: Path, time_limit: float)
         return Report(error="the child ended without a report", log=_log_of(folder))
     report: Report = pickle.loads(content)
     return report
+
+
+def done_in_child(mutate: Callable[[], str], site: Site) -> str:
+    """Return what a mutation did in a child, for the libraries that it uses.
+
+    They start threads, or crash where they are given what is damaged.
+    """
+    report = run_in_child(lambda _: {"done": mutate()}, site.root.parent, MUTATION_LIMIT)
+    if report.crash:  # whatever was changed before is a case too
+        return f"ended with {report.crash}"
+    if report.answer is None:
+        if report.error.startswith("builtins.LookupError"):
+            raise LookupError(report.error)
+        raise RuntimeError(f"{report.error}\n{report.log}")
+    return str(report.answer["done"])
 
 
 def _measured(use: Callable[[Path], Answer], folder: Path) -> Report:

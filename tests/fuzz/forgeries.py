@@ -10,6 +10,7 @@ import numpy as np
 
 import hofs_dask as hd
 from hofs_dask.data.chunks import write_chunk
+from tests.fuzz.children import done_in_child
 from tests.fuzz.documents import (
     Document,
     as_npy,
@@ -138,6 +139,10 @@ def forge_array(site: Site) -> str:
 @forgery("result", "netcdf", "comparison")
 def forge_result(site: Site) -> str:
     """Change a figure of a result and save it as the result that it then is."""
+    return done_in_child(lambda: _forge_result(site), site)
+
+
+def _forge_result(site: Site) -> str:
     try:
         result = hd.load(site.root)
         dataset = result.to_dataset()

@@ -80,10 +80,8 @@ class Fuzzer:
         subject = variants[case.number % len(variants)]
         with self._copied(subject) as place:
             site = Site(place / subject.artefact, place.parent / "outside", case.rng())
-            # in a child too: other libraries open what is damaged, and start threads
-            made = run_in_child(lambda _: damaged(site, subject), place, self.time_limit)
-            damage, forged = _damage_of(made)
-            lasting = (site.outside, self.folder / "templates")
+            damage, forged = damaged(site, subject)
+            lasting = (site.outside, self._template(subject))
             before = state_of(*lasting)
             report = run_in_child(subject.use, place, self.time_limit)
             changed = changes(before, state_of(*lasting))
@@ -138,7 +136,7 @@ class Fuzzer:
             shutil.rmtree(case)
 
 
-def damaged(site: Site, subject: Subject) -> Answer:
+def damaged(site: Site, subject: Subject) -> tuple[tuple[str, ...], bool]:
     """Damage an artefact in one to three ways; return which, and whether they forge."""
     forgeries = FORGERIES.get(subject.name, {})
     forged = bool(forgeries) and site.rng.random() < FORGED
@@ -146,15 +144,7 @@ def damaged(site: Site, subject: Subject) -> Answer:
     # forged first: what is damaged already cannot be opened to forge it
     done = _applied(site, forgeries, 1) if forged else []
     done += _applied(site, MUTATIONS, n_mutations - len(done))
-    return {"damage": tuple(done), "forged": forged}
-
-
-def _damage_of(report: Report) -> tuple[tuple[str, ...], bool]:
-    if report.crash:  # of a library that was given what is damaged; the rest is there
-        return (f"unknown: damaging it ended with {report.crash}",), True
-    if report.answer is None:
-        raise RuntimeError(f"{report.error}\n{report.log}")
-    return report.answer["damage"], report.answer["forged"]
+    return tuple(done), forged
 
 
 def _applied(site: Site, mutations: dict[str, Mutation], most: int) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from tests.fuzz.children import done_in_child
 from tests.fuzz.documents import as_npy, documents, edit, read_members, write_members
 from tests.fuzz.site import Site
 
@@ -288,6 +289,10 @@ def npy_header(site: Site) -> str:
 @mutation
 def edit_hdf5(site: Site) -> str:
     path = site.pick(path for path in site.files() if path.suffix == ".nc")
+    return done_in_child(lambda: _edit_hdf5(site, path), site)
+
+
+def _edit_hdf5(site: Site, path: Path) -> str:
     try:
         with h5py.File(path, "r+") as file:
             name = site.pick(file)
