@@ -1,0 +1,185 @@
+"""The subjects: how each is written and used, on data that is small and has all kinds of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import zarr
+
+import hofs_dask as hd
+from hofs_dask.engine import posteriors, statistics
+from tests.fuzz.records import Answer, Subject
+
+N, M, PICKS = 700, 24, 3
+CHUNKS = (256, 6)
+METHODS: dict[str, Any] = {"hofs": "hofs", "jmi": "jmi", "vmi": "vmi"}
+
+
+def make_data() -> tuple[np.ndarray, np.ndarray]:
+    """Return features, of which some go together, some miss values and one is nominal."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, N)
+    x = rng.normal(size=(N, M))
+    x[:, 3] += y
+    x[:, 8] = np.where(rng.random(N) < 0.5, y, rng.integers(0, 4, N))
+    x[:, 15] += x[:, 3] * (y == 1)
+    x[rng.random(N) < 0.1, 5] = np.nan
+    return x, y
+
+
+X, Y = make_data()
+
+
+def answer_of(result: Any) -> Answer:
+    """Return all figures of a result, to be compared bit for bit."""
+    dataset = result.to_dataset()
+    figures: Answer = {"features": result.features}
+    for name, variable in dataset.variables.items():
+        values = variable.values
+        plain = values.tolist() if values.dtype.kind in "OU" else values.tobytes()
+        figures[str(name)] = (variable.dims, values.shape, values.dtype.kind, plain)
+    return figures
+
+
+# Code stores
+
+
+def make_codes(folder: Path) -> None:
+    store = hd.encode(X, Y, folder / "codes.zarr", chunks=CHUNKS, nominal=["x8"])
+    for method in METHODS.values():  # columns are copied for them
+        hd.select(store, None, PICKS, method=method)
+
+
+def use_codes(method: Any) -> Callable[[Path], Answer]:
+    return lambda folder: answer_of(
+        hd.select(str(folder / "codes.zarr"), None, PICKS + 1, method=method)
+    )
+
+
+# Checkpoints
+
+
+def resume(method: Any, n_features: int) -> Callable[[Path], Answer]:
+    return lambda folder: answer_of(
+        hd.select(
+            str(folder / "codes.zarr"),
+            None,
+            n_features,
+            method=method,
+            checkpoint=str(folder / "checkpoint"),
+        )
+    )
+
+
+def make_checkpoint(method: Any) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        hd.encode(X, Y, folder / "codes.zarr", chunks=CHUNKS, nominal=["x8"])
+        resume(method, PICKS)(folder)
+
+    return make
+
+
+# Results
+
+
+def make_result(name: str) -> Callable[[Path], None]:
+    return lambda folder: hd.select(X, Y, PICKS, nominal=["x8"]).save(folder / name)
+
+
+def make_comparison(folder: Path) -> None:
+    hd.compare(X, Y, PICKS, methods=["mim", "jmi"], n_resamples=2).save(folder / "result.zarr")
+
+
+def use_result(name: str) -> Callable[[Path], Answer]:
+    def use(folder: Path) -> Answer:
+        result = hd.load(str(folder / name))
+        shown: Answer = {"repr": repr(result), "attrs": result.to_dataset().attrs}
+        if isinstance(result, hd.Selection):
+            shown["transform"] = result.transform(X[:5]).tobytes()
+        return answer_of(result) | shown
+
+    return use
+
+
+# Sources
+
+
+def make_array(zarr_format: int, compressors: Any) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        zarr.create_array(
+            folder / "data.zarr",
+            data=X,
+            chunks=(CHUNKS[0], M),
+            zarr_format=zarr_format,  # type: ignore[arg-type]
+            compressors=compressors,
+        )
+
+    return make
+
+
+def use_array(folder: Path) -> Answer:
+    return answer_of(hd.select(str(folder / "data.zarr"), Y, PICKS, method="jmi"))
+
+
+def read_array(folder: Path) -> Answer:
+    array = zarr.open_array(folder / "data.zarr", mode="r")
+    return answer_of(hd.select(np.asarray(array[...]), Y, PICKS, method="jmi"))
+
+
+def make_group(folder: Path) -> None:
+    data = {
+        "x": (("sample", "feature"), X),
+        "y": ("sample", Y),
+    }
+    dataset = xr.Dataset(data, coords={"feature": [f"x{j}" for j in range(M)]})
+    dataset = dataset.assign_coords(feature=dataset["feature"].astype(object))
+    encoding = {"x": {"chunks": CHUNKS}, "y": {"chunks": CHUNKS[:1]}}
+    dataset.to_zarr(folder / "data.zarr", zarr_format=3, consolidated=False, encoding=encoding)
+
+
+def use_group(folder: Path) -> Answer:
+    return answer_of(hd.select(str(folder / "data.zarr"), "y", PICKS, method="jmi"))
+
+
+def read_group(folder: Path) -> Answer:
+    dataset = xr.open_zarr(folder / "data.zarr", chunks=None, consolidated=False).load()
+    return answer_of(hd.select(dataset, "y", PICKS, method="jmi"))
+
+
+SUBJECTS = (
+    *(
+        Subject("codes", name, "codes.zarr", make_codes, use_codes(method))
+        for name, method in METHODS.items()
+        if name != "vmi"
+    ),
+    *(
+        Subject(
+            "checkpoint", name, "checkpoint", make_checkpoint(method), resume(method, PICKS + 2)
+        )
+        for name, method in METHODS.items()
+    ),
+    Subject("result", "zarr", "result.zarr", make_result("result.zarr"), use_result("result.zarr")),
+    Subject("netcdf", "nc", "result.nc", make_result("result.nc"), use_result("result.nc")),
+    Subject("comparison", "zarr", "result.zarr", make_comparison, use_result("result.zarr")),
+    *(
+        Subject("source", name, "data.zarr", make_array(*how), use_array, read_array)
+        for name, how in {
+            "v3": (3, "auto"),
+            "v3 plain": (3, None),
+            "v2": (2, "auto"),
+            "v2 plain": (2, None),
+        }.items()
+    ),
+    Subject("source", "group", "data.zarr", make_group, use_group, read_group),
+)
+NAMES = tuple(dict.fromkeys(subject.name for subject in SUBJECTS))
+
+
+def compile_kernels() -> None:
+    """Compile what damaged artefacts may need and honest ones do not."""
+    for module in (statistics, posteriors):
+        module.warm_up()
