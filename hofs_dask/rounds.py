@@ -152,13 +152,14 @@ def search(
             "options": json.dumps(method.options),
             "target": codes.labels.name,
             "target_kind": codes.labels.kind,
-            "target values": codes.labels.identity,
+            "n_samples": problem.n_samples,
             "n_dropped": codes.labels.n_dropped,
             "n_classes": problem.n_classes,
             "label_entropy": problem.label_entropy,
             "n_absent_chunks": codes.n_absent,
-            "identity": codes.problem_identity,
             "hofs_dask_version": version("hofs-dask"),
+            # of the data, not of the store, which depends on its chunks
+            **({} if codes.fingerprint is None else {"fingerprint": codes.fingerprint}),
         },
     )
 

@@ -431,7 +431,7 @@ def load(path: str | os.PathLike[str]) -> Selection:
 def check_dims(
     dataset: xr.Dataset, table: Mapping[str, tuple[str | tuple[str, ...], str, str]]
 ) -> None:
-    """Raise where a variable of the table has other dimensions.
+    """Raise where a variable of the table has other dimensions, or the ranks are not 1, 2, 3 ...
 
     Examples
     --------
@@ -447,6 +447,9 @@ def check_dims(
             raise ValueError(
                 f"{name!r} has the dimensions {dataset[name].dims}, {expected} were expected"
             )
+    ranks = dataset["rank"].values if "rank" in dataset.coords else np.empty(0)
+    if not np.array_equal(ranks, np.arange(1, len(ranks) + 1)):
+        raise ValueError(f"the ranks are {ranks[:5]} ..., 1, 2, 3 ... were expected")
 
 
 def check_positions(index: NDArray[np.int64], n_features: int) -> None:

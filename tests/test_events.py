@@ -64,14 +64,14 @@ def test_round_started__says_how_many_are_wanted_and_how_many_are_left(heard):
     assert [event.n_candidates for event in started] == [5, 4, 3]
 
 
-def test_pass_done__counts_bytes_of_all_samples_and_cells_of_labelled_ones(heard):
+def test_pass_done__counts_bytes_and_cells_of_labelled_samples(heard):
     done = [event for event in heard[0] if isinstance(event, hd.PassDone)]
     begun = [event for event in heard[0] if isinstance(event, hd.PassStarted)]
     names = ["marginal-counts", "pair-counts", "pair-counts", "posterior-gains"]
     assert [event.statistic for event in done] == [event.statistic for event in begun] == names
     # a byte a sample for each feature, for the label, and for the chosen columns that are needed
     columns = [N_FEATURES + 1, N_FEATURES + 2, N_FEATURES + 2, N_FEATURES + 3]
-    assert [event.n_bytes for event in done] == [N_SAMPLES * n for n in columns]
+    assert [event.n_bytes for event in done] == [(N_SAMPLES - N_DROPPED) * n for n in columns]
     assert {event.n_cells for event in done} == {(N_SAMPLES - N_DROPPED) * N_FEATURES}
     assert all(event.seconds > 0 for event in done)
 

@@ -115,7 +115,7 @@ def from_zarr(
     >>> from_zarr(zarr.zeros((4, 2)), "x.zarr", None, None)[0].names
     ['x0', 'x1']
     """
-    ours = node.attrs.get("format")
+    ours, arrays = _describe(node, address)
     if isinstance(ours, str) and ours.startswith("hofs_dask "):
         raise ValueError(
             f"{address!r} holds {ours} and not data; give the data itself (codes are for select, "
@@ -127,7 +127,6 @@ def from_zarr(
         identity = store_identity(node, "")
         features, column = from_array(open_zarr(node, identity), target, identity)
         return replace(features, array=node), column
-    arrays: dict[str, Any] = dict(sorted(node.arrays()))
     if not arrays:
         raise ValueError(
             f"the Zarr group {address!r} holds no arrays; give the path of one that does"
@@ -160,6 +159,19 @@ def from_zarr(
     if names_column(target):
         column = zarr_column(arrays[target], str(target), place)
     return replace(features, array=table), column
+
+
+def _describe(node: Any, address: str) -> tuple[object, dict[str, Any]]:
+    """Return the format that a node says it has, and the arrays of a group by name."""
+    try:
+        found = {} if isinstance(node, zarr.Array) else dict(sorted(node.arrays()))
+        return node.attrs.get("format"), found
+    except Exception as error:
+        # what damaged metadata raises depends on what is damaged
+        raise ValueError(
+            f"the metadata of the Zarr array or group at {address!r} cannot be read ({error}); "
+            "write it again"
+        ) from error
 
 
 def _dim_names(array: Any) -> Any:

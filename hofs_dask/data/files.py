@@ -278,4 +278,5 @@ def _parts(path: str) -> tuple[str, ...]:
         if scheme not in ("file", "local"):
             return (scheme, *(part for part in rest.split("/") if part))
         path = rest if rest.startswith("/") else f"/{rest}"
-    return ("file", *Path(path).resolve().parts)
+    # not Path.resolve, which raises where links lead in a circle
+    return ("file", *Path(os.path.realpath(path)).parts)

@@ -82,6 +82,37 @@ class GuardedStore(WrapperStore[Any]):
         return found
 
 
+class GuardedArray(zarr.Array[Any]):
+    """A Zarr array of a `GuardedStore`: whatever its decoders raise, the error names the array."""
+
+    def get_basic_selection(self, *arguments: Any, **options: Any) -> Any:
+        """As of `zarr.Array`."""
+        return self._named(super().get_basic_selection, *arguments, **options)
+
+    def get_orthogonal_selection(self, *arguments: Any, **options: Any) -> Any:
+        """As of `zarr.Array`."""
+        return self._named(super().get_orthogonal_selection, *arguments, **options)
+
+    def get_coordinate_selection(self, *arguments: Any, **options: Any) -> Any:
+        """As of `zarr.Array`."""
+        return self._named(super().get_coordinate_selection, *arguments, **options)
+
+    def _named(self, select: Callable[..., Any], selection: Any, **options: Any) -> Any:
+        place = place_of(self) or str(self.store_path)
+        try:
+            return select(selection, **options)
+        except IndexError:
+            raise
+        except Exception as error:
+            # what a damaged chunk raises depends on its codec
+            if place in str(error):
+                raise
+            raise ValueError(
+                f"a chunk of the Zarr array {place!r} cannot be read ({error}), among those of "
+                f"{selection}; write the array again"
+            ) from error
+
+
 def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
     """Return a Zarr array that raises where one of its chunks has gone since this was called.
 
@@ -145,7 +176,7 @@ def _with_listing(array: zarr.Array[Any], listing: Listing) -> zarr.Array[Any]:
     config: Any = array._async_array
     config = getattr(config, "config", None) or config._config
     made: Any = AsyncArray(array.metadata, StorePath(store, array.path), config)
-    return zarr.Array(made)
+    return GuardedArray(made)
 
 
 def no_array(place: str) -> FileNotFoundError:

@@ -356,8 +356,8 @@ def test_compare__resamples_count_the_labelled_samples_only():
         assert among.to_dataset()[name].identical(alone.to_dataset()[name])
 
 
-def test_result__reports_its_identity(codes):
+def test_result__reports_its_source(codes):
     attrs = hd.select(codes, None, 2).to_dataset().attrs
-    assert attrs["identity"] == open_codes(codes.path).problem_identity
+    assert attrs["fingerprint"] == open_codes(codes.path).fingerprint
     assert attrs["n_absent_chunks"] == 0
     assert json.loads(Path(codes.path, "manifest.json").read_bytes())["n_absent"] == 0
