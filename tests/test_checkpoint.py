@@ -441,6 +441,7 @@ def larger(tmp_path_factory):
     return codes.path, hd.select(codes, None, 12)
 
 
+@pytest.mark.processes
 def test_kill__at_random_moments_no_round_is_done_twice_and_the_result_is_the_same(
     larger, tmp_path
 ):
@@ -452,6 +453,7 @@ def test_kill__at_random_moments_no_round_is_done_twice_and_the_result_is_the_sa
         assert_no_round_twice(log, 12)
 
 
+@pytest.mark.processes
 def test_kill__at_any_step_of_saving_leaves_this_round_or_the_one_before(larger, tmp_path):
     store, _ = larger
     expected = hd.select(store, None, 5)

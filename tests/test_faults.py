@@ -20,6 +20,8 @@ from hofs_dask.data.compute import compute
 from hofs_dask.data.waits import LostSchedulerError, timeout
 from hofs_dask.engine.cluster import on_a_worker
 
+pytestmark = pytest.mark.processes
+
 #: How long a worker that was killed may take to be started again on a busy machine.
 LONG = 60
 WAITING = "ignore:the scheduler at .* has no workers; waiting:UserWarning"

@@ -9,7 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children are seen through /proc")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(sys.platform != "linux", reason="children are seen through /proc"),
+]
 
 
 def run(*arguments):

@@ -13,6 +13,8 @@ from distributed import Client, LocalCluster
 import hofs_dask as hd
 from hofs_dask.engine import passes
 
+pytestmark = pytest.mark.processes
+
 MIB = 2**20
 SIGNAL = np.array([1.0, 0.7, 0.5, 0.4, 0.3], dtype=np.float32)
 

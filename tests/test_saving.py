@@ -516,6 +516,7 @@ FILES: list[tuple[Any, Any]] = [
 ]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("exchange", [places.exchange, lambda *_: False], ids=["one", "two"])
 @pytest.mark.parametrize(("old", "new"), FILES, ids=["folder", "file"])
 @pytest.mark.parametrize("first", [False, True], ids=["replaced", "new"])
@@ -551,6 +552,7 @@ def test_put__killed_at_any_step_leaves_the_old_or_the_new(
     assert len(seen) == 2  # it was killed before and after
 
 
+@pytest.mark.processes
 def test_save__killed_at_random_moments_leaves_one_of_both(path: Path) -> None:
     rng = random.Random(0)
     OLD.save(path)

@@ -95,7 +95,10 @@ def from_path(
         kind = ValueError if not is_url(path) else FileNotFoundError
         hint = "np.load(path, mmap_mode='r')" if path.endswith(".npy") else "the path of one"
         raise kind(f"no Zarr array or group at {path!r}; give {hint}") from error
-    except (ValueError, TypeError, KeyError, RuntimeError) as error:
+    except PermissionError:
+        raise
+    except Exception as error:
+        # what damaged metadata raises depends on what is damaged
         raise ValueError(
             f"the Zarr array or group at {path!r} cannot be opened ({error}); write it again"
         ) from error

@@ -20,6 +20,8 @@ import hofs_dask as hd
 from hofs_dask.cli import main
 from tests.cli.shell import COMMAND, LONG, run, run_process
 
+pytestmark = pytest.mark.processes
+
 
 def test_help__has_an_example_of_every_command() -> None:
     for command in ([], *([name] for name in main.commands)):

@@ -22,6 +22,8 @@ import hofs_dask as hd
 from hofs_dask.cli import main
 from hofs_dask.engine.cluster import KEPT_MEMORY
 
+pytestmark = pytest.mark.processes
+
 SCRIPTS = Path(__file__).parents[2] / "deploy" / "cli"
 #: Seconds that a script may take, most of them for imports on a busy machine.
 LONG = 100
