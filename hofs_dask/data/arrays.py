@@ -135,11 +135,7 @@ def from_zarr(
             f"the Zarr group {address!r} holds no arrays; give the path of one that does"
         )
     if all(_dim_names(array) is not None for array in arrays.values()):
-        consolidated = node.metadata.consolidated_metadata is not None
-        dataset = xr.open_zarr(node.store, group=node.path, chunks=None, consolidated=consolidated)
-        if not consolidated:  # a listing has no order, and another one would be other data
-            dataset = dataset[sorted(dataset.data_vars, key=str)]
-        return from_dataset(dataset, target, feature_dim)
+        return from_dataset(_open_dataset(node, address), target, feature_dim)
     refuse_feature_dim(
         feature_dim, f"the table in the Zarr group {address!r}, which has arrays without dims,"
     )
@@ -162,6 +158,23 @@ def from_zarr(
     if names_column(target):
         column = zarr_column(arrays[target], str(target), place)
     return replace(features, array=table), column
+
+
+def _open_dataset(node: Any, address: str) -> xr.Dataset:
+    """Return a group that xarray wrote, its variables in an order of their own."""
+    consolidated = node.metadata.consolidated_metadata is not None
+    dataset: xr.Dataset
+    try:
+        dataset = xr.open_zarr(node.store, group=node.path, chunks=None, consolidated=consolidated)
+    except Exception as error:
+        # coordinates are read at once, and what a damaged one raises depends on its codec
+        raise ValueError(
+            f"the Zarr group at {address!r} cannot be opened by xarray ({error}); write it again"
+        ) from error
+    if consolidated:
+        return dataset
+    # a listing has no order, and another one would be other data
+    return dataset[sorted(dataset.data_vars, key=str)]
 
 
 def _describe(node: Any, address: str) -> tuple[object, dict[str, Any]]:
