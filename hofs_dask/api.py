@@ -17,6 +17,7 @@ from hofs_dask.data.bins import check_bins
 from hofs_dask.data.codes import CodeStore, is_codes, open_codes, temporary_store
 from hofs_dask.data.encode import encode_source
 from hofs_dask.data.labels import check_kind
+from hofs_dask.data.paths import as_path
 from hofs_dask.datasets import label_array
 from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
@@ -65,8 +66,11 @@ class _Request:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Paths and addresses that the data is read from."""
-        return (self.data.path,) if isinstance(self.data, CodeStore) else self.data.places
+        """Paths and addresses of the data and its code store: what a checkpoint is apart from."""
+        if isinstance(self.data, CodeStore):
+            return (self.data.path,)
+        store = self.reading.store
+        return self.data.places if store is None else (*self.data.places, as_path(store))
 
     def encoded(self, stack: ExitStack) -> CodeStore:
         """The code store of the data; a temporary one lives as long as the stack."""

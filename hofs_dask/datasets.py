@@ -104,7 +104,7 @@ def check_place(path: str | os.PathLike[str], file_format: str) -> None:
     >>> check_place("/", "hofs_dask selection")
     Traceback (most recent call last):
     ...
-    FileExistsError: / holds something that is not a saved selection: give another path (...)
+    FileExistsError: / holds something that is not a saved selection, or a damaged one: give ...
     """
     place = _place(path)
     if isinstance(place, Remote):
@@ -308,7 +308,8 @@ def _check_local(place: Path, path: str | os.PathLike[str], file_format: str, ne
         _, foreign = _local_content(place, netcdf, (file_format,))
     except Exception as error:
         raise FileExistsError(
-            f"{given} holds something that is not a saved {kind}: give another path ({error})"
+            f"{given} holds something that is not a saved {kind}, or a damaged one: give another "
+            f"path, or remove it if it is yours to remove ({error})"
         ) from error
     if foreign:
         raise FileExistsError(
@@ -326,7 +327,8 @@ def _check_remote(place: Remote, path: str | os.PathLike[str], file_format: str)
         _remote_content(place, _is_netcdf(path), (file_format,))
     except Exception as error:
         raise FileExistsError(
-            f"{given} holds something that is not a saved {kind}: give another path ({error})"
+            f"{given} holds something that is not a saved {kind}, or a damaged one: give another "
+            f"path, or remove it if it is yours to remove ({error})"
         ) from error
     raise FileExistsError(
         f"{given} holds a saved {kind}, which remote storage cannot replace in one step: give "

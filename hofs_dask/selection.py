@@ -57,6 +57,13 @@ VARIABLES = {
     "relevance": ("feature", "nats", "mutual information of the feature alone and the target"),
     "usable": ("feature", "1", "whether the feature varies and so was a candidate"),
 }
+# The kinds of numbers and text that a variable may hold, as numpy calls them.
+KINDS = {
+    **dict.fromkeys(("index", "subset", "epoch", "rank"), "i"),
+    **dict.fromkeys(("forced", "usable"), "b"),
+    **dict.fromkeys(("score", "gain", "information", "redundancy", "margin", "relevance"), "f"),
+    "runner_up": "U",
+}
 COORDINATES = {
     "rank": ("rank", "1", "place in the ranking, from 1"),
     "feature": ("feature", "1", "name of the feature"),
@@ -431,7 +438,7 @@ def load(path: str | os.PathLike[str]) -> Selection:
 def check_dims(
     dataset: xr.Dataset, table: Mapping[str, tuple[str | tuple[str, ...], str, str]]
 ) -> None:
-    """Raise where a variable of the table has other dimensions, or the ranks are not 1, 2, 3 ...
+    """Raise where a variable of the table has other dimensions or types, or ranks are not 1, 2 ...
 
     Examples
     --------
@@ -447,6 +454,9 @@ def check_dims(
             raise ValueError(
                 f"{name!r} has the dimensions {dataset[name].dims}, {expected} were expected"
             )
+        kind = dataset[name].dtype.kind if name in dataset and dataset[name].size else None
+        if kind is not None and kind not in KINDS.get(name, "bifUO"):
+            raise ValueError(f"{name!r} holds {dataset[name].dtype}, which it cannot")
     ranks = dataset["rank"].values if "rank" in dataset.coords else np.empty(0)
     if not np.array_equal(ranks, np.arange(1, len(ranks) + 1)):
         raise ValueError(f"the ranks are {ranks[:5]} ..., 1, 2, 3 ... were expected")

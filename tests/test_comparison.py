@@ -422,9 +422,11 @@ def test_save__replaces_only_an_earlier_comparison(tmp_path: Path, suffix: str) 
     many(4, 9).save(path)
     made().save(path)
     made()["mim"].save(other)
-    with pytest.raises(FileExistsError, match="that is not a saved comparison: give another path"):
+    with pytest.raises(
+        FileExistsError, match="that is not a saved comparison, or a damaged one: give another"
+    ):
         made().save(other)
-    with pytest.raises(FileExistsError, match="that is not a saved selection: give another path"):
+    with pytest.raises(FileExistsError, match="that is not a saved selection, or a damaged"):
         made()["mim"].save(path)
     assert load(path) == made()
     assert load(other) == made()["mim"]

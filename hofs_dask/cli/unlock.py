@@ -18,10 +18,10 @@ def unlock(store: str) -> None:
     """
     from hofs_dask.data import places
     from hofs_dask.data.codes import store_version
-    from hofs_dask.data.paths import as_path, is_url
+    from hofs_dask.data.paths import as_path
 
     path = as_path(store)
-    if is_url(path) and store_version(path) is None and places.children(path) - {places.LOCK}:
-        raise ValueError(f"{path!r} is not a code store; nothing was changed")
+    if store_version(path) is None and places.children(path) != {places.LOCK}:
+        raise ValueError(f"there is no code store at {path!r}; nothing was changed")
     holder = places.unlock(path)
     click.echo(f"{path} is not locked" if holder is None else f"Removed the lock of {holder}")

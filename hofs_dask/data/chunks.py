@@ -131,8 +131,8 @@ class Chunks:
         if not is_url(self.place) and not os.path.isdir(self.place):  # noqa: PTH112
             return CodeStoreError(
                 f"the code store {self.store!r} was encoded anew or removed since it was opened, "
-                f"or cannot be reached from {socket.gethostname()}; run the same call again, with "
-                "a path that all workers can reach"
+                f"or cannot be reached from {socket.gethostname()}; open it again by its path, one "
+                "that all workers can reach"
             )
         return damaged(self.store, self.name, (tile, row), what)
 

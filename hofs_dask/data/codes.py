@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -53,6 +54,8 @@ __all__ = ["CodeStore", "is_codes", "open_codes", "read_codes", "read_labels", "
 
 #: The folders of a store begin with this.
 FOLDER = "codes-"
+#: What a process leaves that is killed while it writes one of the two files of a store.
+PARTIAL = re.compile(r"(zarr|manifest)\.json\.[0-9a-f]{32}\.partial")
 #: Bytes of the metadata of a Zarr group that are read to learn whether it is a code store.
 MOST_METADATA = 2**26
 
@@ -171,7 +174,12 @@ class CodeStore:
             raise IndexError(
                 f"no feature {feature_index}: give a position from 0 to {self.n_features - 1}"
             )
-        content = get_manifest(self.path).content
+        manifest = get_manifest(self.path)
+        if manifest.folder != self.folder:
+            raise CodeStoreError(
+                f"the code store {self.path!r} was encoded anew since it was opened; open it again"
+            )
+        content = manifest.content
         missing: list[Category | None] = [None] * bool(self.missing_code[feature_index] >= 0)
         if self.nominal[feature_index]:
             return [*content.categories[str(feature_index)], *missing]
@@ -476,8 +484,12 @@ def _check_place(path: str) -> object:
             raise ValueError(f"{path!r} is a link to nothing; remove it or give another path")
         if local.exists() and not local.is_dir():
             raise ValueError(f"{path!r} is a file, not a code store; give another path")
+        above = next((each for each in local.parents if each.exists()), local)
+        if not above.is_dir():
+            raise ValueError(f"{path!r} lies below {str(above)!r}, a file; give another path")
     version = store_version(path)
-    if version is None and places.children(path) - {places.LOCK}:
+    others = (name for name in places.children(path) - {places.LOCK} if not PARTIAL.match(name))
+    if version is None and any(others):
         raise ValueError(f"{path!r} holds something else than a code store; give another path")
     if version not in (None, VERSION):
         raise wrong_version(path, version)
@@ -488,5 +500,6 @@ def _remove_others(path: str) -> None:
     """Remove the folders of a locked store that its manifest does not name."""
     manifest = read_manifest(path)
     for name in places.children(path):
-        if name.startswith(FOLDER) and (manifest is None or name != manifest.folder):
+        is_left = name.startswith(FOLDER) and (manifest is None or name != manifest.folder)
+        if is_left or PARTIAL.match(name):
             places.remove(path, name)

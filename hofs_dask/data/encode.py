@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import uuid
@@ -60,7 +61,7 @@ from hofs_dask.data.paths import as_path
 from hofs_dask.data.storage import check_reachable
 from hofs_dask.data.summary import SAMPLE_ROWS, Summary, merge_summaries, summarise
 from hofs_dask.data.windows import Window
-from hofs_dask.errors import some_of
+from hofs_dask.errors import CodeStoreError, some_of
 from hofs_dask.kernels.planes import WORD
 
 if TYPE_CHECKING:
@@ -138,7 +139,10 @@ def encode_source(
         target = next((each for each in manifest.targets if each.key == key), None)
         return None if target is None else load_codes(path, manifest, target)
 
-    made = found() if store_version(path) == VERSION else None
+    made = None
+    # without the lock another process may replace what is read here
+    with contextlib.suppress(CodeStoreError):
+        made = found() if store_version(path) == VERSION else None
     if made is not None:
         return _checked(made)
     with writing(path) as folder:
@@ -406,6 +410,7 @@ def _write_tasks(
                 bits,
                 grid,
                 (column, row),
+                min(grid[0], kept.n_rows - row * grid[0]),
                 source.places,
                 dask_key_name=f"encode-write-{row}-{column}-{run}",
             )
@@ -501,12 +506,17 @@ def _write_codes(
     bits: int,
     grid: tuple[int, int],
     chunk: tuple[int, int],
+    n_rows: int,
     sources: tuple[str, ...],
 ) -> int:
     """Write a chunk of codes and return its checksum."""
     check_reachable(sources)
     pieces = [take(piece, mask) for piece in pieces]
-    n_rows = len(pieces[0])
+    if any(len(piece) != n_rows for piece in pieces):
+        raise ValueError(
+            f"a block of the data has {[len(piece) for piece in pieces]} rows where {n_rows} were "
+            "announced; its tasks do not return the shape that they say"
+        )
     planes = np.zeros((len(features), bits, -(-n_rows // WORD)), np.uint64)
     done = 0
     for piece in pieces:

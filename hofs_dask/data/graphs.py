@@ -171,11 +171,8 @@ class Trail:
         if not isinstance(base, np.memmap) or base.filename is None:
             self._add("numpy", tokenize(array))
             return
-        if base.mode == "r":
-            offset = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-            self._all("mapped", base.offset + offset, array.shape, array.strides, array.dtype)
-        else:  # what this process writes need not show
-            self._add("numpy", tokenize(np.array(array)))
+        # the path may be another file by now, and what is written through another map need not show
+        self._unknown()
         self.file(str(base.filename))
 
     def _task(self, node: Any) -> None:
@@ -225,7 +222,8 @@ class Trail:
         if not paths or not isinstance(paths[0], str) or not hasattr(node, "variable_name"):
             self._unknown()
             return
-        self._all("variable", node.variable_name, str(getattr(node.datastore, "_group", None)))
+        # the path may be another file by now than the one that is open
+        self._unknown()
         self.file(paths[0])
 
 

@@ -48,7 +48,7 @@ class GuardedStore(WrapperStore[Any]):
         self._metadata = metadata_key(array)
         self._prefix = f"{array.path}/" if array.path else ""
         self._ndim = array.ndim
-        self._place = place_of(array) or str(array.store_path)
+        self.place = place_of(array) or str(array.store_path)
         self._root = local_root(store)
         self.most = most_bytes(array)
         self.compressor = compressor_name(array)
@@ -69,14 +69,14 @@ class GuardedStore(WrapperStore[Any]):
         found = await self._store.get(key, prototype, byte_range)
         if found is None:
             if not await self._store.exists(self._metadata):
-                raise no_array(self._place)
+                raise no_array(self.place)
             if self.listing.present is not None and self.listing.present.holds(at):
-                raise lost_chunk(at, self._place)
+                raise lost_chunk(at, self.place)
         elif byte_range is None and self.most is not None and self.compressor is not None:
             content = memoryview(found.as_numpy_array()).cast("B")
             if unpacked_size(self.compressor, content, self.most) > self.most:
                 raise ValueError(
-                    f"chunk {at} of the Zarr array {self._place!r} unpacks to more than "
+                    f"chunk {at} of the Zarr array {self.place!r} unpacks to more than "
                     f"{self.most} bytes, twice what its shape says; write the array again"
                 )
         return found
@@ -98,7 +98,8 @@ class GuardedArray(zarr.Array[Any]):
         return self._named(super().get_coordinate_selection, *arguments, **options)
 
     def _named(self, select: Callable[..., Any], selection: Any, **options: Any) -> Any:
-        place = place_of(self) or str(self.store_path)
+        store: Any = self.store
+        place = store.place
         try:
             return select(selection, **options)
         except IndexError:

@@ -204,12 +204,21 @@ def list_array(array: zarr.Array[Any]) -> Listing:
     else:
         prefix = f"{array.path}/" if array.path else ""
         names = [name.removeprefix(prefix) for name in _list_keys(store, prefix)]
-        if trusted is ZipStore and store.read_only:
+        if trusted is ZipStore and store.read_only and _is_open_at(store):
             stamp = hash_lines([file_stamp(store.path)])
     if "" in names:
         return Listing(stamp, None)
     places = (chunk_at(name, array.ndim) for name in names)
     return Listing(stamp, Present.of(chunk_grid(array), (at for at in places if at is not None)))
+
+
+def _is_open_at(store: Any) -> bool:
+    """Return whether the zip that a store has open is still the one at its path."""
+    try:
+        opened = os.fstat(store._zf.fp.fileno())
+        return os.path.samestat(opened, os.stat(store.path))  # noqa: PTH116
+    except (AttributeError, OSError):
+        return False
 
 
 def chunk_grid(array: zarr.Array[Any]) -> tuple[int, ...]:

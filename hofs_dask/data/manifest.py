@@ -200,7 +200,20 @@ def read_manifest(path: str) -> Manifest | None:
 
 
 def write_manifest(path: str, manifest: Manifest) -> None:
-    """Make a manifest that of the store at a path."""
+    """Make a manifest that of the store at a path.
+
+    Raises
+    ------
+    ValueError
+        Its parts do not fit together: what was read twice was not the same.
+    """
+    try:
+        _check(manifest)
+    except ValueError as error:
+        raise ValueError(
+            f"the data changed while it was read, or its tasks are random ({error}); nothing was "
+            "kept of it: run the same call again when nothing writes to the data"
+        ) from error
     document = {"format": FORMAT, "version": VERSION, **vars(manifest)}
     places.write(path, FILE, [seal(document)], sync=True)
 

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import shutil
+import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ def children(place: str) -> set[str]:
         return {each.rpartition("/")[2] for each in names if each.strip("/") != root.strip("/")}
     try:
         return set(os.listdir(place))  # noqa: PTH208
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return set()
 
 
@@ -111,6 +112,9 @@ def remove(place: str, name: str) -> None:
         return
     path = Path(place, name)
     if path.is_dir() and not path.is_symlink():
+        # all at once, so that nobody who reads it takes it for damaged
+        with contextlib.suppress(OSError):
+            path = path.rename(path.with_name(f"{name}-{uuid.uuid4().hex}"))
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)

@@ -65,7 +65,7 @@ class Source:
         the content would not show, as behind functions of the user: encode such data every time.
     origins : tuple of Origin
         What features and target are read from.
-    opened_state : str or None
+    opened_state : str
         What `state` returned when the source was opened.
     """
 
@@ -80,13 +80,13 @@ class Source:
     fingerprint: str | None
     target_fingerprint: str | None
     origins: tuple[Origin, ...] = ()
-    opened_state: str | None = None
+    opened_state: str = ""
 
-    def state(self) -> str | None:
+    def state(self) -> str:
         """Return what the storage says of all files of features and target now, reading no data.
 
-        It differs from `opened_state` where a file was written, added or removed since. None where
-        that cannot be told.
+        It differs from `opened_state` where a file was written, added or removed since, as far as
+        the storage of each array can tell.
 
         Examples
         --------
@@ -95,7 +95,7 @@ class Source:
         >>> source.state() == source.opened_state
         True
         """
-        return _joined([origin.state() for origin in self.origins])
+        return digest([origin.state() for origin in self.origins])
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -215,10 +215,6 @@ def _known(parts: list[Any]) -> str | None:
     return None if parts[0] is None else digest(parts)
 
 
-def _joined(states: list[str | None]) -> str | None:
-    return None if None in states else digest(states)
-
-
 # Checks that hold for every input
 
 
@@ -265,7 +261,7 @@ def _check(
         fingerprint=_known([features.identity.fingerprint, names]),
         target_fingerprint=column.identity.fingerprint if column else "",
         origins=origins,
-        opened_state=_joined([origin.opened_state() for origin in origins]),
+        opened_state=digest([origin.opened_state() for origin in origins]),
     )
 
 

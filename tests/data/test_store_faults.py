@@ -1,5 +1,6 @@
 """What may happen to a code store: no answer is wrong without an error, and nothing is deleted."""
 
+import itertools
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import threading
 from pathlib import Path
 
 import dask
+import dask.array as da
 import fsspec
 import numpy as np
 import pytest
@@ -309,8 +311,9 @@ def test_lock__of_a_remote_store_names_its_owner_and_how_to_remove_it():
         hd.encode(X, Y, url)
     result = CliRunner().invoke(main, ["unlock", url])
     assert result.output == "Removed the lock of process 1 on elsewhere\n"
-    assert CliRunner().invoke(main, ["unlock", url]).output == f"{url} is not locked\n"
+    assert "no code store" in str(CliRunner().invoke(main, ["unlock", url]).output)
     assert hd.encode(X, Y, url).n_samples == N
+    assert CliRunner().invoke(main, ["unlock", url]).output == f"{url} is not locked\n"
     assert not fsspec.filesystem("memory").exists("/locked/s/lock")
     fsspec.filesystem("memory").rm("/locked", recursive=True)
 
@@ -324,6 +327,79 @@ def test_lock__that_is_a_link_is_not_followed(tmp_path):
             hd.encode(X, Y, tmp_path / "s")
         assert (tmp_path / "thesis.txt").read_text() == "draft"
         shutil.rmtree(tmp_path / "s")
+
+
+# Sources that are not what they say
+
+
+def test_encode__a_target_that_differs_between_reads_leaves_the_earlier_store(codes):
+    reads = itertools.count()
+
+    def flip(block):
+        changed = block.astype(float)
+        changed[: 5 if next(reads) < 6 else 10] = np.nan
+        return changed
+
+    target = da.from_array(Y, chunks=300).map_blocks(flip, dtype=float, meta=np.zeros(0))
+    with (
+        dask.config.set(scheduler="synchronous"),
+        pytest.raises(ValueError, match="changed while it was read, or its tasks are random"),
+    ):
+        hd.encode(X * 2, target, codes.path, target_kind="class")
+    assert open_codes(codes.path).identity == codes.identity
+    assert len(list(Path(codes.path).glob("codes-*"))) == 1
+
+
+def test_encode__a_block_that_is_shorter_than_it_says_is_an_error(tmp_path):
+    data = da.from_array(X, chunks=(300, M)).map_blocks(
+        lambda block: block[:-1], chunks=((300,) * 3, (M,)), meta=np.zeros((0, 0))
+    )
+    with pytest.raises(ValueError, match="where 300 were announced"):
+        hd.encode(data, Y, tmp_path / "s", chunks=(300, M))
+    assert not (tmp_path / "s").exists()
+
+
+def test_encode__a_source_that_changes_meanwhile_is_an_error(tmp_path):
+    path = tmp_path / "x.zarr"
+    zarr.create_array(path, data=X, chunks=(300, M))
+
+    def meddle(block):
+        zarr.open_array(path, mode="r+")[:] = X[::-1]
+        return block
+
+    target = da.from_array(Y, chunks=300).map_blocks(meddle, dtype=int, meta=np.zeros(0, int))
+    with pytest.raises(ValueError, match="the data changed while it was read"):
+        hd.encode(path, target, tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_categories__of_a_store_that_was_replaced_are_an_error(codes):
+    assert codes.categories(2) == [0.0, 1.0, 2.0]
+    hd.encode(X + 1, Y, codes.path, nominal=["x2"])
+    with pytest.raises(CodeStoreError, match="encoded anew since it was opened"):
+        codes.categories(2)
+
+
+def test_encode__what_a_process_left_that_was_killed_at_its_first_file_is_no_obstacle(tmp_path):
+    left = tmp_path / "s" / f"zarr.json.{'0' * 32}.partial"
+    left.parent.mkdir()
+    left.write_text("{")
+    (tmp_path / "s" / "lock").touch()
+    assert hd.encode(X, Y, tmp_path / "s").n_samples == N
+    assert not left.exists()
+
+
+def test_place__store_and_checkpoint_are_apart(tmp_path):
+    for checkpoint in (tmp_path / "s", tmp_path / "s" / "run", tmp_path):
+        with pytest.raises(ValueError, match="checkpoint is .*, which .* the data at"):
+            hd.select(X, Y, 2, store=tmp_path / "s", checkpoint=checkpoint)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_place__below_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("draft")
+    with pytest.raises(ValueError, match="lies below .*file', a file"):
+        hd.encode(X, Y, tmp_path / "file" / "s")
 
 
 # Samples without a target
