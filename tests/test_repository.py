@@ -166,7 +166,8 @@ def test_scripts__can_be_run_and_parsed(script: str) -> None:
 
 
 def test_links__lead_somewhere() -> None:
-    pages = [ROOT / "README.md", *(ROOT / "deploy").rglob("*.md"), *PACKAGE.rglob("*.md")]
+    folders = (ROOT / "deploy", ROOT / "docs", PACKAGE)
+    pages = [ROOT / "README.md", *(page for folder in folders for page in folder.rglob("*.md"))]
     for page in pages:
         for link in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.relative_to(ROOT)} links to {link}"
