@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hofs_dask.api import compare, encode, estimate, information_matrix, select
-    from hofs_dask.comparison import Comparison, load
-    from hofs_dask.config import (
+    from hofs_dask.errors import CheckpointError, CodeStoreError
+    from hofs_dask.methods.options import (
         CIFE,
         CMIM,
         DISR,
@@ -21,41 +21,41 @@ if TYPE_CHECKING:
         VMI,
         SpecCMI,
     )
-    from hofs_dask.data.codes import CodeStore
-    from hofs_dask.errors import CheckpointError, CodeStoreError
-    from hofs_dask.events import PassDone, PassStarted, RoundEnded, RoundStarted
-    from hofs_dask.selection import Selection
+    from hofs_dask.results.comparison import Comparison, load
+    from hofs_dask.results.selection import Selection
+    from hofs_dask.search.events import PassDone, PassStarted, RoundEnded, RoundStarted
+    from hofs_dask.store.codes import CodeStore
 
 # Where each public name comes from: imported when it is asked for, so that the command line, which
 # needs this module, answers --help at once.
 _HOMES = {
-    "CIFE": "config",
-    "CMIM": "config",
-    "DISR": "config",
-    "HOFS": "config",
-    "ICAP": "config",
-    "JMI": "config",
-    "JMIM": "config",
-    "METHODS": "config",
-    "MIFS": "config",
-    "MIM": "config",
-    "MRMR": "config",
-    "VMI": "config",
+    "CIFE": "methods.options",
+    "CMIM": "methods.options",
+    "DISR": "methods.options",
+    "HOFS": "methods.options",
+    "ICAP": "methods.options",
+    "JMI": "methods.options",
+    "JMIM": "methods.options",
+    "METHODS": "methods.options",
+    "MIFS": "methods.options",
+    "MIM": "methods.options",
+    "MRMR": "methods.options",
+    "VMI": "methods.options",
     "CheckpointError": "errors",
-    "CodeStore": "data.codes",
+    "CodeStore": "store.codes",
     "CodeStoreError": "errors",
-    "Comparison": "comparison",
-    "PassDone": "events",
-    "PassStarted": "events",
-    "RoundEnded": "events",
-    "RoundStarted": "events",
-    "Selection": "selection",
-    "SpecCMI": "config",
+    "Comparison": "results.comparison",
+    "PassDone": "search.events",
+    "PassStarted": "search.events",
+    "RoundEnded": "search.events",
+    "RoundStarted": "search.events",
+    "Selection": "results.selection",
+    "SpecCMI": "methods.options",
     "compare": "api",
     "encode": "api",
     "estimate": "api",
     "information_matrix": "api",
-    "load": "comparison",
+    "load": "results.comparison",
     "select": "api",
 }
 

@@ -10,26 +10,27 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from hofs_dask.checkpoint import Checkpoint, open_checkpoint, open_part
-from hofs_dask.comparison import Comparison
-from hofs_dask.config import METHODS, Method, as_method
-from hofs_dask.data.bins import check_bins
-from hofs_dask.data.codes import CodeStore, is_codes, open_codes, temporary_store
-from hofs_dask.data.encode import encode_source
-from hofs_dask.data.labels import check_kind
-from hofs_dask.data.paths import as_path
-from hofs_dask.datasets import label_array
+from hofs_dask.encoding.encode import encode_source
 from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
-from hofs_dask.events import Event, Notify, Progress, WalkProgress, progress_stream
-from hofs_dask.explain import Plan, plan_encoding, plan_search
-from hofs_dask.rounds import Steps, all_pairs, drive, resampled, search
-from hofs_dask.selection import Selection
+from hofs_dask.io.paths import as_path
+from hofs_dask.methods.options import METHODS, Method, as_method
+from hofs_dask.planning.explain import Plan, plan_encoding, plan_search
+from hofs_dask.results.comparison import Comparison
+from hofs_dask.results.datasets import label_array
+from hofs_dask.results.selection import Selection
+from hofs_dask.search.checkpoint import Checkpoint, open_checkpoint, open_part
+from hofs_dask.search.events import Event, Notify, Progress, WalkProgress, progress_stream
+from hofs_dask.search.picks import Ranking
+from hofs_dask.search.rounds import Steps, all_pairs, drive, resampled, search
+from hofs_dask.store.bins import check_bins
+from hofs_dask.store.codes import CodeStore, is_codes, open_codes, temporary_store
+from hofs_dask.store.labels import check_kind
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from hofs_dask.data.source import Source
+    from hofs_dask.io.source import Source
 
 MatrixKind = Literal["spectral", "conditional", "joint", "redundancy"]
 
@@ -184,8 +185,8 @@ def select(
             min_gain=min_gain,
             checkpoint=kept,
         )
-        (result,) = drive(codes, {chosen.label: steps}, listeners)[0].values()
-        return result
+        (found,) = drive(codes, {chosen.label: steps}, listeners)[0].values()
+        return Selection.from_ranking(found)
 
 
 def compare(
@@ -265,7 +266,7 @@ def compare(
         }
         codes = request.encoded(stack)
         listeners = _listeners(stack, callback, WalkProgress, progress)
-        searches: dict[Hashable, Steps[Selection]] = {}
+        searches: dict[Hashable, Steps[Ranking]] = {}
         for number in numbers:
             for label, method in chosen.items():
                 steps = search(
@@ -280,9 +281,12 @@ def compare(
                 searches[label, number] = steps if number is None else resampled(steps, number)
         results, n_walks, n_passes = drive(codes, searches, listeners)
     return Comparison.from_selections(
-        {label: results[label, None] for label in chosen},
+        {label: Selection.from_ranking(results[label, None]) for label in chosen},
         resamples={
-            label: [results[label, number].indices for number in range(n_resamples)]
+            label: [
+                np.array([pick.index for pick in results[label, number].picks], dtype=np.int64)
+                for number in range(n_resamples)
+            ]
             for label in chosen
         }
         if n_resamples
@@ -490,7 +494,7 @@ def _open_source(
     nominal: Iterable[Hashable] | bool | None,
 ) -> Source:
     # Imported here: to know all kinds of data takes longer than all the rest, and codes need none.
-    from hofs_dask.data.source import open_source
+    from hofs_dask.io.source import open_source
 
     return open_source(data, target, feature_dim=feature_dim, nominal=nominal)
 

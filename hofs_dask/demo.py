@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hofs_dask.selection import Selection
+from hofs_dask.results.selection import Selection
 from hofs_dask.synthetic import tree_information, tree_model
 
 #: Samples of a chunk of the data.
@@ -44,7 +44,7 @@ def summary(result: Selection) -> str:
 
     Examples
     --------
-    >>> from hofs_dask.selection import Pick
+    >>> from hofs_dask.results.selection import Pick
     >>> pick = Pick(0, subset=0, score=0.11, gain=0.11, information=0.11, margin=0.05, runner_up=1)
     >>> names = [f"x{i}" for i in range(1, 10)]
     >>> found = Selection.from_picks([pick], names=names, relevance=[0.11] * 9, attrs={})

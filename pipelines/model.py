@@ -11,16 +11,16 @@ import click
 import numpy as np
 from scipy.optimize import nnls
 
-from hofs_dask.config import HOFS, JMI
-from hofs_dask.data.layout import FAN_IN, Layout, choose_layout
 from hofs_dask.engine.budget import CACHE_SHARE
 from hofs_dask.engine.passes import is_small
 from hofs_dask.engine.statistic import N_FOLDS, N_PARTS, Context, Pass, Statistic
 from hofs_dask.engine.statistics import MARGINAL_COUNTS, MOST_PRODUCTS, PAIR_TERMS
 from hofs_dask.kernels.planes import n_bits
 from hofs_dask.methods.joint import Joint
+from hofs_dask.methods.options import HOFS, JMI
 from hofs_dask.methods.pairwise import Pairwise
 from hofs_dask.methods.problem import Sizes
+from hofs_dask.store.layout import FAN_IN, Layout, choose_layout
 
 #: The run that the constants are fitted to by default.
 MEASURED = Path(__file__).with_name("results") / "bench.json"

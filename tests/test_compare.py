@@ -6,11 +6,11 @@ import pytest
 import xarray as xr
 
 import hofs_dask as hd
-from hofs_dask.data.codes import read_codes, read_labels
 from hofs_dask.engine import budget, passes
 from hofs_dask.engine.statistic import Context, Pass
 from hofs_dask.engine.statistics import PAIR_COUNTS
 from hofs_dask.kernels.hashing import N_BLOCKS, multiplicity
+from hofs_dask.store.codes import read_codes, read_labels
 
 N, M, T = 1500, 10, 5
 PAIRWISE = ("mim", "mifs", "mrmr", "jmi", "cmim", "spec_cmi", "cife", "icap", "disr", "jmim")
@@ -109,7 +109,7 @@ def test_compare__walks_that_do_not_fit_are_cut_and_the_result_is_the_same(
         sizes.append(len(walk))
         return run(codes, walk)
 
-    monkeypatch.setattr("hofs_dask.rounds.run", counting)
+    monkeypatch.setattr("hofs_dask.search.rounds.run", counting)
     # room for the largest single pass and little more
     n_codes = int(codes.n_codes.max())
     largest = Pass(PAIR_COUNTS, Context({"n_classes": 3, "n_codes": n_codes, "by_fold": True}))

@@ -16,9 +16,9 @@ from dask.delayed import delayed
 from distributed import Client, Future, LocalCluster
 
 import hofs_dask as hd
-from hofs_dask.data.compute import compute
-from hofs_dask.data.waits import LostSchedulerError, timeout
 from hofs_dask.engine.cluster import on_a_worker
+from hofs_dask.scheduling.compute import compute
+from hofs_dask.scheduling.waits import LostSchedulerError, timeout
 
 pytestmark = pytest.mark.processes
 

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import hofs_dask as hd
-from hofs_dask.data.codes import read_codes, read_labels
+from hofs_dask.store.codes import read_codes, read_labels
 
 N = 2000
 RNG = np.random.default_rng(0)

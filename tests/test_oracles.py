@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hofs_dask as hd
-from hofs_dask.data.codes import CodeStore, read_codes, read_labels
+from hofs_dask.store.codes import CodeStore, read_codes, read_labels
 from tests import oracles
 
 SOURCES = ("logistic", "gaussian")

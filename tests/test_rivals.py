@@ -11,7 +11,7 @@ import xarray as xr
 from sklearn.metrics import mutual_info_score
 
 import hofs_dask as hd
-from hofs_dask.data.codes import CodeStore, read_codes, read_labels
+from hofs_dask.store.codes import CodeStore, read_codes, read_labels
 from tests import oracles_rivals as oracle
 
 # By the oracle's names; made when a test runs.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from hofs_dask.config import METHOD_NAMES
+from hofs_dask.methods.options import METHOD_NAMES
 
 #: The directory of one search of a comparison: the label of its method, and the resample if any.
 PART = re.compile(r"(?P<label>.+?)(?: (?P<resample>\d+))?")
@@ -26,7 +26,7 @@ def parts_of(checkpoint: str) -> dict[str, dict[int | None, Path]]:
     ...     {label: list(found) for label, found in parts_of(folder).items()}
     {'jmi': [None, 0]}
     """
-    from hofs_dask.checkpoint import FILE, LOCK
+    from hofs_dask.search.checkpoint import FILE, LOCK
 
     folder = Path(checkpoint)
     parts: dict[str, dict[int | None, Path]] = {}
@@ -61,7 +61,7 @@ def rounds_in(checkpoint: str | Path) -> int:
     >>> rounds_in("no/such/checkpoint")
     0
     """
-    from hofs_dask.checkpoint import FILE, read_checkpoint
+    from hofs_dask.search.checkpoint import FILE, read_checkpoint
 
     if not (Path(checkpoint) / FILE).exists():
         return 0

@@ -62,8 +62,8 @@ def _connected(scheduler: str) -> Iterator[Client]:
     from distributed import Client
     from distributed.comm.core import CommClosedError
 
-    from hofs_dask.data.waits import LostSchedulerError, threads_of_workers
     from hofs_dask.engine.cluster import check_cluster
+    from hofs_dask.scheduling.waits import LostSchedulerError, threads_of_workers
 
     try:
         client = Client(scheduler, timeout=PATIENCE)

@@ -24,11 +24,11 @@ from hofs_dask.cli.options import (
 )
 from hofs_dask.cli.output import check_picture, draw, output_check, write_comparison
 from hofs_dask.cli.running import advise
-from hofs_dask.config import METHODS
+from hofs_dask.methods.options import METHODS
 
 if TYPE_CHECKING:
-    from hofs_dask.config import Method
-    from hofs_dask.events import Event
+    from hofs_dask.methods.options import Method
+    from hofs_dask.search.events import Event
 
 
 def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int:
@@ -126,7 +126,7 @@ def compare(
 
     advise(advice)
     from hofs_dask.api import compare, estimate
-    from hofs_dask.events import RoundEnded, RoundStarted
+    from hofs_dask.search.events import RoundEnded, RoundStarted
 
     check_store(store, target)
     included, excluded, named = (

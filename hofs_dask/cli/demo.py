@@ -44,8 +44,8 @@ def demo(output: Path, samples: int, criterion: Literal["joint", "sum", "mean"])
     features come in three families, {x1 x4 x5}, {x2 x6 x7} and {x3 x8 x9}: the subsets to be found.
     """
     from hofs_dask.api import select
-    from hofs_dask.config import HOFS
     from hofs_dask.demo import summary, write_data
+    from hofs_dask.methods.options import HOFS
 
     output.mkdir(parents=True, exist_ok=True)
     data = output / "tree.zarr"

@@ -41,13 +41,13 @@ def describe(path: str) -> str:
     ...
     FileNotFoundError: no such path: 'no/such/path'
     """
-    from hofs_dask.checkpoint import FILE
-    from hofs_dask.comparison import FORMAT as COMPARISON_FORMAT
-    from hofs_dask.comparison import Comparison
-    from hofs_dask.data.codes import is_codes
-    from hofs_dask.datasets import read
-    from hofs_dask.selection import FORMAT as SELECTION_FORMAT
-    from hofs_dask.selection import Selection
+    from hofs_dask.results.comparison import FORMAT as COMPARISON_FORMAT
+    from hofs_dask.results.comparison import Comparison
+    from hofs_dask.results.datasets import read
+    from hofs_dask.results.selection import FORMAT as SELECTION_FORMAT
+    from hofs_dask.results.selection import Selection
+    from hofs_dask.search.checkpoint import FILE
+    from hofs_dask.store.codes import is_codes
 
     if not exists(path):
         raise FileNotFoundError(f"no such path: {path!r}")
@@ -81,8 +81,8 @@ def _describe_matrix(dataset: xr.Dataset) -> str:
 
 def _describe_codes(path: str) -> str:
     """Return what a code store says of itself, with every target that it has."""
-    from hofs_dask.data.codes import get_manifest, open_codes
-    from hofs_dask.data.paths import as_path
+    from hofs_dask.io.paths import as_path
+    from hofs_dask.store.codes import get_manifest, open_codes
 
     keys = [target.key for target in get_manifest(as_path(path)).targets]
     latest, *others = [repr(open_codes(path, key)) for key in reversed(keys)]
@@ -90,7 +90,7 @@ def _describe_codes(path: str) -> str:
 
 
 def _describe_checkpoint(path: str) -> str:
-    from hofs_dask.checkpoint import read_checkpoint
+    from hofs_dask.search.checkpoint import read_checkpoint
 
     run, snapshot = read_checkpoint(path)
     picks = snapshot.picks
@@ -106,8 +106,8 @@ def _describe_checkpoint(path: str) -> str:
 
 def _describe_parts(path: str, parts: Mapping[str, Mapping[int | None, Path]]) -> str:
     """Return how far each method of a comparison is, and what it chose."""
-    from hofs_dask.checkpoint import FILE, read_checkpoint
-    from hofs_dask.report.text import WIDTH, aligned, fitted
+    from hofs_dask.results.text import WIDTH, aligned, fitted
+    from hofs_dask.search.checkpoint import FILE, read_checkpoint
 
     runs: list[dict[str, object]] = []
     rows, chosen = [["method", "rounds", "resamples"]], [["columns in order of choice"]]
@@ -168,7 +168,7 @@ def _rounds_of(resamples: list[int]) -> str:
     """Return how many resamples there are, and how many rounds they have."""
     if not resamples:
         return ""
-    from hofs_dask.report.text import counted
+    from hofs_dask.results.text import counted
 
     least, most = min(resamples), max(resamples)
     return f"{len(resamples)} with {f'{least} to ' * (least < most)}{counted(most, 'round')}"

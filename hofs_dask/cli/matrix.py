@@ -102,7 +102,7 @@ def matrix_text(matrix: xr.DataArray) -> str:
     """
     import numpy as np
 
-    from hofs_dask.report.text import aligned, counted
+    from hofs_dask.results.text import aligned, counted
 
     names, values = [str(name) for name in matrix["feature"].values.tolist()], matrix.values
     symmetric = np.array_equal(values, values.T)

@@ -171,7 +171,7 @@ def exists(path: str) -> bool:
 
 def check_store(store: str, target: str | None) -> None:
     """Raise where a label has to be named and is not, or codes are to be read in another way."""
-    from hofs_dask.data.codes import is_codes
+    from hofs_dask.store.codes import is_codes
 
     if not exists(store):
         return
@@ -194,8 +194,8 @@ def features_of(
     texts: Iterable[str], store: str, target: str | None, feature_dim: str | None
 ) -> list[Hashable]:
     """The features of a store that were typed."""
-    from hofs_dask.data.codes import is_codes, open_codes
-    from hofs_dask.data.source import open_source
+    from hofs_dask.io.source import open_source
+    from hofs_dask.store.codes import is_codes, open_codes
 
     typed = list(texts)
     if not typed:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from hofs_dask.data.files import write_file
+from hofs_dask.io.files import write_file
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from hofs_dask.comparison import Comparison
-    from hofs_dask.selection import Selection
+    from hofs_dask.results.comparison import Comparison
+    from hofs_dask.results.selection import Selection
 
 Kind = Literal["selection", "comparison", "matrix"]
 
@@ -148,7 +148,7 @@ def write_matrix(matrix: xr.DataArray, output: str) -> None:
         lines = zip(names, matrix.values.tolist(), strict=True)
         _write_csv(output, [matrix.name, *names], ([name, *line] for name, line in lines))
         return
-    from hofs_dask.datasets import write
+    from hofs_dask.results.datasets import write
 
     write(matrix.to_dataset().assign_attrs({**matrix.attrs, "format": MATRIX_FORMAT}), output)
 
@@ -179,7 +179,7 @@ def _check_folder(path: str) -> None:
 
 def _check_place(output: str, kind: Kind) -> None:
     """Raise where there is something at a path that is not an earlier result of this kind."""
-    from hofs_dask.datasets import check_place
+    from hofs_dask.results.datasets import check_place
 
     path = Path(output)
     if not output.endswith(TABLES):
@@ -201,7 +201,7 @@ def _is_table(path: Path, kind: Kind) -> bool:
 
 
 def _format_of(kind: Kind) -> str:
-    from hofs_dask import comparison, selection
+    from hofs_dask.results import comparison, selection
 
     return {
         "selection": selection.FORMAT,

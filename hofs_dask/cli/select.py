@@ -26,8 +26,8 @@ from hofs_dask.cli.output import check_picture, draw, output_check, write_select
 from hofs_dask.cli.running import advise
 
 if TYPE_CHECKING:
-    from hofs_dask.config import Method
-    from hofs_dask.events import Event
+    from hofs_dask.methods.options import Method
+    from hofs_dask.search.events import Event
 
 
 @click.command(
@@ -116,7 +116,7 @@ def select(
 
     advise(advice)
     from hofs_dask.api import estimate, select
-    from hofs_dask.events import RoundEnded, RoundStarted
+    from hofs_dask.search.events import RoundEnded, RoundStarted
 
     check_store(store, target)
     included, excluded, named = (

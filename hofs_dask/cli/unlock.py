@@ -16,9 +16,9 @@ def unlock(store: str) -> None:
     and the next one is refused. Make sure that the process named in that error has ended before
     you remove its lock. Locks of local stores end with their process.
     """
-    from hofs_dask.data import places
-    from hofs_dask.data.codes import store_version
-    from hofs_dask.data.paths import as_path
+    from hofs_dask.io import places
+    from hofs_dask.io.paths import as_path
+    from hofs_dask.store.codes import store_version
 
     path = as_path(store)
     if store_version(path) is None and places.children(path) != {places.LOCK}:

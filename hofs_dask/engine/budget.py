@@ -10,10 +10,10 @@ import dask.config
 import numpy as np
 from dask.utils import format_bytes, parse_bytes
 
-from hofs_dask.data.codes import CodeStore
-from hofs_dask.data.layout import CHUNK_COPIES, FAN_IN, WAITING, Room, choose_layout, layout_of
 from hofs_dask.engine.cluster import RESIDENT, Worker, memory_limits
 from hofs_dask.engine.statistic import Pass
+from hofs_dask.store.codes import CodeStore
+from hofs_dask.store.layout import CHUNK_COPIES, FAN_IN, WAITING, Room, choose_layout, layout_of
 
 #: A worker pauses at 80 % of its limit; what is planned stays below.
 USABLE = 0.75

@@ -20,10 +20,10 @@ import dask.system
 import psutil
 from dask.utils import format_bytes
 
-from hofs_dask.data.compute import aside, current_client
-from hofs_dask.data.waits import StrandedError, ask, gather, threads_of_workers
 from hofs_dask.engine import posteriors, rows, statistics
 from hofs_dask.engine.cache import CACHE
+from hofs_dask.scheduling.compute import aside, current_client
+from hofs_dask.scheduling.waits import StrandedError, ask, gather, threads_of_workers
 
 if TYPE_CHECKING:
     from distributed import Client

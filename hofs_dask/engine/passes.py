@@ -12,12 +12,6 @@ import dask.base
 import numpy as np
 from dask.delayed import Delayed, delayed
 
-from hofs_dask.data.chunks import Chunks
-from hofs_dask.data.codes import CodeStore
-from hofs_dask.data.compute import compute
-from hofs_dask.data.copies import add_copies, copy_chunks, joined, known_copies, write_copy
-from hofs_dask.data.layout import FAN_IN, Layout, cuts, layout_of
-from hofs_dask.data.waits import StrandedError
 from hofs_dask.engine.budget import check, estimate, size_of
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import Worker, current_workers
@@ -34,6 +28,12 @@ from hofs_dask.engine.statistic import (
 )
 from hofs_dask.kernels.hashing import fold_of, multiplicity
 from hofs_dask.kernels.planes import WORD, first_above
+from hofs_dask.scheduling.compute import compute
+from hofs_dask.scheduling.waits import StrandedError
+from hofs_dask.store.chunks import Chunks
+from hofs_dask.store.codes import CodeStore
+from hofs_dask.store.copies import add_copies, copy_chunks, joined, known_copies, write_copy
+from hofs_dask.store.layout import FAN_IN, Layout, cuts, layout_of
 
 #: Columns beyond this share of a tile are not copied: reading their tiles is no dearer.
 COPY_SHARE = 0.125

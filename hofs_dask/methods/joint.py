@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from hofs_dask.config import HOFS
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
 from hofs_dask.engine.statistic import N_FOLDS, N_PARTS, Context, Partial, Pass
 from hofs_dask.engine.statistics import PAIR_COUNTS
@@ -26,6 +25,7 @@ from hofs_dask.methods.fits import (
     to_factors,
 )
 from hofs_dask.methods.gains import gains_on_counts
+from hofs_dask.methods.options import HOFS
 from hofs_dask.methods.problem import Problem, Scores, Sizes, count_pairs, empty
 
 #: What a class without samples, which a resample may have, counts as.

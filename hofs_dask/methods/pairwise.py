@@ -7,10 +7,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hofs_dask.config import CIFE, CMIM, DISR, ICAP, JMI, JMIM, MIFS, MIM, MRMR, Method, SpecCMI
 from hofs_dask.engine.statistic import Context, Partial, Pass
 from hofs_dask.engine.statistics import PAIR_TERMS
 from hofs_dask.methods.affinity import correlation_of
+from hofs_dask.methods.options import (
+    CIFE,
+    CMIM,
+    DISR,
+    ICAP,
+    JMI,
+    JMIM,
+    MIFS,
+    MIM,
+    MRMR,
+    Method,
+    SpecCMI,
+)
 from hofs_dask.methods.problem import Problem, Scores, Sizes, empty
 
 #: The counts that one pass over all pairs keeps, about: so many columns are counted at a time.

@@ -9,7 +9,6 @@ from functools import cached_property
 
 import numpy as np
 
-from hofs_dask.config import HOFS
 from hofs_dask.engine.rows import ROW_TERMS, ROW_VALUES
 from hofs_dask.engine.statistic import Context, Partial, Pass
 from hofs_dask.engine.statistics import PAIR_COUNTS
@@ -22,6 +21,7 @@ from hofs_dask.kernels.rows import (
     logistic_start,
 )
 from hofs_dask.methods.affinity import correlation, gram_row, within_classes
+from hofs_dask.methods.options import HOFS
 from hofs_dask.methods.problem import Problem, Scores, Sizes, count_pairs, empty, to_unit_scale
 
 #: Counts of a candidate are solved where that many samples fall to a cell, or cells are few; more

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from hofs_dask.config import VMI
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
 from hofs_dask.engine.statistic import N_PARTS, Context, Partial, Pass
 from hofs_dask.engine.statistics import PAIR_COUNTS
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation
+from hofs_dask.methods.options import VMI
 from hofs_dask.methods.pairwise import Pairwise, learn
 from hofs_dask.methods.problem import Problem, Scores, Sizes, count_pairs, empty
 

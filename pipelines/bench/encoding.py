@@ -14,14 +14,14 @@ import zarr
 from dask.delayed import delayed
 
 import hofs_dask as hd
-from hofs_dask.data import encode as encoding
-from hofs_dask.data.chunks import chunk_file, write_chunk
-from hofs_dask.data.codes import CodeStore
-from hofs_dask.data.compute import compute
-from hofs_dask.data.metadata import write_metadata
-from hofs_dask.data.source import Source, open_source
-from hofs_dask.data.windows import Window
+from hofs_dask.encoding import encode as encoding
+from hofs_dask.io.source import Source, open_source
+from hofs_dask.io.windows import Window
 from hofs_dask.kernels.planes import WORD
+from hofs_dask.scheduling.compute import compute
+from hofs_dask.store.chunks import chunk_file, write_chunk
+from hofs_dask.store.codes import CodeStore
+from hofs_dask.store.metadata import write_metadata
 from pipelines.bench.tools import Figure, Run, fastest, forgetter, ratio
 
 #: Rows of a chunk of the Zarr sources, 100 features of which are 4 MB.

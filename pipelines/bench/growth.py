@@ -15,12 +15,12 @@ import psutil
 from distributed import Client, LocalCluster
 
 import hofs_dask as hd
-from hofs_dask.data.codes import CodeStore
 from hofs_dask.engine import passes
 from hofs_dask.engine.cluster import Worker
 from hofs_dask.engine.passes import run
 from hofs_dask.engine.statistic import Context, Pass
 from hofs_dask.kernels.planes import add_plane_counts, cell_masks, first_bits, n_bits, pack
+from hofs_dask.store.codes import CodeStore
 from pipelines.bench.tools import (
     Curve,
     Figure,

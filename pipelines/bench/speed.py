@@ -13,9 +13,9 @@ import dask
 import numpy as np
 
 import hofs_dask as hd
-from hofs_dask.data.codes import CodeStore, read_codes, read_labels
 from hofs_dask.engine.passes import run
 from hofs_dask.engine.statistic import Context, Pass
+from hofs_dask.store.codes import CodeStore, read_codes, read_labels
 from pipelines.bench.tools import (
     Figure,
     Run,

@@ -22,14 +22,14 @@ from dask.delayed import delayed
 from distributed import Client, LocalCluster
 
 import hofs_dask as hd
-from hofs_dask.data.codes import CodeStore
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import MALLOC
 from hofs_dask.engine.passes import run
 from hofs_dask.engine.statistic import Block, Context, Partial, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
 from hofs_dask.methods.pairwise import learn
-from hofs_dask.rounds import describe
+from hofs_dask.search.rounds import describe
+from hofs_dask.store.codes import CodeStore
 from pipelines.model import Walk
 
 #: Samples that one task draws, and cells at most.

@@ -10,7 +10,6 @@ import dask
 import numpy as np
 
 import hofs_dask as hd
-from hofs_dask.data.codes import read_codes
 from hofs_dask.engine.passes import run
 from hofs_dask.engine.statistic import Context, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
@@ -21,7 +20,8 @@ from hofs_dask.kernels.rows import (
     least_squares,
     logistic_start,
 )
-from hofs_dask.rounds import describe
+from hofs_dask.search.rounds import describe
+from hofs_dask.store.codes import read_codes
 from pipelines.paper.data import DataSet
 from pipelines.paper.protocol import MOST, TOP_ARAE, TOP_INFORMATION, Ranking
 

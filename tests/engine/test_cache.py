@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import hofs_dask as hd
-from hofs_dask.data.chunks import Chunks
 from hofs_dask.engine.cache import CACHE, ChunkCache
+from hofs_dask.store.chunks import Chunks
 
 
 def cached_bytes():

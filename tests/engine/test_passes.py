@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hofs_dask as hd
-from hofs_dask.data import layout
-from hofs_dask.data.copies import known_copies
 from hofs_dask.engine import passes
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.statistic import Context, Pass
 from hofs_dask.engine.statistics import MARGINAL_COUNTS
 from hofs_dask.errors import CodeStoreError
 from hofs_dask.kernels.hashing import fold_of, row_hash
+from hofs_dask.store import layout
+from hofs_dask.store.copies import known_copies
 
 N, M = 4500, 9
 METHODS = {

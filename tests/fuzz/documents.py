@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hofs_dask.data.files import seal
+from hofs_dask.io.files import seal
 from tests.fuzz.site import Site
 
 SUFFIXES = (".json", ".zarray", ".zattrs", ".zgroup")

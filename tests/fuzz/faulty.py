@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hofs_dask.data.files import read_file
+from hofs_dask.io.files import read_file
 from tests.fuzz.fuzzer import SLACK, Fuzzer
 from tests.fuzz.records import Answer, Case, Subject
 

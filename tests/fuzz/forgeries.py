@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import hofs_dask as hd
-from hofs_dask.data.chunks import write_chunk
+from hofs_dask.store.chunks import write_chunk
 from tests.fuzz.children import done_in_child
 from tests.fuzz.documents import (
     Document,

@@ -40,7 +40,7 @@ def test_stages__find_the_same_as_all_samples_at_once(monkeypatch, tmp_path, sou
         return hd.select(codes, None, 6, method=hd.HOFS(source=source)).to_dataset()
 
     whole = find()
-    monkeypatch.setattr("hofs_dask.rounds.run", spy)
+    monkeypatch.setattr("hofs_dask.search.rounds.run", spy)
     monkeypatch.setattr(joint, "STAGED", 0)
     in_two = find()
     assert set(wanted[::2]) == {15}  # one fold of all

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from hofs_dask.config import VMI
 from hofs_dask.engine.posteriors import POSTERIOR_GAINS
 from hofs_dask.engine.statistic import Block, Tile
+from hofs_dask.methods.options import VMI
 from hofs_dask.methods.problem import Problem, Scores, Sizes
 from hofs_dask.methods.vmi import VariationalInformation
 

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 import hofs_dask as hd
-from hofs_dask.data.chunks import Chunks
 from hofs_dask.engine import passes
 from hofs_dask.engine.statistic import Context, Pass
+from hofs_dask.store.chunks import Chunks
 from pipelines.bench.tools import counting_pass
 from pipelines.model import (
     READ_ONLY,

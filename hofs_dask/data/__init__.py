@@ -1,1 +1,0 @@
-"""Any input becomes chunked blocks, and those a code store."""

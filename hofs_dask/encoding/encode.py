@@ -1,0 +1,606 @@
+"""From a source to a code store: two reads, one compute each."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import uuid
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from dask.delayed import Delayed, delayed
+
+from hofs_dask.encoding.kept import Kept, Mask, find_kept, take
+from hofs_dask.errors import CodeStoreError, some_of
+from hofs_dask.io import places
+from hofs_dask.io.files import check_apart, digest
+from hofs_dask.io.kinds import TargetType
+from hofs_dask.io.paths import as_path
+from hofs_dask.io.storage import check_reachable
+from hofs_dask.io.windows import Window
+from hofs_dask.kernels.planes import WORD
+from hofs_dask.scheduling.compute import compute, release
+from hofs_dask.store.bins import (
+    Bins,
+    Feature,
+    Refusal,
+    check_bins,
+    count_bins,
+    encode_planes,
+    make_tables,
+    most_bins,
+)
+from hofs_dask.store.chunks import (
+    LABEL_FILL,
+    chunk_file,
+    whole_planes,
+    write_chunk,
+)
+from hofs_dask.store.codes import CodeStore, load_codes, store_version, writing
+from hofs_dask.store.labels import (
+    Coding,
+    TargetKind,
+    TargetSummary,
+    check_kind,
+    encode_target,
+    make_coding,
+    merge_targets,
+    summarise_target,
+)
+from hofs_dask.store.layout import Room, check_chunks, choose_layout
+from hofs_dask.store.manifest import (
+    VERSION,
+    Content,
+    Manifest,
+    Target,
+    as_digits,
+    read_manifest,
+    write_manifest,
+)
+from hofs_dask.store.metadata import count_bits, write_label_metadata, write_metadata, write_tables
+from hofs_dask.store.summary import SAMPLE_ROWS, Summary, merge_summaries, summarise
+
+if TYPE_CHECKING:
+    import dask.array as da
+
+    from hofs_dask.io.source import Source
+
+#: The sampled rows of the features whose tables one task makes stay below this.
+TILE_BYTES = 32 * 2**20
+#: So few tiles are cut by the tasks that use them: a cut is a task of its own, and a worker that
+#: has such a task to do waits for its next block.
+FEW_TILES = 4
+FAN_IN = 16
+
+
+def encode_source(
+    source: Source,
+    store: str | os.PathLike[str],
+    *,
+    bins: int | str | None = "auto",
+    target_kind: str = "auto",
+    chunks: tuple[int, int] | None = None,
+    room: Room | None = None,
+) -> CodeStore:
+    """Return the code store of a source, writing only what ``store`` does not hold yet.
+
+    Parameters
+    ----------
+    source : Source
+        Data with a target.
+    store : str or path
+        Where the store is, or will be: an empty or absent place, or a code store. One of other
+        data or options is replaced once the new one is whole.
+    bins : int, "auto", "width" or None
+        Bins of a numeric feature with more distinct values than that.
+    target_kind : {"auto", "class", "ordinal", "continuous"}
+        How the target is read.
+    chunks : tuple of int, optional
+        Samples and features of a chunk. By default what `choose_layout` says.
+    room : Room, optional
+        What the smallest worker has free: chunks are such that a pass fits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask.store.codes import read_codes, temporary_store
+    >>> from hofs_dask.io.source import open_source
+    >>> data = np.arange(40.0).reshape(20, 2)
+    >>> with temporary_store() as path:
+    ...     store = encode_source(open_source(data, np.arange(20) % 2), path, bins=4)
+    ...     read_codes(store, slice(0, 1), slice(0, 20))[0, ::5]
+    array([0, 1, 2, 3], dtype=uint8)
+    """
+    checked_bins, kind = check_bins(bins), check_kind(target_kind)
+    if chunks is not None:
+        check_chunks(chunks)
+    if source.target is None:
+        raise ValueError(
+            "target is None; give a target: an array or the name of a variable or column"
+        )
+    path = as_path(store)
+    check_apart(path, source.places, "store")
+    fingerprint = key = None
+    if source.fingerprint is not None:
+        nominal = source.nominal.tolist()
+        fingerprint = digest([source.fingerprint, checked_bins, nominal, VERSION])
+    if source.target_fingerprint is not None:
+        key = digest([source.target_fingerprint, source.target_name, kind, VERSION])[:16]
+
+    def found() -> CodeStore | None:
+        """The store, if it has all of this already."""
+        manifest = read_manifest(path)
+        if manifest is None or fingerprint is None or manifest.fingerprint != fingerprint:
+            return None
+        target = next((each for each in manifest.targets if each.key == key), None)
+        return None if target is None else load_codes(path, manifest, target)
+
+    made = None
+    # without the lock another process may replace what is read here
+    with contextlib.suppress(CodeStoreError):
+        made = found() if store_version(path) == VERSION else None
+    if made is not None:
+        return _checked(made)
+    with writing(path) as folder:
+        made = found()  # another process may have made it meanwhile
+        if made is not None:
+            return _checked(made)
+        manifest = read_manifest(path)
+        if manifest is not None and fingerprint is not None and manifest.fingerprint == fingerprint:
+            job = _Job(source, path, manifest.folder, key or uuid.uuid4().hex[:16])
+            manifest, target, coding = _add_labels(job, kind, manifest)
+        else:
+            job = _Job(source, path, folder, key or uuid.uuid4().hex[:16])
+            manifest, coding = _encode(job, checked_bins, kind, chunks, room, fingerprint)
+            (target,) = manifest.targets
+        if source.state() != source.opened_state:
+            raise ValueError(
+                "the data changed while it was read, and nothing was kept of it; run the same call "
+                "again when nothing writes to the data"
+            )
+        write_manifest(path, manifest)
+        return _checked(load_codes(path, manifest, target), coding)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is encoded, and where to."""
+
+    source: Source
+    path: str
+    folder: str
+    key: str  # of the labels
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}/{self.folder}"
+
+
+def _encode(
+    job: _Job,
+    bins: Bins,
+    kind: TargetKind,
+    chunks: tuple[int, int] | None,
+    room: Room | None,
+    fingerprint: str | None,
+) -> tuple[Manifest, Coding]:
+    """Write codes, tables and labels into the folder of a job."""
+    source, kept = job.source, find_kept(job.source)
+    coding, features, n_bins = _first_read(source, kept, bins, kind)
+    grid = choose_layout(
+        kept.n_rows,
+        source.n_features,
+        max(feature.n_codes for feature in features),
+        n_classes=coding.n_classes,
+        source_rows=source_rows(source) if kept.whole else None,
+        room=room,
+        chunks=chunks,
+    ).chunks
+    write_metadata(job.place, kept.n_rows, grid, features)
+    write_label_metadata(job.place, job.key, kept.n_rows, grid[0])
+    writes = _write_tasks(job, kept, features, grid)
+    labels = _label_tasks(job, kept, coding, grid[0])
+    # first what is for the driver: the scheduler may be a thread of the same process, and should
+    # have it to itself while the workers write
+    here, there = (labels, []) if source.target_in_memory else ([], labels)
+    (coded,) = compute(here, here=True)
+    (tables, *checksums), more = compute(writes, there)
+    release()
+    named = {str(j): feature for j, feature in enumerate(features) if feature.categories}
+    content = Content(
+        names=source.names,
+        n_samples=kept.n_rows,
+        bits=count_bits(features),
+        chunks=grid,
+        bins=bins,
+        n_bins=n_bins,
+        checksums=as_digits(np.array(checksums, np.uint32)),
+        tables=tables,
+        categories={j: list(feature.categories or ()) for j, feature in named.items()},
+        n_folded={j: feature.n_folded for j, feature in named.items() if feature.n_folded},
+    )
+    manifest = Manifest(
+        folder=job.folder,
+        fingerprint=fingerprint,
+        n_source=source.n_samples,
+        kept=kept.digest,
+        n_absent=source.n_absent_chunks,
+        content=content,
+        targets=(_target(job, kept, coding, [*coded, *more]),),
+    )
+    return manifest, coding
+
+
+def _first_read(
+    source: Source, kept: Kept, bins: Bins, target_kind: TargetKind
+) -> tuple[Coding, list[Feature], int]:
+    """Read all once: how to code the target and each feature."""
+    run = uuid.uuid4().hex
+    coding = _coding(source, kept, target_kind, run)
+    n_bins = delayed(_resolve_bins)(bins, kept.n_rows, coding, dask_key_name=f"encode-bins-{run}")
+    tables = []
+    rows = min(kept.n_rows, SAMPLE_ROWS)
+    first_feature = 0
+    for number, part in enumerate(source.parts):
+        width = max(1, TILE_BYTES // (rows * max(part.dtype.itemsize, 1)))
+        blocks = _windows(source, part.chunks[0])
+        if blocks is None:
+            blocks = part.to_delayed(optimize_graph=False)
+        for column, n_columns in enumerate(part.chunks[1]):
+            # Of equal widths: the read ends with these tasks, and the widest keeps all waiting.
+            n_tiles = -(-n_columns // width)
+            few = n_tiles <= FEW_TILES
+            cuts = [n_columns * tile // n_tiles for tile in range(n_tiles + 1)]
+            # One key for all rows: a copy in every task would outgrow the data of a wide source.
+            nominal = delayed(
+                source.nominal[first_feature : first_feature + n_columns],
+                name=f"encode-nominal-{number}-{column}-{run}",
+                traverse=False,
+            )
+            name = f"{number}-{column}-{run}"
+            summaries = [
+                delayed(_summarise)(
+                    block,
+                    mask,
+                    first,
+                    kept.n_rows,
+                    nominal,
+                    most_bins(bins) + 1,
+                    None if few else cuts,
+                    source.places,
+                    dask_key_name=f"encode-summarise-{row}-{name}",
+                )
+                for row, (block, mask, first) in enumerate(
+                    zip(blocks[:, column], kept.masks, kept.firsts, strict=True)
+                )
+            ]
+            merged = _tree(merge_summaries, summaries, f"encode-merge-{name}") if few else []
+            for tile, (begin, end) in enumerate(itertools.pairwise(cuts)):
+                if not few:
+                    own = [each[tile] for each in summaries]
+                    merged = _tree(merge_summaries, own, f"encode-merge-{tile}-{name}")
+                tables.append(
+                    delayed(_make_tables)(
+                        merged,
+                        slice(begin, end) if few else None,
+                        first_feature + begin,
+                        bins,
+                        n_bins,
+                        dask_key_name=f"encode-tables-{tile}-{name}",
+                    )
+                )
+            first_feature += n_columns
+    made, coded, resolved = compute(tables, coding, n_bins)
+    problems = [problem for _, several in made for problem in several]
+    if problems:
+        first_one: Refusal = min(problems, key=lambda problem: problem.column)
+        raise first_one.error(f"feature {source.names[first_one.column]!r} {first_one.text}")
+    return coded, [feature for several, _ in made for feature in several], resolved
+
+
+def _add_labels(
+    job: _Job, target_kind: TargetKind, manifest: Manifest
+) -> tuple[Manifest, Target, Coding]:
+    """Write the labels of a further target beside the codes that a store has."""
+    source, kept = job.source, find_kept(job.source)
+    if kept.digest != manifest.kept:
+        others = some_of(sorted({each.name for each in manifest.targets}))
+        raise ValueError(
+            f"target {source.target_name!r} is missing for other samples than {others}, whose "
+            f"codes the store {job.path!r} holds; give another store"
+        )
+    rows = manifest.content.chunks[0]
+    (coding,) = compute(_coding(source, kept, target_kind, uuid.uuid4().hex))
+    write_label_metadata(job.place, job.key, kept.n_rows, rows)
+    (written,) = compute(_label_tasks(job, kept, coding, rows), here=source.target_in_memory)
+    release()
+    target = _target(job, kept, coding, written)
+    same = next((each for each in manifest.targets if each.content == target.content), target)
+    if same is not target:  # of a target without a fingerprint, whose labels are there already
+        places.remove(job.place, f"labels/{target.key}")
+    return manifest.with_target(same), same, coding
+
+
+def _target(job: _Job, kept: Kept, coding: Coding, written: list[tuple[np.ndarray, int]]) -> Target:
+    """What the manifest has of labels that have been written."""
+    counts = np.sum([each for each, _ in written], axis=0)
+    return Target(
+        key=job.key,
+        name=job.source.target_name,
+        kind=coding.kind,
+        classes=coding.classes,
+        counts=tuple(counts.tolist()),
+        values=tuple(coding.values.tolist()),
+        n_dropped=job.source.n_samples - kept.n_rows,
+        checksums=as_digits(np.array([checksum for _, checksum in written], np.uint32)),
+    )
+
+
+def _coding(source: Source, kept: Kept, target_kind: TargetKind, run: str) -> Delayed | Coding:
+    """How to code the target: at once where it is in memory, else a task."""
+    target = source.target
+    assert target is not None
+    blocks = target.to_delayed(optimize_graph=False)
+    summaries = [
+        delayed(_summarise_target)(
+            block,
+            mask,
+            first,
+            kept.n_rows,
+            target_kind,
+            source.target_type,
+            dask_key_name=f"encode-summarise-target-{row}-{run}",
+        )
+        for row, (block, mask, first) in enumerate(
+            zip(blocks, kept.masks, kept.firsts, strict=True)
+        )
+    ]
+    coding: Delayed = delayed(_make_coding)(
+        _tree(merge_targets, summaries, f"encode-merge-target-{run}"),
+        source.target_name,
+        target_kind,
+        source.target_type,
+        dask_key_name=f"encode-target-{run}",
+    )
+    return compute(coding, here=True)[0] if source.target_in_memory else coding
+
+
+def _write_tasks(
+    job: _Job, kept: Kept, features: list[Feature], grid: tuple[int, int]
+) -> list[Delayed]:
+    """One task a chunk of the store: take its cells, code them, write them. First one for tables.
+
+    That one is not for the driver, which may be the scheduler too and has tasks to send.
+    """
+    source, run = job.source, uuid.uuid4().hex
+    bits = count_bits(features)
+    spans = kept.spans(grid[0])
+    rows = tuple(span.n_source for span in spans)
+    firsts = range(0, source.n_features, grid[1])
+    tables = [
+        delayed(
+            features[first : first + grid[1]],
+            name=f"encode-features-{column}-{run}",
+            traverse=False,
+        )
+        for column, first in enumerate(firsts)
+    ]
+    tasks = [delayed(write_tables)(job.place, tables, dask_key_name=f"encode-write-tables-{run}")]
+    for column, first in enumerate(firsts):
+        last = min(first + grid[1], source.n_features)
+        pieces = []
+        begin = 0
+        for part in source.parts:
+            end = begin + part.shape[1]
+            if begin < last and first < end:
+                pieces.append(
+                    _pieces(source, part, rows, max(first - begin, 0), min(last, end) - begin)
+                )
+            begin = end
+        tasks += [
+            delayed(_write_codes)(
+                [piece[row] for piece in pieces],
+                span.mask,
+                tables[column],
+                job.place,
+                bits,
+                grid,
+                (column, row),
+                min(grid[0], kept.n_rows - row * grid[0]),
+                source.places,
+                dask_key_name=f"encode-write-{row}-{column}-{run}",
+            )
+            for row, span in enumerate(spans)
+        ]
+    return tasks
+
+
+def _pieces(
+    source: Source, part: da.Array, rows: tuple[int, ...], first: int, last: int
+) -> np.ndarray:
+    """What has some columns of a part, of so many rows each: windows, or tasks that read them."""
+    blocks = _windows(source, rows) if last - first == part.shape[1] else None
+    if blocks is None:
+        cut = part[:, first:last].rechunk((rows, (last - first,)))
+        # Unoptimised, chunks that several pieces need keep one key and are read once.
+        blocks = cut.to_delayed(optimize_graph=False)
+    pieces: np.ndarray = blocks[:, 0]
+    return pieces
+
+
+def _windows(source: Source, rows: tuple[int, ...]) -> np.ndarray | None:
+    """Windows (row, 1) of so many rows on the array that a source is, None where it cannot be."""
+    starts = _starts(rows)
+    if source.array is None or any(start % source.array.chunks[0] for start in starts):
+        return None
+    windows = np.empty((len(rows), 1), object)
+    windows[:, 0] = [Window(source.array, a, a + n) for a, n in zip(starts, rows, strict=True)]
+    return windows
+
+
+def _label_tasks(job: _Job, kept: Kept, coding: Coding, chunk_rows: int) -> list[Delayed]:
+    """One task a chunk of labels: write them, count the samples of each class."""
+    run = uuid.uuid4().hex
+    assert job.source.target is not None
+    spans = kept.spans(chunk_rows)
+    target = job.source.target.rechunk((tuple(span.n_source for span in spans),))
+    coded = delayed(coding, name=f"encode-coding-{run}", traverse=False)
+    return [
+        delayed(_write_labels)(
+            block,
+            span.mask,
+            coded,
+            job.place,
+            chunk_file(f"labels/{job.key}", 0, row),
+            chunk_rows,
+            dask_key_name=f"encode-write-labels-{row}-{run}",
+        )
+        for row, (block, span) in enumerate(
+            zip(target.to_delayed(optimize_graph=False), spans, strict=True)
+        )
+    ]
+
+
+def _summarise(
+    block: np.ndarray | Window,
+    mask: Mask,
+    first_row: int,
+    n_samples: int,
+    nominal: np.ndarray,
+    limit: int,
+    cuts: Sequence[int] | None,
+    sources: tuple[str, ...],
+) -> Summary | list[Summary]:
+    """The summary of the kept rows of a block, or one for each tile between the cuts."""
+    check_reachable(sources)
+    summary = summarise(take(block, mask), first_row, n_samples, nominal, limit)
+    if cuts is None:
+        return summary
+    return [summary.columns(a, b) for a, b in itertools.pairwise(cuts)]
+
+
+def _summarise_target(
+    block: np.ndarray,
+    mask: Mask,
+    first_row: int,
+    n_samples: int,
+    target_kind: TargetKind,
+    kind: TargetType,
+) -> TargetSummary:
+    return summarise_target(take(block, mask), first_row, n_samples, target_kind, kind)
+
+
+def _resolve_bins(bins: Bins, n_samples: int, coding: Coding) -> int:
+    return count_bins(bins, n_samples, coding.n_classes)
+
+
+def _write_codes(
+    pieces: list[np.ndarray | Window],
+    mask: Mask,
+    features: list[Feature],
+    place: str,
+    bits: int,
+    grid: tuple[int, int],
+    chunk: tuple[int, int],
+    n_rows: int,
+    sources: tuple[str, ...],
+) -> int:
+    """Write a chunk of codes and return its checksum."""
+    check_reachable(sources)
+    pieces = [take(piece, mask) for piece in pieces]
+    if any(len(piece) != n_rows for piece in pieces):
+        raise ValueError(
+            f"a block of the data has {[len(piece) for piece in pieces]} rows where {n_rows} were "
+            "announced; its tasks do not return the shape that they say"
+        )
+    planes = np.zeros((len(features), bits, -(-n_rows // WORD)), np.uint64)
+    done = 0
+    for piece in pieces:
+        some = slice(done, done + piece.shape[1])
+        encode_planes(piece, features[some], planes[some])
+        done = some.stop
+    return write_chunk(place, chunk_file("codes", *chunk), whole_planes(planes, n_rows, grid))
+
+
+def _write_labels(
+    block: np.ndarray, mask: Mask, coding: Coding, place: str, file: str, chunk_rows: int
+) -> tuple[np.ndarray, int]:
+    """Write a chunk of labels; return the samples of each class and its checksum."""
+    labels = encode_target(take(block, mask), coding)
+    whole = np.full(chunk_rows, LABEL_FILL, np.uint8)
+    whole[: len(labels)] = labels
+    return np.bincount(labels, minlength=coding.n_classes), write_chunk(place, file, whole)
+
+
+def _tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) -> list[Delayed]:
+    """Merge in groups of neighbours, until there are so few that one task can take them."""
+    level = 0
+    while len(parts) > FAN_IN:
+        parts = [
+            delayed(merge)(parts[a : a + FAN_IN], dask_key_name=f"{name}-{level}-{a}")
+            for a in range(0, len(parts), FAN_IN)
+        ]
+        level += 1
+    return parts
+
+
+def _make_tables(
+    summaries: list[Summary], cut: slice | None, first: int, bins: Bins, n_bins: int
+) -> tuple[list[Feature], list[Refusal]]:
+    if cut is not None:
+        summaries = [each.columns(cut.start, cut.stop) for each in summaries]
+    return make_tables(merge_summaries(summaries), first, bins, n_bins)
+
+
+def _make_coding(
+    summaries: list[TargetSummary], name: str, target_kind: TargetKind, kind: TargetType
+) -> Coding:
+    return make_coding(merge_targets(summaries), name, target_kind, kind)
+
+
+def source_rows(source: Source) -> int | None:
+    """Return the rows of a chunk of the source, None where it has one chunk or they differ.
+
+    Examples
+    --------
+    >>> from hofs_dask.io.source import open_source
+    >>> import dask.array as da
+    >>> source_rows(open_source(da.zeros((25, 2), chunks=(10, 2)), None))
+    10
+    """
+    rows = source.parts[0].chunks[0]
+    regular = len(rows) > 1 and set(rows[:-1]) == {rows[0]} and rows[-1] <= rows[0]
+    return int(rows[0]) if regular else None
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    return [0, *np.cumsum(sizes[:-1]).tolist()]
+
+
+def _checked(store: CodeStore, coding: Coding | None = None) -> CodeStore:
+    """Return the store, with a warning of classes that are too small or may not be meant.
+
+    The coding is that of labels that have been made just now.
+    """
+    labels = store.labels
+    if coding is not None and coding.n_whole:
+        warnings.warn(
+            f"target {labels.name!r} holds {coding.n_whole} different whole numbers as floats and "
+            f"is cut into {len(labels.classes)} ranges; if they are classes, give "
+            'target_kind="class", else target_kind="continuous"',
+            stacklevel=3,
+        )
+    single = [c for c, n in zip(labels.classes, labels.counts, strict=True) if n == 1]
+    if single and labels.kind != "continuous":
+        numbers = all(type(each) in (int, float) for each in labels.classes)
+        otherwise = ', or give target_kind="continuous" if it is a number' if numbers else ""
+        warnings.warn(
+            f"target {labels.name!r} has one sample only of class {some_of(single)}; drop such "
+            f"samples or join the classes{otherwise}",
+            stacklevel=3,
+        )
+    return store

@@ -1,0 +1,168 @@
+"""The samples that have a target: all others are as if they were not there.
+
+Bins, tables, folds, resamples and chunks count the samples that are kept, so that a target with
+missing values gives what its samples would give alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from dask.delayed import delayed
+
+from hofs_dask.io.windows import Window, as_array
+from hofs_dask.scheduling.compute import compute
+from hofs_dask.store.summary import clean_objects
+
+if TYPE_CHECKING:
+    from hofs_dask.io.source import Source
+
+#: Which rows of a block are kept, a bit each; None for all.
+Mask = np.ndarray | None
+
+Block = TypeVar("Block", bound="np.ndarray | Window")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Rows of the source that hold the samples of one chunk of a store."""
+
+    n_source: int
+    mask: Mask
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Which rows of a source are kept, by block.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Rows of each block of the source.
+    masks : tuple of Mask
+        Which of them are kept.
+    """
+
+    sizes: tuple[int, ...]
+    masks: tuple[Mask, ...]
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        return [
+            size if mask is None else int(np.unpackbits(mask, count=size).sum())
+            for size, mask in zip(self.sizes, self.masks, strict=True)
+        ]
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that are kept."""
+        return sum(self._counts)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row is kept."""
+        return all(mask is None for mask in self.masks)
+
+    @property
+    def firsts(self) -> list[int]:
+        """The number of kept rows before each block."""
+        return [0, *itertools.accumulate(self._counts[:-1])]
+
+    @property
+    def digest(self) -> str | None:
+        """A digest of which rows are kept, whatever the blocks; None for all."""
+        if self.whole:
+            return None
+        return hashlib.sha256(np.packbits(self._flags(0, sum(self.sizes))).tobytes()).hexdigest()
+
+    def spans(self, length: int) -> list[Span]:
+        """Return spans of rows of which so many are kept each, fewer in the last.
+
+        Examples
+        --------
+        >>> kept = Kept((3, 3), (np.packbits([True, False, True]), None))
+        >>> [(span.n_source, span.mask) for span in kept.spans(2)]
+        [(3, array([160], dtype=uint8)), (2, None), (1, None)]
+        """
+        n_source = sum(self.sizes)
+        ends = [self._end(n) for n in range(length, self.n_rows, length)]
+        edges = [0, *ends, n_source]
+        return [Span(b - a, self._mask(a, b)) for a, b in itertools.pairwise(edges)]
+
+    def _end(self, n_kept: int) -> int:
+        """Return how many rows of the source it takes to have so many that are kept."""
+        if self.whole:
+            return n_kept
+        starts, firsts = [0, *itertools.accumulate(self.sizes)], self.firsts
+        block = int(np.searchsorted(firsts, n_kept, side="left")) - 1
+        flags = self._flags(starts[block], starts[block + 1])
+        return starts[block] + int(np.flatnonzero(flags)[n_kept - firsts[block] - 1]) + 1
+
+    def _mask(self, first: int, last: int) -> Mask:
+        flags = None if self.whole else self._flags(first, last)
+        return None if flags is None or flags.all() else np.packbits(flags)
+
+    def _flags(self, first: int, last: int) -> np.ndarray:
+        """Return which rows of a range of the source are kept."""
+        found, start = [], 0
+        for size, mask in zip(self.sizes, self.masks, strict=True):
+            own = slice(max(first - start, 0), max(min(last - start, size), 0))
+            if own.start < own.stop:
+                flags = np.ones(size, bool) if mask is None else _unpack(mask, size)
+                found.append(flags[own])
+            start += size
+        return np.concatenate(found)
+
+
+def find_kept(source: Source) -> Kept:
+    """Return which samples of a source have a target, or raise where none has.
+
+    Examples
+    --------
+    >>> from hofs_dask.io.source import open_source
+    >>> find_kept(open_source(np.eye(3), [1.0, np.nan, 2.0])).n_rows
+    2
+    """
+    target: Any = source.target
+    sizes = tuple(target.chunks[0])
+    if target.dtype.kind in "iub":  # which cannot be missing
+        return Kept(sizes, (None,) * len(sizes))
+    blocks = target.to_delayed(optimize_graph=False)
+    masks = compute(*(delayed(_present)(block) for block in blocks), here=source.target_in_memory)
+    kept = Kept(sizes, masks)
+    if not kept.n_rows:
+        raise ValueError(
+            f"target {source.target_name!r} has no value: all {source.n_samples} are missing"
+        )
+    return kept
+
+
+def take(block: Block, mask: Mask) -> Block | np.ndarray:
+    """Return the rows of a block that are kept.
+
+    Examples
+    --------
+    >>> take(np.arange(3), np.packbits([True, False, True]))
+    array([0, 2])
+    """
+    return block if mask is None else as_array(block)[_unpack(mask, len(block))]
+
+
+def _present(block: np.ndarray) -> Mask:
+    """Return which values of a target are there."""
+    if block.dtype == object:
+        values, strange = clean_objects(block)
+        # what is strange is refused later, by name
+        flags = np.array([bool(strange) or value is not None for value in values], dtype=bool)
+    else:
+        flags = ~np.isnan(block)
+    return None if flags.all() else np.packbits(flags)
+
+
+def _unpack(mask: np.ndarray, size: int) -> np.ndarray:
+    return np.unpackbits(mask, count=size).view(bool)

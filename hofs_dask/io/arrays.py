@@ -1,0 +1,196 @@
+"""Arrays without labels, of numpy, Dask and Zarr, and the stores that Zarr arrays are in."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+import zarr
+
+from hofs_dask.errors import unknown
+from hofs_dask.io.blocks import open_dask, open_zarr, without_mask
+from hofs_dask.io.columns import (
+    Column,
+    Features,
+    is_nominal,
+    refuse_feature_dim,
+    refuse_sparse,
+)
+from hofs_dask.io.fingerprint import Identity, array_identity, store_identity
+from hofs_dask.io.grids import from_dataset
+from hofs_dask.io.guard import guarded
+from hofs_dask.io.paths import is_url
+from hofs_dask.io.storage import check_metadata_files, place_of
+from hofs_dask.io.targets import as_column, names_column, zarr_column
+
+
+def from_array(
+    data: Any, target: Any, identity: Identity | None = None
+) -> tuple[Features, Column | None]:
+    """Return the features of a numpy or dask array, and its target as a column.
+
+    The identity is that of the array, if it is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> features, column = from_array(np.zeros((4, 2)), [0, 1, 0, 1])
+    >>> features.names, column.name
+    (['x0', 'x1'], 'target')
+    """
+    refuse_sparse("the data", data)
+    if not isinstance(data, da.Array):
+        data = without_mask(data)
+    if not isinstance(data, np.ndarray | da.Array):
+        raise TypeError(
+            f"data is a {type(data).__name__}; give a numpy or dask array, a pandas or dask "
+            "DataFrame, an xarray DataArray or Dataset, or the path of a Zarr store"
+        )
+    if data.ndim != 2:
+        raise ValueError(
+            f"data has shape {data.shape}; give two dimensions, (sample, feature), for example "
+            "data.reshape(len(data), -1)"
+        )
+    if names_column(target):
+        raise ValueError(
+            f"target is the name {target!r}, but the columns of an array have no names; give the "
+            "target as an array"
+        )
+    if identity is None and isinstance(data, da.Array):
+        data, identity = open_dask(data)
+    features = Features(
+        names=[f"x{j}" for j in range(data.shape[1])],
+        parts=[data],
+        nominal=[is_nominal(data.dtype)] * data.shape[1],
+        identity=identity or array_identity(data),
+        sample_shape=data.shape[:1],
+    )
+    return features, as_column(target)
+
+
+def from_path(
+    path: str, target: Any, feature_dim: Hashable | None
+) -> tuple[Features, Column | None]:
+    """Return the features of the Zarr array or group at a path, and its target as a column.
+
+    Examples
+    --------
+    >>> from_path("/no/such.zarr", None, None)
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: no such path: '/no/such.zarr'; give the path of a Zarr store
+    """
+    if not is_url(path) and not Path(path).exists():
+        raise FileNotFoundError(f"no such path: {path!r}; give the path of a Zarr store")
+    if not is_url(path):
+        check_metadata_files(path)
+    try:
+        node: Any = zarr.open(path, mode="r")
+    except FileNotFoundError as error:
+        kind = ValueError if not is_url(path) else FileNotFoundError
+        hint = "np.load(path, mmap_mode='r')" if path.endswith(".npy") else "the path of one"
+        raise kind(f"no Zarr array or group at {path!r}; give {hint}") from error
+    except PermissionError:
+        raise
+    except Exception as error:
+        # what damaged metadata raises depends on what is damaged
+        raise ValueError(
+            f"the Zarr array or group at {path!r} cannot be opened ({error}); write it again"
+        ) from error
+    return from_zarr(node, path, target, feature_dim)
+
+
+def from_zarr(
+    node: Any, address: str, target: Any, feature_dim: Hashable | None
+) -> tuple[Features, Column | None]:
+    """Return the features of an open Zarr array or group, and its target as a column.
+
+    Messages call it by its address.
+
+    Examples
+    --------
+    >>> import zarr
+    >>> from_zarr(zarr.zeros((4, 2)), "x.zarr", None, None)[0].names
+    ['x0', 'x1']
+    """
+    ours, arrays = _describe(node, address)
+    if isinstance(ours, str) and ours.startswith("hofs_dask "):
+        raise ValueError(
+            f"{address!r} holds {ours} and not data; give the data itself (codes are for select, "
+            "compare and matrix)"
+        )
+    if isinstance(node, zarr.Array):
+        refuse_feature_dim(feature_dim, f"the Zarr array {address!r}")
+        node = guarded(node)
+        identity = store_identity(node, "")
+        features, column = from_array(open_zarr(node, identity), target, identity)
+        return replace(features, array=node), column
+    if not arrays:
+        raise ValueError(
+            f"the Zarr group {address!r} holds no arrays; give the path of one that does"
+        )
+    if all(_dim_names(array) is not None for array in arrays.values()):
+        return from_dataset(_open_dataset(node, address), target, feature_dim)
+    refuse_feature_dim(
+        feature_dim, f"the table in the Zarr group {address!r}, which has arrays without dims,"
+    )
+    if names_column(target) and target not in arrays:
+        raise unknown(f"array of the Zarr group {address!r} for the target", target, arrays)
+    tables = [
+        name
+        for name, array in arrays.items()
+        if array.ndim == 2 and not (names_column(target) and name == target)
+    ]
+    if len(tables) != 1:
+        raise ValueError(
+            f"the Zarr group {address!r} holds {len(tables)} arrays of two dimensions {tables}, "
+            "one is expected; give the path of the array, or write the group with xarray"
+        )
+    table, place = guarded(arrays[tables[0]]), place_of(node)
+    own = None if names_column(target) else target
+    identity = store_identity(table, tables[0], place)
+    features, column = from_array(open_zarr(table, identity), own, identity)
+    if names_column(target):
+        column = zarr_column(arrays[target], str(target), place)
+    return replace(features, array=table), column
+
+
+def _open_dataset(node: Any, address: str) -> xr.Dataset:
+    """Return a group that xarray wrote, its variables in an order of their own."""
+    consolidated = node.metadata.consolidated_metadata is not None
+    dataset: xr.Dataset
+    try:
+        dataset = xr.open_zarr(node.store, group=node.path, chunks=None, consolidated=consolidated)
+    except Exception as error:
+        # coordinates are read at once, and what a damaged one raises depends on its codec
+        raise ValueError(
+            f"the Zarr group at {address!r} cannot be opened by xarray ({error}); write it again"
+        ) from error
+    if consolidated:
+        return dataset
+    # a listing has no order, and another one would be other data
+    return dataset[sorted(dataset.data_vars, key=str)]
+
+
+def _describe(node: Any, address: str) -> tuple[object, dict[str, Any]]:
+    """Return the format that a node says it has, and the arrays of a group by name."""
+    try:
+        found = {} if isinstance(node, zarr.Array) else dict(sorted(node.arrays()))
+        return node.attrs.get("format"), found
+    except Exception as error:
+        # what damaged metadata raises depends on what is damaged
+        raise ValueError(
+            f"the metadata of the Zarr array or group at {address!r} cannot be read ({error}); "
+            "write it again"
+        ) from error
+
+
+def _dim_names(array: Any) -> Any:
+    """Return the dims that xarray gave a Zarr array, None where it has none."""
+    names = getattr(array.metadata, "dimension_names", None)
+    return names if names is not None else array.attrs.get("_ARRAY_DIMENSIONS")

@@ -1,0 +1,158 @@
+"""Blocks: how data in memory, in files and in stores becomes chunked Dask arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+
+from hofs_dask.io.fingerprint import Identity, array_identity, unique_digest
+from hofs_dask.io.graphs import guard_arrays, guard_node
+
+#: Data without chunks is cut into row blocks of about this size.
+BLOCK_BYTES = 64 * 2**20
+#: Features that a block of a Zarr array should span, so that the code store needs few of them.
+BLOCK_FEATURES = 1024
+
+
+def open_grid(data: xr.DataArray) -> tuple[xr.DataArray, Identity]:
+    """Return an array that is read lazily where it was opened and not loaded, and its identity.
+
+    Zarr arrays behind it raise where they have lost a chunk since.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> open_grid(xr.DataArray([1, 2, 3]))[0].chunks is None
+    True
+    """
+    if data.chunks is not None:
+        array, identity = open_dask(data.data)
+        return (data if array is data.data else data.copy(data=array)), identity
+    if data.variable._in_memory:
+        return data, array_identity(data.data)
+    lazy = guard_node(data.variable._data)
+    identity = array_identity(lazy)
+    # Whole shards: one Dask chunk an inner chunk would decode a shard many times over,
+    # https://github.com/dask/dask/issues/12586
+    named = (data.encoding.get(key) for key in ("shards", "chunks", "chunksizes"))
+    grid = next((grid for grid in named if grid and len(grid) == data.ndim), (1, *data.shape[1:]))
+    chunks = _block_chunks(data.shape, grid, data.dtype.itemsize)
+    token = unique_digest([identity.fingerprint])
+    chunked = data.copy(data=lazy).chunk(dict(zip(data.dims, chunks, strict=True)), token=token)
+    return chunked, identity
+
+
+def open_dask(array: da.Array) -> tuple[da.Array, Identity]:
+    """Return a dask array, whose Zarr arrays raise where they lost a chunk since, and its identity.
+
+    Examples
+    --------
+    >>> open_dask(da.zeros(3))[0].shape
+    (3,)
+    """
+    array = guard_arrays(array)
+    return array, array_identity(array)
+
+
+def open_zarr(array: Any, identity: Identity) -> Any:
+    """Return an open Zarr array of this identity as a dask array.
+
+    Examples
+    --------
+    >>> import zarr
+    >>> open_zarr(zarr.zeros((5, 2), chunks=(2, 2)), Identity("x")).shape
+    (5, 2)
+    """
+    grid = array.shards or array.chunks
+    # The fingerprint is part of the name, so that a changed store is another array for Dask.
+    token = unique_digest([str(array.store_path), identity.fingerprint])
+    chunks = _block_chunks(array.shape, grid, array.dtype.itemsize)
+    return da.from_array(array, chunks=chunks, name=f"source-{token}")
+
+
+def row_blocks(array: Any, row_bytes: int, name: str) -> Any:
+    """Return a dask array, of row blocks of about 64 MiB if it was in memory.
+
+    It gets its name by hand, since the fingerprint has hashed its content already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> row_blocks(np.zeros((5, 2)), BLOCK_BYTES // 3, "x").chunks
+    ((3, 2), (2,))
+    """
+    if isinstance(array, da.Array):
+        return array
+    rows = max(1, BLOCK_BYTES // max(row_bytes, 1))
+    chunks = (min(rows, len(array)), *array.shape[1:])
+    return da.from_array(np.asarray(array), chunks=chunks, name=name)
+
+
+def without_mask(array: Any) -> Any:
+    """Return a numpy array whose masked cells are NaN, None where it holds no numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> without_mask(np.ma.masked_array([1, 2], [False, True]))
+    array([ 1., nan])
+    """
+    if not isinstance(array, np.ma.MaskedArray):
+        return array
+    if array.dtype.kind in "bOUST":
+        objects = np.array(array.data, dtype=object)
+        objects[np.ma.getmaskarray(array)] = None
+        return objects
+    return np.ma.filled(array.astype(np.result_type(array.dtype, np.float32)), np.nan)
+
+
+def canonical(array: Any) -> Any:
+    """Return a dask array with blocks of native numbers or of objects, none of them masked.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> canonical(da.ones(3, dtype=">f4")).dtype.isnative
+    True
+    """
+    if isinstance(array._meta, np.ma.MaskedArray):
+        array = array.map_blocks(without_mask, meta=without_mask(array._meta))
+    dtype = array.dtype
+    if dtype.kind in "UST":
+        return array.map_blocks(_as_objects, dtype=object, meta=np.empty((0,) * array.ndim, object))
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        return array.astype(np.float64)
+    return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+
+
+def unify(parts: list[da.Array]) -> tuple[da.Array, ...]:
+    """Return the parts with the row chunks of the first.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> [part.chunks[0] for part in unify([da.ones((4, 1), chunks=2), da.ones((4, 1), chunks=3)])]
+    [(2, 2), (2, 2)]
+    """
+    rows = tuple(size for size in parts[0].chunks[0] if size)
+    return tuple(part if part.chunks[0] == rows else part.rechunk({0: rows}) for part in parts)
+
+
+def _block_chunks(shape: tuple[int, ...], grid: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return whole multiples of a chunk grid: first more features, then more rows, to 64 MiB."""
+    chunks = [max(1, min(size, chunk)) for size, chunk in zip(shape, grid, strict=True)]
+    if len(chunks) > 1:
+        chunks[-1] = min(shape[-1], chunks[-1] * max(1, BLOCK_FEATURES // chunks[-1]))
+    nbytes = int(np.prod(chunks)) * itemsize
+    if chunks:
+        chunks[0] = min(shape[0], chunks[0] * max(1, BLOCK_BYTES // max(nbytes, 1)))
+    return tuple(max(1, chunk) for chunk in chunks)
+
+
+def _as_objects(block: np.ndarray) -> np.ndarray:
+    if block.dtype.kind == "S":
+        block = np.char.decode(block, "utf-8", "replace")
+    return block.astype(object)

@@ -1,0 +1,311 @@
+"""Files that are written whole or not at all, read within bounds, sealed and locked.
+
+What is written here may lie in a folder that others can write to: nothing is written through a
+link, and nothing but a regular file of an expected size is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import socket
+import stat
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hofs_dask.io.paths import is_url
+
+#: Bytes of a sealed document at most: more than the manifest of a million chunks.
+MOST_JSON = 2**28
+
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+#: Flags to open a file to read by: without O_NONBLOCK, a pipe would wait for a writer.
+READ_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+class LockedError(OSError):
+    """A file that another process holds the lock of; its text names that process."""
+
+
+class SealError(ValueError):
+    """A sealed document that is damaged, or none at all."""
+
+
+def read_file(path: str | os.PathLike[str], most: int) -> bytes:
+    """Return the content of a regular file of at most so many bytes.
+
+    Raises
+    ------
+    OSError
+        There is no such file, it is no regular file, or it is larger.
+
+    Examples
+    --------
+    >>> read_file("/dev/zero", 100)
+    Traceback (most recent call last):
+    ...
+    OSError: [Errno 22] not a regular file: '/dev/zero'
+    """
+    name = os.fspath(path)
+    handle = os.open(name, READ_FLAGS)
+    try:
+        size = check_regular(handle, name, most)
+        with open(handle, "rb", closefd=False) as stream:
+            content = stream.read(size + 1)
+    finally:
+        os.close(handle)
+    if len(content) > size:
+        raise OSError(errno.EBUSY, "it grew while it was read", name)
+    return content
+
+
+def check_regular(handle: int, name: str, most: int) -> int:
+    """Return the size of an open file, or raise an OSError where it is large or no regular file."""
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", name)
+    if found.st_size > most:
+        raise OSError(errno.EFBIG, f"larger than the {most} bytes expected", name)
+    return found.st_size
+
+
+def announce_file(file: str | os.PathLike[str]) -> None:
+    """Tell the system that a file will be read next, if it is there and the system listens.
+
+    Examples
+    --------
+    >>> announce_file("no/such/file")
+    """
+    if not hasattr(os, "posix_fadvise"):
+        return
+    with contextlib.suppress(OSError):
+        handle = os.open(file, READ_FLAGS)
+        try:
+            if not _in_memory(handle):
+                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(handle)
+
+
+def _in_memory(handle: int) -> bool:
+    """Return whether the end of a file is: to ask is a fifth of what an announcement takes."""
+    if not hasattr(os, "RWF_NOWAIT"):
+        return False
+    last = max(os.fstat(handle).st_size - 1, 0)
+    try:
+        return os.preadv(handle, [bytearray(1)], last, os.RWF_NOWAIT) == 1
+    except OSError:  # it would have to wait, or the file system cannot say
+        return False
+
+
+def write_file(
+    path: str | os.PathLike[str], parts: Iterable[bytes | memoryview], *, sync: bool = False
+) -> None:
+    """Write a file whole or not at all: beside its place first, then by a rename.
+
+    Parameters
+    ----------
+    path
+        Of the file. What is there is replaced; a link is replaced, not followed.
+    parts
+        The content.
+    sync
+        Whether it must outlive a loss of power once this returns.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_file(f"{folder}/a", [b"12", b"3"])
+    ...     read_file(f"{folder}/a", 3)
+    b'123'
+    """
+    name = os.fspath(path)
+    partial = f"{name}.{uuid.uuid4().hex}.partial"
+    try:
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW, 0o666)
+        try:
+            for part in parts:
+                left = memoryview(part).cast("B")
+                while left:
+                    left = left[os.write(handle, left) :]
+            if sync:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.replace(partial, name)  # noqa: PTH105 - a chunk is written this way, and paths are slow
+        if sync:
+            sync_folder(os.path.dirname(name))  # noqa: PTH120
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)  # noqa: PTH108
+        if error.errno is None:
+            raise
+        # what fails while writing has no name of its own
+        raise OSError(error.errno, error.strerror, name) from error
+
+
+def sync_folder(path: str) -> None:
+    """Make sure that the names in a folder outlive a loss of power."""
+    handle = os.open(path or ".", os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def digest(content: object) -> str:
+    """Return a fingerprint of what JSON can hold, or of a record of it: equal for equal content.
+
+    Examples
+    --------
+    >>> digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1})
+    True
+    """
+    return hashlib.sha256(_canonical(content)).hexdigest()
+
+
+def seal(document: dict[str, Any]) -> bytes:
+    """Return a document as JSON with a digest of all of it.
+
+    Examples
+    --------
+    >>> unseal(seal({"a": 1}))
+    {'a': 1}
+    """
+    sealed = {**document, "digest": digest(document)}
+    return json.dumps(sealed, sort_keys=True, default=vars).encode()
+
+
+def unseal(content: bytes) -> dict[str, Any]:
+    """Return the document that `seal` made text of.
+
+    Raises
+    ------
+    SealError
+        It is not what `seal` wrote.
+
+    Examples
+    --------
+    >>> unseal(seal({"a": 1}).replace(b": 1", b": 2"))
+    Traceback (most recent call last):
+    ...
+    hofs_dask.io.files.SealError: its digest does not fit its content
+    """
+    try:
+        document = json.loads(content)
+        found, expected = document.pop("digest"), digest(document)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise SealError("it is not a JSON document with a digest") from error
+    if found != expected:
+        raise SealError("its digest does not fit its content")
+    return dict(document)
+
+
+def _canonical(content: object) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), default=vars).encode()
+
+
+@contextlib.contextmanager
+def locked(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold the lock of a file until the end of the block; the kernel frees it with the process.
+
+    Raises
+    ------
+    LockedError
+        Another process holds it: the text of the error names the process.
+    OSError
+        The file is a link or cannot be made, or its disk has no locks.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, locked(f"{folder}/lock"):
+    ...     read_file(f"{folder}/lock", 100).startswith(b"process ")
+    True
+    """
+    import fcntl  # Windows has none
+
+    name = os.fspath(path)
+    handle = os.open(name, os.O_RDWR | os.O_CREAT | _NOFOLLOW, 0o666)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            # to write our name into it would change a file that is not ours
+            raise OSError(errno.EMLINK, "the lock is another file too", name)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(handle, 200, 0).decode(errors="replace").strip()
+            raise LockedError(holder or "another process") from error
+        if not _is_at(handle, name):  # its last owner removed it since it was opened
+            raise LockedError("another process")
+        with contextlib.suppress(OSError):  # on a full disk the lock holds without a name
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{owner()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _is_at(handle: int, name: str) -> bool:
+    """Return whether an open file is the one that has this name now."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(name))  # noqa: PTH116
+    except FileNotFoundError:
+        return False
+
+
+def owner() -> str:
+    """Return this process as a lock names it."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def check_apart(path: str, sources: Iterable[str], what: str) -> None:
+    """Raise a ValueError where a path is, contains or lies within one of the sources.
+
+    Parameters
+    ----------
+    path
+        Of what will be written, as `as_path` returns it.
+    sources
+        Paths and addresses that the data is read from.
+    what
+        The option that gave the path.
+
+    Examples
+    --------
+    >>> check_apart("/data/x.zarr/codes", ["/data/x.zarr"], "store")
+    Traceback (most recent call last):
+    ...
+    ValueError: store is '/data/x.zarr/codes', which lies within the data at '/data/x.zarr'; ...
+    """
+    own = _parts(path)
+    for source in sources:
+        other = _parts(source)
+        shorter = min(len(own), len(other))
+        if own[:shorter] == other[:shorter]:
+            where = "is" if own == other else "lies within" if own > other else "contains"
+            raise ValueError(
+                f"{what} is {path!r}, which {where} the data at {source!r}; give a path of its own"
+            )
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    if is_url(path):
+        scheme, _, rest = path.partition("://")
+        if scheme not in ("file", "local"):
+            return (scheme, *(part for part in rest.split("/") if part))
+        path = rest if rest.startswith("/") else f"/{rest}"
+    # not Path.resolve, which raises where links lead in a circle
+    return ("file", *Path(os.path.realpath(path)).parts)

@@ -1,0 +1,115 @@
+"""Fingerprints: short texts that are equal only for equal content, without reading files.
+
+There is none where a change would not show: such data is encoded anew every time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import zarr
+
+from hofs_dask.io.listings import UNKNOWN, Origin
+from hofs_dask.io.storage import place_of
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What data is, and what it is read from.
+
+    Attributes
+    ----------
+    fingerprint : str or None
+        Equal only for equal content, None where that cannot be told.
+    origins : tuple of Origin
+        What is outside of this process.
+    """
+
+    fingerprint: str | None
+    origins: tuple[Origin, ...] = ()
+
+    def at(self, place: str) -> Identity:
+        """Return the same data, read from a place that holds all its origins.
+
+        Examples
+        --------
+        >>> Identity("a", (Origin("/data/x.zarr/y"),)).at("/data/x.zarr").origins[0].place
+        '/data/x.zarr'
+        """
+        return replace(self, origins=tuple(replace(origin, place=place) for origin in self.origins))
+
+
+#: The identity of data that nothing is known of.
+NO_IDENTITY = Identity(None, (UNKNOWN,))
+
+
+def digest(parts: Sequence[object]) -> str:
+    """Return a fingerprint of what JSON can hold.
+
+    Examples
+    --------
+    >>> digest(["a", 1])[:8]
+    '2657442b'
+    """
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
+
+
+def unique_digest(parts: Sequence[object]) -> str:
+    """Return a fingerprint for the name of a task: another one every time where a part is None.
+
+    Examples
+    --------
+    >>> unique_digest(["a"]) == unique_digest(["a"]), unique_digest([None]) == unique_digest([None])
+    (True, False)
+    """
+    return uuid.uuid4().hex if any(part is None for part in parts) else digest(parts)
+
+
+def combine(identities: Sequence[Identity], *parts: object) -> Identity:
+    """Return the identity of what is made of several arrays in a way that the parts say.
+
+    Examples
+    --------
+    >>> combine([Identity("a"), Identity(None)]).fingerprint is None
+    True
+    """
+    prints = [each.fingerprint for each in identities]
+    known = None if None in prints else digest([prints, *parts])
+    return Identity(known, tuple(origin for each in identities for origin in each.origins))
+
+
+def array_identity(array: Any) -> Identity:
+    """Return the identity of a numpy or dask array, or of what xarray has not read yet.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> array_identity(np.arange(3)) == array_identity(np.array([0, 1, 2]))
+    True
+    """
+    from hofs_dask.io.graphs import Trail  # it imports dask.array
+
+    trail = Trail()
+    trail.visit(array)
+    return Identity(trail.fingerprint, trail.origins)
+
+
+def store_identity(array: zarr.Array[Any], name: str, place: str | None = None) -> Identity:
+    """Return the identity of an open Zarr array that has this name in its group.
+
+    Examples
+    --------
+    >>> store_identity(zarr.array([1, 2, 3]), "x").fingerprint is None  # in memory
+    True
+    """
+    from hofs_dask.io.graphs import Trail  # it imports dask.array
+
+    trail = Trail()
+    trail.visit(name)
+    trail.zarr_array(array, place_of(array) if place is None else place)
+    return Identity(trail.fingerprint, trail.origins)

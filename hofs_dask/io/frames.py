@@ -1,0 +1,128 @@
+"""Data frames, of pandas and of Dask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from dask.base import tokenize
+
+from hofs_dask.errors import unknown
+from hofs_dask.io.columns import (
+    Column,
+    Features,
+    frame_block,
+    frame_runs,
+    gather,
+    is_dask_frame,
+    read_partitions,
+)
+from hofs_dask.io.fingerprint import NO_IDENTITY, Identity, digest
+from hofs_dask.io.targets import (
+    as_column,
+    as_series,
+    dask_column,
+    names_column,
+    pandas_column,
+    target_name,
+)
+
+
+def from_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
+    """Return the features of a pandas DataFrame, and its target as a column.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> features, column = from_frame(pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]}), "y")
+    >>> features.names, column.name
+    (['a'], 'y')
+    """
+    target = as_series(target)
+    position = _find_column(data.columns, target)
+    if position is not None:
+        column: Column | None = pandas_column(data.iloc[:, position])
+    else:
+        column = as_column(target)
+    if isinstance(target, pd.Series):
+        _check_index(target, data.index)
+        position = _own_column(data, target)
+    if position is not None:
+        data = data.iloc[:, [j for j in range(data.shape[1]) if j != position]]
+    runs = frame_runs(data.columns, data.dtypes)
+    features = Features(
+        names=list(data.columns),
+        parts=[frame_block(data, run) for run in runs],
+        nominal=[run.nominal for run in runs for _ in run.columns],
+        identity=Identity(digest(["pandas", tokenize(data)])),
+        sample_shape=(len(data),),
+    )
+    return features, column
+
+
+def from_dask_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
+    """Return the features of a dask DataFrame, and its target as a column.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> import pandas as pd
+    >>> frame = dd.from_pandas(pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]}), npartitions=2)
+    >>> features, column = from_dask_frame(frame, "y")
+    >>> features.names, column.name
+    (['a'], 'y')
+    """
+    if is_dask_frame(target) and target.ndim == 1 and target.name in list(data.columns):
+        # Expressions are named after what they compute, so that nothing is read to compare them.
+        own = names_column(target.name) and data[target.name]._name == target._name
+        target = target.name if own else target
+    position = _find_column(data.columns, target)
+    partitions, lengths = read_partitions(data)
+    columns = [j for j in range(len(data.columns)) if j != position]
+    if position is not None:
+        column: Column | None = dask_column(data, position, partitions, lengths)
+    else:
+        column = as_column(target)
+    runs = frame_runs(data.columns, data.dtypes, columns)
+    features = Features(
+        names=[data.columns[j] for j in columns],
+        parts=[gather(partitions, lengths, run) for run in runs],
+        nominal=[run.nominal for run in runs for _ in run.columns],
+        identity=NO_IDENTITY,
+        sample_shape=(sum(lengths),),
+    )
+    return features, column
+
+
+def _find_column(columns: Any, target: Any) -> int | None:
+    """Return the position of the column that the target names, None where it is an array."""
+    if not names_column(target):
+        return None
+    places = [j for j, name in enumerate(columns) if name == target]
+    if not places:
+        raise unknown("column for the target", target, list(columns))
+    if len(places) > 1:
+        raise ValueError(f"two columns are called {target!r}; rename one of them")
+    return places[0]
+
+
+def _check_index(target: Any, index: Any) -> None:
+    """Raise where the labels of a target do not say what the order of its values does."""
+    if len(target) == len(index) and not target.index.equals(index):
+        raise ValueError(
+            f"target {target_name(target)!r} and the data have different indexes; give "
+            "target.loc[data.index] to take the values by label, or target.to_numpy() to take "
+            "them in the order that they are in"
+        )
+
+
+def _own_column(data: Any, target: Any) -> int | None:
+    """Return the position of the column of a frame that the target was taken from."""
+    places = [j for j, name in enumerate(data.columns) if name == target.name]
+    if len(places) != 1 or len(target) != len(data):
+        return None
+    column = data.iloc[:, places[0]]
+    if column.dtype != target.dtype and column.isna().equals(target.isna()):
+        # One that was made a categorical, for example, still has the values of the column.
+        column, target = (each.dropna().astype(object) for each in (column, target))
+    return places[0] if column.equals(target) else None

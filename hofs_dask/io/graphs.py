@@ -1,0 +1,333 @@
+"""The graphs of Dask arrays: whether they can be fingerprinted, and the Zarr arrays in them.
+
+A graph has a fingerprint where it is made of functions of known libraries, of data in memory and
+of files whose change shows. Functions of a user may read anything.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import operator
+import os
+import sys
+import types
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import zarr
+from dask._task_spec import Alias, DataNode, NestedContainer, Task, TaskRef
+from dask.base import tokenize
+from dask.blockwise import Blockwise, BlockwiseDep
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.utils import SerializableLock, methodcaller
+
+from hofs_dask.io.guard import guarded, listing_of
+from hofs_dask.io.listings import UNKNOWN, Origin
+from hofs_dask.io.storage import file_stamp, innermost, metadata_text, place_of
+
+# Functions of these may be in a graph that has a fingerprint; those that read files may not.
+_LIBRARIES = ("numpy", "dask", "xarray", "operator", "_operator", "toolz", "cytoolz", "tlz")
+_NOT = ("numpy.random", "dask.array.random", "dask.bytes", "dask.dataframe", "xarray.backends")
+_READERS = {"load", "fromfile", "memmap", "genfromtxt", "loadtxt", "fromregex", "open_memmap"}
+# What a repr says all of.
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, slice, range})
+_NODES = (TaskRef, Alias, DataNode, Task)
+_TYPES = (bool, int, float, complex, str, bytes, tuple, list, dict, set, slice)
+
+
+class Trail:
+    """What is found on the way through data: its digest, whether it is known, what it is read from.
+
+    Examples
+    --------
+    >>> trail = Trail()
+    >>> trail.visit(np.arange(3))
+    >>> trail.fingerprint == trail.fingerprint, trail.origins
+    (True, ())
+    """
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self._known = True
+        self._functions: dict[int, tuple[Any, str | None]] = {}
+        self._origins: dict[tuple[str, str, int], Origin] = {}
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The digest of all that was visited, None where some of it is not known."""
+        return self._digest.hexdigest() if self._known else None
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """What the data is read from, each once."""
+        return tuple(self._origins.values())
+
+    def visit(self, node: Any) -> None:
+        """Add an array, a graph or what is in a graph."""
+        kind: type = type(node)
+        if kind in _PLAIN or (kind in (tuple, list) and all(type(e) in _PLAIN for e in node)):
+            self._add(repr(node))  # a key, or a place in an array: there may be a million of them
+        elif isinstance(node, _NODES):
+            self._task(node)
+        elif isinstance(node, str | int | float | bytes | np.generic | np.dtype):
+            self._add(kind.__name__, repr(node))
+        elif isinstance(node, tuple | list | set | frozenset | dict):
+            self._container(node)
+        elif isinstance(node, da.Array):
+            self._graph(node)
+        elif isinstance(node, np.ndarray):
+            self._memory(node)
+        elif isinstance(node, zarr.Array):
+            self.zarr_array(node, place_of(node))
+        elif isinstance(node, pd.Index | pd.api.extensions.ExtensionArray):
+            self._add("pandas", tokenize(node))
+        elif isinstance(node, functools.partial):
+            self._all("partial", node.func, node.args, node.keywords)
+        elif isinstance(node, methodcaller):
+            self._add("method", node.method)
+        elif isinstance(node, Blockwise):
+            self._all("blockwise", *(getattr(node, name) for name in _BLOCKWISE))
+        elif isinstance(node, BlockwiseDep) and type(node).__module__.startswith("dask."):
+            self._all(type(node).__name__, vars(node))
+        elif isinstance(node, SerializableLock) or node is Ellipsis:
+            self._add(type(node).__name__)
+        elif callable(node):
+            self._function(node)
+        elif type(node).__module__.startswith("xarray."):
+            self._wrapper(node)
+        else:
+            self._unknown()
+
+    def zarr_array(self, array: Any, place: str) -> None:
+        """Add a Zarr array that is read from this place."""
+        listing = listing_of(array)
+        self._origin(Origin(place, array, listing))
+        if listing.stamp is None:
+            self._known = False
+        else:
+            self._add("zarr", metadata_text(array), listing.stamp)
+
+    def file(self, path: str) -> None:
+        """Add a local file."""
+        path = os.path.abspath(path)  # noqa: PTH100 - links stay what they are
+        try:
+            stamp = file_stamp(path)
+        except OSError:
+            self._unknown()
+        else:
+            self._add("file", stamp)
+            self._origin(Origin(path, stamp=stamp))
+
+    def _add(self, *texts: str) -> None:
+        parts = [f"{len(text)}:{text}" for text in texts]
+        self._digest.update("".join(parts).encode("utf-8", "surrogatepass"))
+
+    def _all(self, kind: str, *nodes: Any) -> None:
+        self._add(kind)
+        for node in nodes:
+            self.visit(node)
+
+    def _origin(self, origin: Origin) -> None:
+        array = origin.array
+        path = "" if array is None else str(array.path)
+        # arrays without a place are told apart by their stores
+        store = 0 if origin.place or array is None else id(innermost(array.store))
+        self._origins.setdefault((origin.place, path, store), origin)
+
+    def _unknown(self) -> None:
+        self._known = False
+        self._origin(UNKNOWN)
+
+    def _container(self, node: Any) -> None:
+        self._add(type(node).__name__, str(len(node)))
+        if isinstance(node, dict):
+            for key, value in node.items():
+                self.visit(key)
+                self.visit(value)
+            return
+        for each in sorted(node, key=repr) if isinstance(node, set | frozenset) else node:
+            self.visit(each)
+
+    def _graph(self, array: da.Array) -> None:
+        self._all("dask", array.name, array.shape, array.dtype, array.chunks)
+        graph = array.dask
+        layers = graph.layers if isinstance(graph, HighLevelGraph) else {"": graph}
+        for name in sorted(layers):
+            self._add(name)
+            layer = layers[name]
+            if isinstance(layer, Blockwise):
+                self.visit(layer)
+            else:
+                self._container(dict(layer))
+
+    def _memory(self, array: np.ndarray) -> None:
+        base: Any = array
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        if not isinstance(base, np.memmap) or base.filename is None:
+            self._add("numpy", tokenize(array))
+            return
+        # the path may be another file by now, and what is written through another map need not show
+        self._unknown()
+        self.file(str(base.filename))
+
+    def _task(self, node: Any) -> None:
+        if isinstance(node, TaskRef):
+            self._all("ref", node.key)
+        elif isinstance(node, Alias):
+            self._all("alias", node.key, node.target)
+        elif isinstance(node, DataNode):
+            self._all("data", node.key, node.value)
+        elif isinstance(node, NestedContainer):
+            self._all(type(node).__name__, node.args)
+        else:
+            self._all("task", node.key, node.func, node.args, dict(node.kwargs))
+
+    def _function(self, node: Any) -> None:
+        found = self._functions.get(id(node))
+        if found is None or found[0] is not node:
+            name = f"{_module(node)}:{_name(node)}" if _is_known(node) else None
+            found = self._functions[id(node)] = (node, name)
+        if found[1] is None:
+            self._unknown()
+        else:
+            self._add("function", found[1])
+
+    def _wrapper(self, node: Any) -> None:
+        """Add one of the objects of xarray that stand for an array that was not read yet."""
+        kind = type(node)
+        self._add(kind.__module__, kind.__name__)
+        if kind.__module__ == "xarray.backends.zarr":
+            array = node._array
+            # the place is the group, which is what was opened
+            self.zarr_array(array, place_of(array).removesuffix(f"/{array.basename}"))
+        elif kind.__module__.startswith("xarray.backends.locks"):
+            return
+        elif kind.__module__.startswith("xarray.backends."):
+            self._backend(node)
+        elif kind.__module__.startswith(("xarray.core.indexing", "xarray.coding.")):
+            for name in _attributes(node):
+                self._all(name, getattr(node, name))
+        else:
+            self._unknown()
+
+    def _backend(self, node: Any) -> None:
+        """Add an array of a file: the file, and the name that it has there."""
+        manager = getattr(getattr(node, "datastore", None), "_manager", None)
+        paths = getattr(manager, "_args", ())
+        if not paths or not isinstance(paths[0], str) or not hasattr(node, "variable_name"):
+            self._unknown()
+            return
+        # the path may be another file by now than the one that is open
+        self._unknown()
+        self.file(paths[0])
+
+
+_BLOCKWISE = (
+    "output",
+    "output_indices",
+    "output_blocks",
+    "task",
+    "numblocks",
+    "io_deps",
+    "indices",
+    "concatenate",
+    "new_axes",
+)
+
+
+def guard_arrays(array: da.Array) -> da.Array:
+    """Return a dask array whose Zarr arrays are guarded, the same one where there are none.
+
+    Examples
+    --------
+    >>> lazy = da.from_array(zarr.zeros((4, 2)), chunks=2)
+    >>> guard_arrays(lazy) is lazy
+    False
+    """
+    graph = array.dask
+    if not isinstance(graph, HighLevelGraph):
+        return array
+    changed: dict[str, Any] = {}
+    for name, layer in graph.layers.items():
+        if isinstance(layer, MaterializedLayer) and len(layer) == 1:
+            ((key, node),) = layer.items()
+            found = guard_node(node)
+            if found is not node:
+                changed[name] = MaterializedLayer({key: found})
+        elif isinstance(layer, Blockwise):
+            indices = tuple((guard_node(node), index) for node, index in layer.indices)
+            if any(a[0] is not b[0] for a, b in zip(indices, layer.indices, strict=True)):
+                changed[name] = copy.copy(layer)
+                changed[name].indices = indices
+    if not changed:
+        return array
+    # a new name would be another array to the fingerprint, and it is the same one
+    return da.Array(
+        HighLevelGraph({**graph.layers, **changed}, graph.dependencies),
+        array.name,
+        chunks=array.chunks,
+        meta=array._meta,
+    )
+
+
+def guard_node(node: Any) -> Any:
+    """Return what a task reads with its Zarr array guarded, the same where there is none.
+
+    Examples
+    --------
+    >>> guard_node(zarr.zeros(3)).store.is_guard
+    True
+    """
+    if isinstance(node, zarr.Array):
+        return guarded(node)
+    if isinstance(node, DataNode):
+        inner = guard_node(node.value)
+        return node if inner is node.value else DataNode(node.key, inner)
+    if type(node).__module__.startswith("xarray."):
+        for name in ("array", "_array"):
+            inner = getattr(node, name, None)
+            found = inner if inner is None else guard_node(inner)
+            if found is not inner:
+                node = copy.copy(node)
+                setattr(node, name, found)
+                return node
+    return node
+
+
+def _attributes(node: Any) -> list[str]:
+    slots = [name for kind in type(node).__mro__ for name in getattr(kind, "__slots__", ())]
+    names = {name for name in [*slots, *getattr(node, "__dict__", {})] if hasattr(node, name)}
+    return sorted(names - {"_copied", "__weakref__"})
+
+
+def _module(node: Any) -> str:
+    return str(getattr(node, "__module__", None) or type(node).__module__)
+
+
+def _name(node: Any) -> str:
+    return str(getattr(node, "__qualname__", None) or getattr(node, "__name__", ""))
+
+
+def _is_known(node: Any) -> bool:
+    """Return whether a callable is the function of a library that its name says, and reads none."""
+    if isinstance(node, np.ufunc):
+        return getattr(np, node.__name__, None) is node
+    if any(node is each for each in _TYPES):
+        return True
+    function = types.FunctionType | types.BuiltinFunctionType | type
+    dispatched = type(node).__name__ == "_ArrayFunctionDispatcher"
+    module, name = _module(node), _name(node)
+    if not (isinstance(node, function) or dispatched or type(node).__module__ == "dask.utils"):
+        return False
+    if module.split(".")[0] not in _LIBRARIES or module.startswith(_NOT) or name in _READERS:
+        return False
+    found: Any = sys.modules.get(module)
+    try:
+        return operator.attrgetter(name)(found) is node
+    except AttributeError:
+        return False

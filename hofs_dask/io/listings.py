@@ -1,0 +1,344 @@
+"""What the storage says of the files of Zarr arrays: which chunks are there, and any change."""
+
+from __future__ import annotations
+
+import bisect
+import math
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import zarr
+from fsspec.implementations.cached import CachingFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+from zarr.core.sync import sync
+from zarr.storage import FsspecStore, LocalStore, ZipStore
+
+from hofs_dask.io.storage import file_stamp, file_system, hash_lines, local_root, stat_stamp
+
+# What a file system calls a value that changes with the content of an object, and its last change.
+_VERSIONS = re.compile(r"etag|version|generation|md5|sha|crc|checksum", re.IGNORECASE)
+_TIMES = re.compile(r"mtime|modified|updated", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Present:
+    """The chunks of a Zarr array that are there, of a grid of them.
+
+    Attributes
+    ----------
+    grid : tuple of int
+        Chunks along each dim; of a sharded array, shards.
+    numbers : tuple of int
+        In rising order, the chunks that are there, or those that are absent: the fewer.
+    absent : bool
+        Whether the numbers are those of absent chunks.
+    """
+
+    grid: tuple[int, ...]
+    numbers: tuple[int, ...]
+    absent: bool
+
+    @classmethod
+    def of(cls, grid: tuple[int, ...], found: Iterable[tuple[int, ...]]) -> Present:
+        """Return the record of the chunks found, given by their positions in the grid.
+
+        Examples
+        --------
+        >>> Present.of((2, 2), [(0, 0), (0, 1), (1, 0)])
+        Present(grid=(2, 2), numbers=(3,), absent=True)
+        """
+        numbers = {_number(grid, at) for at in found if _within(grid, at)}
+        absent = math.prod(grid) < 2 * len(numbers)
+        if absent:
+            numbers = set(range(math.prod(grid))) - numbers
+        return cls(grid, tuple(sorted(numbers)), absent)
+
+    @property
+    def n_absent(self) -> int:
+        """The number of chunks that are not there."""
+        return len(self.numbers) if self.absent else math.prod(self.grid) - len(self.numbers)
+
+    def holds(self, at: tuple[int, ...]) -> bool:
+        """Return whether the chunk at a position of the grid is there.
+
+        Examples
+        --------
+        >>> present = Present.of((2, 2), [(0, 1)])
+        >>> present.holds((0, 1)), present.holds((1, 1))
+        (True, False)
+        """
+        number = _number(self.grid, at)
+        place = bisect.bisect_left(self.numbers, number)
+        return (self.numbers[place : place + 1] == (number,)) != self.absent
+
+    def rows(self, first: int, last: int) -> Present:
+        """Return what is known of some positions along the first dim, and no more.
+
+        Examples
+        --------
+        >>> Present.of((4, 1), [(0, 0), (2, 0)]).rows(2, 4).numbers
+        (2,)
+        """
+        stride = math.prod(self.grid[1:])
+        a = bisect.bisect_left(self.numbers, first * stride)
+        b = bisect.bisect_left(self.numbers, last * stride)
+        return replace(self, numbers=self.numbers[a:b])
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What the storage of a Zarr array says of its files.
+
+    Attributes
+    ----------
+    stamp : str or None
+        Equal only where nothing has changed, None where that cannot be told.
+    present : Present or None
+        The chunks that are there, None where they cannot be listed.
+    """
+
+    stamp: str | None
+    present: Present | None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A Zarr array or a file that data is read from, or something that is not known.
+
+    Attributes
+    ----------
+    place : str
+        A local path or a URL, "" where there is none.
+    array : zarr.Array or None
+        The array; None for a file.
+    listing : Listing or None
+        Of the array when it was opened.
+    stamp : str or None
+        Of the file when it was opened.
+    """
+
+    place: str = ""
+    array: Any = field(default=None, compare=False, repr=False)
+    listing: Listing | None = None
+    stamp: str | None = None
+
+    @property
+    def n_absent(self) -> int:
+        """Chunks of the array that were not there when it was opened, as far as it is known."""
+        present = self.listing.present if self.listing else None
+        return present.n_absent if present else 0
+
+    def state(self) -> str | None:
+        """Return what the storage says of it now, None where that does not show a change.
+
+        Examples
+        --------
+        >>> Origin(__file__).state() == Origin(__file__).state()
+        True
+        >>> Origin().state() is None
+        True
+        """
+        if self.array is not None:
+            return self._with_groups(list_array(self.array).stamp)
+        try:
+            return file_stamp(self.place) if self.place else None
+        except FileNotFoundError:
+            return "gone"
+
+    def opened_state(self) -> str | None:
+        """Return what `state` was when it was opened.
+
+        Examples
+        --------
+        >>> Origin(__file__, stamp=file_stamp(__file__)).opened_state() == Origin(__file__).state()
+        True
+        """
+        if self.array is not None and self.listing is not None:
+            return self._with_groups(self.listing.stamp)
+        return self.stamp
+
+    def _with_groups(self, stamp: str | None) -> str | None:
+        return None if stamp is None else hash_lines([stamp, *_group_stamps(self.array)])
+
+
+#: What nothing is known of: a function of the user, an object that is none of ours.
+UNKNOWN = Origin()
+
+
+def list_array(array: zarr.Array[Any]) -> Listing:
+    """Return what the storage of an open Zarr array says of its files now.
+
+    Files of a local store, of a zip and of a file system that has a version or the exact time of
+    every object show any change. No other store does.
+
+    Raises
+    ------
+    ValueError
+        A chunk is a pipe, a device or anything else that is no file.
+
+    Examples
+    --------
+    >>> list_array(zarr.zeros((4, 2), chunks=(2, 2))).present.n_absent
+    2
+    """
+    store: Any = array.store
+    if getattr(store, "is_guard", False):
+        store = store._store
+    trusted = type(store)
+    root = local_root(store)
+    stamp: str | None = None
+    if root is not None:
+        lines = sorted(_local_lines(str(Path(root, array.path))))
+        names = [line.partition("\0")[0] for line in lines]
+        if trusted in (LocalStore, FsspecStore) and "" not in names:
+            stamp = hash_lines(lines)
+    elif trusted is FsspecStore:
+        found = _remote_infos(file_system(store), f"{store.path}/{array.path}".rstrip("/"))
+        names = list(found)
+        stamp = _remote_stamp(found) if _shows_changes(file_system(store), found) else None
+    else:
+        prefix = f"{array.path}/" if array.path else ""
+        names = [name.removeprefix(prefix) for name in _list_keys(store, prefix)]
+        if trusted is ZipStore and store.read_only and _is_open_at(store):
+            stamp = hash_lines([file_stamp(store.path)])
+    if "" in names:
+        return Listing(stamp, None)
+    places = (chunk_at(name, array.ndim) for name in names)
+    return Listing(stamp, Present.of(chunk_grid(array), (at for at in places if at is not None)))
+
+
+def _is_open_at(store: Any) -> bool:
+    """Return whether the zip that a store has open is still the one at its path."""
+    try:
+        opened = os.fstat(store._zf.fp.fileno())
+        return os.path.samestat(opened, os.stat(store.path))  # noqa: PTH116
+    except (AttributeError, OSError):
+        return False
+
+
+def chunk_grid(array: zarr.Array[Any]) -> tuple[int, ...]:
+    """Return the number of chunks along each dim, of shards where there are any.
+
+    Examples
+    --------
+    >>> chunk_grid(zarr.zeros((5, 2), chunks=(2, 2)))
+    (3, 1)
+    """
+    sizes = array.shards or array.chunks
+    return tuple(-(-n // max(size, 1)) for n, size in zip(array.shape, sizes, strict=True))
+
+
+def chunk_at(name: str, ndim: int) -> tuple[int, ...] | None:
+    """Return the position of a chunk by its name below that of the array, None if it is no chunk.
+
+    Examples
+    --------
+    >>> chunk_at("c/2/10", 2), chunk_at("2.10", 2), chunk_at("zarr.json", 2)
+    ((2, 10), (2, 10), None)
+    """
+    if name.startswith("c"):
+        name = name[2:]
+        if not ndim and not name:
+            return ()
+    elif not ndim and name == "0":
+        return ()
+    parts = name.split("/" if "/" in name else ".")
+    if len(parts) != ndim:
+        return None
+    try:
+        return tuple(map(int, parts))
+    except ValueError:
+        return None
+
+
+def _number(grid: tuple[int, ...], at: tuple[int, ...]) -> int:
+    number = 0
+    for size, each in zip(grid, at, strict=True):
+        number = number * size + each
+    return number
+
+
+def _within(grid: tuple[int, ...], at: tuple[int, ...]) -> bool:
+    return len(at) == len(grid) and all(0 <= each < n for each, n in zip(at, grid, strict=True))
+
+
+def _local_lines(folder: str, prefix: str = "") -> Iterator[str]:
+    """Yield name and stamp of all files of a folder, and "" where they are not all of them."""
+    try:
+        scan = os.scandir(folder)
+    except FileNotFoundError:
+        return
+    with scan as entries:
+        for entry in entries:
+            name = prefix + entry.name
+            if entry.is_dir():
+                if entry.is_symlink():  # it may be one of its own parents
+                    yield ""
+                else:
+                    yield from _local_lines(entry.path, f"{name}/")
+                continue
+            try:
+                found = entry.stat()
+            except FileNotFoundError:  # a link to nowhere, or removed just now
+                continue
+            if not stat.S_ISREG(found.st_mode):
+                raise ValueError(f"{entry.path!r} is not a regular file; write the array again")
+            yield stat_stamp(name, found)
+
+
+def _group_stamps(array: zarr.Array[Any]) -> list[str]:
+    """The stamps of files that describe the groups of an array, which may describe it too."""
+    root = local_root(array.store)
+    if root is None:
+        return []
+    folders = [Path(root, *Path(array.path).parts[:n]) for n in range(len(Path(array.path).parts))]
+    stamps = []
+    for folder in folders:
+        for name in ("zarr.json", ".zmetadata"):
+            try:
+                stamps.append(file_stamp(folder / name))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+    return stamps
+
+
+def _remote_infos(files: Any, root: str) -> dict[str, dict[str, Any]]:
+    files.invalidate_cache(root)
+    found = files.find(root, detail=True)
+    prefix = files._strip_protocol(root).rstrip("/") + "/"
+    return {name.removeprefix(prefix): info for name, info in sorted(found.items())}
+
+
+def _remote_stamp(found: dict[str, dict[str, Any]]) -> str:
+    return hash_lines(
+        f"{name}\0{sorted((key, str(value)) for key, value in info.items())}"
+        for name, info in found.items()
+    )
+
+
+def _shows_changes(files: Any, found: dict[str, dict[str, Any]]) -> bool:
+    """Whether each object has a version, or a time that is more exact than a second."""
+    if isinstance(files, CachingFileSystem | MemoryFileSystem):
+        return False
+    times = [
+        [str(value) for key, value in info.items() if _TIMES.search(key)]
+        for info in found.values()
+        if not any(_VERSIONS.search(key) and value for key, value in info.items())
+    ]
+    # a time may be whole by chance, but not most of them
+    exact = sum(any(re.search(r"[.]\d*[1-9]", each) for each in several) for several in times)
+    return not times or (all(times) and 2 * exact > len(times))
+
+
+def _list_keys(store: Any, prefix: str) -> list[str]:
+    async def collect() -> list[str]:
+        return [key async for key in store.list_prefix(prefix)]
+
+    if not store.supports_listing:
+        return [""]
+    return sync(collect())

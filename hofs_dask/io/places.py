@@ -1,0 +1,203 @@
+"""A folder of this machine or a prefix of remote storage, by the same few calls.
+
+Names within a place are relative, with slashes. Local files are written by a rename; an object of
+a remote store appears whole by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hofs_dask.io.files import LockedError, locked, owner, read_file, write_file
+from hofs_dask.io.paths import is_url
+
+LOCK = "lock"
+
+
+def read(place: str, name: str, most: int) -> bytes:
+    """Return the content of a file or object of at most so many bytes.
+
+    Raises
+    ------
+    OSError
+        It is not there, is no regular file, or is larger.
+
+    Examples
+    --------
+    >>> read("/no/such/place", "manifest.json", 100)
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: [Errno 2] No such file or directory: '/no/such/place/manifest.json'
+    """
+    if not is_url(place):
+        return read_file(f"{place}/{name}", most)
+    files, root = remote(place)
+    path = f"{root}/{name}"
+    if files.info(path)["size"] > most:
+        raise OSError(errno.EFBIG, f"larger than the {most} bytes expected", f"{place}/{name}")
+    content: bytes = files.cat_file(path, start=0, end=most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"larger than the {most} bytes expected", f"{place}/{name}")
+    return content
+
+
+def write(
+    place: str, name: str, parts: Iterable[bytes | memoryview], *, sync: bool = False
+) -> None:
+    """Write a file or object, whole or not at all; folders below the place are made.
+
+    The place itself is not: what is late must not bring back what was removed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(folder, "a/b", [b"text"])
+    ...     read(folder, "a/b", 4)
+    b'text'
+    """
+    if is_url(place):
+        files, root = remote(place)
+        files.pipe_file(f"{root}/{name}", b"".join(bytes(part) for part in parts))
+        return
+    folder = place
+    for step in name.split("/")[:-1]:
+        folder = f"{folder}/{step}"
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)  # noqa: PTH102 - a chunk is written this way, and paths are slow
+    write_file(f"{place}/{name}", parts, sync=sync)
+
+
+def children(place: str) -> set[str]:
+    """Return the names of the files and folders right below a place; none where there is none.
+
+    Examples
+    --------
+    >>> children("/no/such/place")
+    set()
+    """
+    if is_url(place):
+        files, root = remote(place)
+        files.invalidate_cache()
+        try:
+            found = files.ls(root, detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return set()
+        names = {str(each).rstrip("/") for each in found}
+        return {each.rpartition("/")[2] for each in names if each.strip("/") != root.strip("/")}
+    try:
+        return set(os.listdir(place))  # noqa: PTH208
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+
+
+def remove(place: str, name: str) -> None:
+    """Remove what is below a name, as far as it is there.
+
+    Examples
+    --------
+    >>> remove("/no/such/place", "codes")
+    """
+    if is_url(place):
+        files, root = remote(place)
+        with contextlib.suppress(FileNotFoundError):
+            files.rm(f"{root}/{name}", recursive=True)
+        return
+    path = Path(place, name)
+    if path.is_dir() and not path.is_symlink():
+        # all at once, so that nobody who reads it takes it for damaged
+        with contextlib.suppress(OSError):
+            path = path.rename(path.with_name(f"{name}-{uuid.uuid4().hex}"))
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def held(place: str) -> Iterator[None]:
+    """Hold the lock of a place until the end of the block.
+
+    Raises
+    ------
+    LockedError
+        Another process holds it: the error names the process and, where the storage cannot know
+        whether that is still alive, the command that removes the lock.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, held(folder):
+    ...     children(folder)
+    {'lock'}
+    """
+    if not is_url(place):
+        with locked(f"{place}/{LOCK}"):
+            yield
+        return
+    files, root = remote(place)
+    path, content = f"{root}/{LOCK}", f"{owner()}\n".encode()
+    try:
+        files.pipe_file(path, content, mode="create")
+    except FileExistsError as error:
+        raise LockedError(f"{_holder(files, path)} {_unlock(place)}") from error
+    try:
+        # not every kind of storage refuses to create what is there
+        if files.cat_file(path) != content:
+            raise LockedError(f"{_holder(files, path)} {_unlock(place)}")
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if files.cat_file(path) == content:
+                files.rm_file(path)
+
+
+def unlock(place: str) -> str | None:
+    """Remove the lock of a remote place; return who held it, None where nobody did.
+
+    On this machine's file systems a lock ends with its process, and there is nothing to remove.
+
+    Examples
+    --------
+    >>> unlock("memory://no/such/place") is None
+    True
+    """
+    if not is_url(place):
+        return None
+    files, root = remote(place)
+    path = f"{root}/{LOCK}"
+    if not files.exists(path):
+        return None
+    holder = _holder(files, path)
+    files.rm_file(path)
+    return holder
+
+
+def remote(place: str) -> tuple[Any, str]:
+    """Return the file system of an address and the path that it has there.
+
+    Examples
+    --------
+    >>> remote("memory://a/b")[1]
+    '/a/b'
+    """
+    from fsspec.core import url_to_fs
+
+    files, root = url_to_fs(place)
+    return files, root.rstrip("/")
+
+
+def _holder(files: Any, path: str) -> str:
+    with contextlib.suppress(OSError):
+        return str(files.cat_file(path, start=0, end=200).decode(errors="replace")).strip()
+    return "another process"
+
+
+def _unlock(place: str) -> str:
+    return f"(if that has ended: hofs-dask unlock {place})"

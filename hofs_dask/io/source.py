@@ -1,0 +1,320 @@
+"""Any input becomes a `Source`: lazy blocks of (sample, feature), a target, a fingerprint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import xarray as xr
+import zarr
+from zarr.storage import LocalStore
+
+from hofs_dask.errors import unknown
+from hofs_dask.io.arrays import from_array, from_path, from_zarr
+from hofs_dask.io.blocks import canonical, row_blocks, unify
+from hofs_dask.io.columns import (
+    Column,
+    Features,
+    Name,
+    feature_label,
+    is_dask_frame,
+    plain,
+    refuse_dtype,
+    refuse_feature_dim,
+    refuse_sparse,
+)
+from hofs_dask.io.fingerprint import digest, unique_digest
+from hofs_dask.io.frames import from_dask_frame, from_frame
+from hofs_dask.io.grids import from_data_array, from_dataset
+from hofs_dask.io.kinds import TargetType
+from hofs_dask.io.listings import Origin
+from hofs_dask.io.paths import as_path
+from hofs_dask.io.targets import fits
+from hofs_dask.io.windows import can_open
+
+
+@dataclass(frozen=True)
+class Source:
+    """Data as chunked blocks, with a target.
+
+    Attributes
+    ----------
+    names : tuple
+        Of the features: strings or numbers, ``x0, x1, ...`` where the data has no labels.
+    parts : tuple of dask.array.Array (sample, feature)
+        Side by side they are the data. Each has one dtype; their row chunks are identical.
+    array : zarr.Array or None
+        What the one part is, where windows can be opened on it.
+    nominal : ndarray of bool (feature)
+        Features whose values are categories.
+    target : dask.array.Array (sample,) or None
+        With the row chunks of the parts.
+    target_in_memory : bool
+        Whether its values are in the memory of this process.
+    target_name : str
+        The name of the target, ``"target"`` where it has none.
+    target_type : {"nominal", "integer", "number"}
+        What the type of the target says about it.
+    fingerprint, target_fingerprint : str or None
+        Of the features and of the target: equal only for equal content. None where a change of
+        the content would not show, as behind functions of the user: encode such data every time.
+    origins : tuple of Origin
+        What features and target are read from.
+    opened_state : str
+        What `state` returned when the source was opened.
+    """
+
+    names: tuple[Name, ...]
+    parts: tuple[da.Array, ...]
+    array: Any
+    nominal: np.ndarray
+    target: da.Array | None
+    target_in_memory: bool
+    target_name: str
+    target_type: TargetType
+    fingerprint: str | None
+    target_fingerprint: str | None
+    origins: tuple[Origin, ...] = ()
+    opened_state: str = ""
+
+    def state(self) -> str:
+        """Return what the storage says of all files of features and target now, reading no data.
+
+        It differs from `opened_state` where a file was written, added or removed since, as far as
+        the storage of each array can tell.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> source = open_source(np.zeros((4, 3)), None)
+        >>> source.state() == source.opened_state
+        True
+        """
+        return digest([origin.state() for origin in self.origins])
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Local paths and URLs of all that is read, as far as they are known."""
+        return tuple(dict.fromkeys(origin.place for origin in self.origins if origin.place))
+
+    @property
+    def n_absent_chunks(self) -> int:
+        """Chunks of the Zarr arrays that are not in the store: all their cells are fill values."""
+        return sum(origin.n_absent for origin in self.origins)
+
+    def without(self, columns: Collection[int]) -> Source:
+        """The source without some of its features, at least one of which is left.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> open_source(np.zeros((4, 3)), None).without([1]).names
+        ('x0', 'x2')
+        """
+        kept = [j for j in range(self.n_features) if j not in columns]
+        parts, first = [], 0
+        for part in self.parts:
+            own = [j - first for j in kept if first <= j < first + part.shape[1]]
+            first += part.shape[1]
+            if own:
+                parts.append(part if len(own) == part.shape[1] else part[:, own])
+        names = tuple(self.names[j] for j in kept)
+        return replace(
+            self,
+            names=names,
+            parts=tuple(parts),
+            array=None,
+            nominal=self.nominal[kept],
+            fingerprint=_known([self.fingerprint, names]),
+        )
+
+    @property
+    def n_samples(self) -> int:
+        """The number of samples."""
+        return int(self.parts[0].shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return len(self.names)
+
+
+def open_source(
+    data: Any,
+    target: Any,
+    *,
+    feature_dim: Hashable | None = None,
+    nominal: Iterable[Hashable] | bool | None = None,
+) -> Source:
+    """Return any supported data and its target as a `Source`, reading no more than it must.
+
+    Parameters
+    ----------
+    data : array, data frame, xarray object, Zarr array or group, or the path of one
+        A numpy or dask array (sample, feature); a pandas or dask DataFrame; a DataArray, whose
+        other dims are stacked into samples in their order; a Dataset with one variable that holds
+        ``feature_dim``, or whose variables are the features; a Zarr array or group.
+    target : array, name or None
+        One value a sample, or the name of a column, variable or coordinate of ``data``. A column
+        or variable of ``data`` that is the target, by name or as an object, is not a feature.
+    feature_dim : hashable, optional
+        The dim of the features of an xarray object; by default ``"feature"``, or the last of two.
+    nominal : iterable of names, or True, optional
+        Features whose numbers are categories; positions do where names are strings. True for all.
+
+    Notes
+    -----
+    Of a Dataset with ``feature_dim``, the one variable that holds this dim has all the features:
+    variables without it are ignored, also those that have a value for each sample.
+
+    Of a Dataset whose variables are the features, the one with the most dims says what a sample
+    is. A variable over some of these dims only, such as a height (y, x) among images (time, y, x),
+    is repeated along the others; a variable without dims, such as ``spatial_ref``, is ignored.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> source = open_source(np.zeros((4, 2)), [0, 1, 0, 1])
+    >>> source.names, source.n_samples
+    (('x0', 'x1'), 4)
+    """
+    if isinstance(data, str | os.PathLike):
+        features, column = from_path(as_path(data), target, feature_dim)
+    elif isinstance(data, zarr.Array | zarr.Group):
+        features, column = from_zarr(_absolute(data), str(data.store_path), target, feature_dim)
+    elif isinstance(data, xr.Dataset):
+        features, column = from_dataset(data, target, feature_dim)
+    elif isinstance(data, xr.DataArray):
+        features, column = from_data_array(data, target, feature_dim)
+    elif is_dask_frame(data):
+        refuse_feature_dim(feature_dim, "a data frame")
+        features, column = from_dask_frame(data, target)
+    elif isinstance(data, pd.DataFrame):
+        refuse_feature_dim(feature_dim, "a data frame")
+        features, column = from_frame(data, target)
+    else:
+        refuse_feature_dim(feature_dim, "an array")
+        features, column = from_array(data, target)
+    return _check(features, column, nominal)
+
+
+def _absolute(node: zarr.Array[Any] | zarr.Group) -> Any:
+    """The same array or group by a path that means the same in every process."""
+    if not isinstance(node.store, LocalStore) or node.store.root.is_absolute():
+        return node
+    store = LocalStore(node.store.root.absolute(), read_only=True)
+    return zarr.open(store, path=node.path, mode="r")
+
+
+def _known(parts: list[Any]) -> str | None:
+    return None if parts[0] is None else digest(parts)
+
+
+# Checks that hold for every input
+
+
+def _check(
+    features: Features, column: Column | None, nominal: Iterable[Hashable] | bool | None
+) -> Source:
+    names = tuple(plain(name) for name in features.names)
+    for part in features.parts:
+        _refuse_unknown_chunks("the data", part)
+    n_samples = int(np.prod(features.sample_shape))
+    if not names or not n_samples:
+        raise ValueError(f"the data is empty: it has {n_samples} samples and {len(names)} features")
+    if len(set(names)) < len(names):
+        twice = next(name for j, name in enumerate(names) if name in names[:j])
+        raise ValueError(f"two features are called {twice!r}; rename one of them")
+    first = 0
+    for part in features.parts:
+        refuse_dtype(feature_label(names[first]), part.dtype)
+        if isinstance(part, da.Array):
+            refuse_sparse(feature_label(names[first]), part._meta)
+        first += part.shape[1]
+    # In memory, a block spans all parts, so that they are cut at the same rows.
+    row_bytes = sum(part[:1].nbytes for part in features.parts)
+    token = unique_digest([features.identity.fingerprint])
+    lazy = [
+        row_blocks(part, row_bytes, f"source-{j}-{token}") for j, part in enumerate(features.parts)
+    ]
+    parts = unify([canonical(part) for part in lazy])
+    flags = np.array(features.nominal, dtype=bool)
+    flags[_positions(nominal, names)] = True
+    target = None
+    if column is not None:
+        target = _check_target(column, features.sample_shape, parts[0].chunks[0])
+    origins = features.identity.origins + (column.identity.origins if column else ())
+    return Source(
+        names=names,
+        parts=parts,
+        array=features.array if can_open(features.array) else None,
+        nominal=flags,
+        target=target,
+        target_in_memory=column is not None and isinstance(column.array, np.ndarray),
+        target_name=column.name if column else "",
+        target_type=column.type if column else "number",
+        fingerprint=_known([features.identity.fingerprint, names]),
+        target_fingerprint=column.identity.fingerprint if column else "",
+        origins=origins,
+        opened_state=digest([origin.opened_state() for origin in origins]),
+    )
+
+
+def _check_target(
+    column: Column, sample_shape: tuple[int, ...], row_chunks: tuple[int, ...]
+) -> da.Array:
+    array = column.array
+    what = f"target {column.name!r}"
+    refuse_dtype(what, array.dtype)
+    n_samples = int(np.prod(sample_shape))
+    if isinstance(array, da.Array):
+        refuse_sparse(what, array._meta)
+    _refuse_unknown_chunks(what, array)
+    if not fits(array.shape, sample_shape):
+        size = array.shape[0] if array.ndim == 1 else array.shape
+        shape = f" {sample_shape}" if len(sample_shape) > 1 else ""
+        raise ValueError(
+            f"{what} has {size} values and the data has {n_samples} samples{shape}; give one value "
+            "a sample"
+        )
+    if isinstance(array, np.ndarray):
+        # Cut here: one piece would go to one worker, and from there to the others.
+        array = da.from_array(
+            array.reshape(-1),
+            chunks=(row_chunks,),
+            name=f"target-{unique_digest([column.identity.fingerprint, row_chunks])}",
+        )
+    checked: da.Array = canonical(array.reshape(-1).rechunk((row_chunks,)))
+    return checked
+
+
+def _positions(nominal: Iterable[Hashable] | bool | None, names: tuple[Name, ...]) -> list[int]:
+    if nominal is None or nominal is False:
+        return []
+    if nominal is True:
+        return list(range(len(names)))
+    given = [nominal] if isinstance(nominal, str | int | float) else list(nominal)
+    where = {name: j for j, name in enumerate(names)}
+    all_text = all(isinstance(name, str) for name in names)
+    positions = []
+    for each in given:
+        name = plain(each)
+        if name in where:
+            positions.append(where[name])
+        elif all_text and isinstance(name, int) and -len(names) <= name < len(names):
+            positions.append(name)
+        else:
+            raise unknown("feature in nominal", name, names)
+    return positions
+
+
+def _refuse_unknown_chunks(what: str, array: Any) -> None:
+    if np.isnan(np.array(array.shape, dtype=float)).any():
+        raise ValueError(
+            f"the chunk sizes of {what} are unknown; call .compute_chunk_sizes() first"
+        )

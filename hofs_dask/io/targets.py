@@ -1,0 +1,182 @@
+"""A target, given as an array of any kind or by name, before it is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import xarray as xr
+import zarr
+from dask.base import tokenize
+
+from hofs_dask.io.blocks import open_dask, open_grid, open_zarr, without_mask
+from hofs_dask.io.columns import (
+    Column,
+    Run,
+    frame_block,
+    gather,
+    is_dask_frame,
+    plan_column,
+    read_partitions,
+    refuse_sparse,
+    target_type,
+)
+from hofs_dask.io.fingerprint import (
+    NO_IDENTITY,
+    Identity,
+    array_identity,
+    digest,
+    store_identity,
+)
+from hofs_dask.io.guard import guarded
+
+
+def names_column(target: Any) -> bool:
+    """Return whether a target is the name of a part of the data.
+
+    Examples
+    --------
+    >>> names_column("y"), names_column([0, 1])
+    (True, False)
+    """
+    return isinstance(target, str | int | float | tuple) and not isinstance(target, bool)
+
+
+def as_column(target: Any) -> Column | None:
+    """Return a target that was given as an array.
+
+    Examples
+    --------
+    >>> column = as_column(["a", "b", None])
+    >>> column.type, column.name
+    ('nominal', 'target')
+    """
+    if target is None:
+        return None
+    target = as_series(target)
+    if isinstance(target, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
+        return pandas_column(pd.Series(target))
+    if isinstance(target, xr.DataArray):
+        opened, identity = open_grid(target)
+        return Column(opened.data, target_type(target.dtype), target_name(target), identity)
+    if is_dask_frame(target):
+        if target.ndim != 1:
+            raise TypeError("target is a dask DataFrame; give one of its columns")
+        frame = target.to_frame(name="target")
+        column = dask_column(frame, 0, *read_partitions(frame))
+        return Column(column.array, column.type, target_name(target), column.identity)
+    if isinstance(target, zarr.Array):
+        return zarr_column(target, target.basename or "target")
+    refuse_sparse("the target", target)
+    if isinstance(target, list | tuple):
+        target = np.asarray(target, dtype=object if _is_mixed(target) else None)
+    if not isinstance(target, np.ndarray | da.Array):
+        raise TypeError(
+            f"target is a {type(target).__name__}; give an array with one value a sample, or the "
+            "name of a column or variable of the data"
+        )
+    kind = target_type(target.dtype)
+    if isinstance(target, da.Array):
+        lazy, identity = open_dask(target)
+        return Column(lazy, kind, "target", identity)
+    target = without_mask(target)
+    return Column(target, kind, "target", array_identity(target))
+
+
+def as_series(target: Any) -> Any:
+    """Return a data frame of one column as that column, anything else as it is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_series(pd.DataFrame({"y": [0, 1]})).name
+    'y'
+    """
+    if isinstance(target, pd.DataFrame) and target.shape[1] == 1:
+        return target.iloc[:, 0]
+    return target
+
+
+def target_name(target: Any) -> str:
+    """Return the name of a labelled target, ``"target"`` where it has none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> target_name(pd.Series([0], name="y")), target_name(pd.Series([0]))
+    ('y', 'target')
+    """
+    return str(target.name) if target.name is not None else "target"
+
+
+def fits(shape: tuple[int, ...], sample_shape: tuple[int, ...]) -> bool:
+    """Return whether an array of this shape has one value a sample.
+
+    Examples
+    --------
+    >>> fits((6,), (2, 3)), fits((2,), (2, 3))
+    (True, False)
+    """
+    n_samples = int(np.prod(sample_shape))
+    return shape in {sample_shape, (n_samples,), (n_samples, 1)}
+
+
+def pandas_column(series: Any) -> Column:
+    """Return a series as a target.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> pandas_column(pd.Series([0, 1], name="y")).type
+    'integer'
+    """
+    name = target_name(series)
+    run = Run((0,), *plan_column(f"target {name!r}", series.dtype))
+    values = frame_block(series.to_frame(), run)[:, 0]
+    identity = Identity(digest(["pandas", tokenize(series)]))
+    return Column(values, target_type(series.dtype, run), name, identity)
+
+
+def dask_column(
+    frame: Any, position: int, partitions: Sequence[Any], lengths: Sequence[int]
+) -> Column:
+    """Return the column of a dask frame at a position, given the partitions of the frame.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> import pandas as pd
+    >>> frame = dd.from_pandas(pd.DataFrame({"a": [1, 2, 3]}), npartitions=2)
+    >>> dask_column(frame, 0, *read_partitions(frame)).array.compute().tolist()
+    [1, 2, 3]
+    """
+    name, dtype = str(frame.columns[position]), frame.dtypes.iloc[position]
+    run = Run((position,), *plan_column(f"target {name!r}", dtype))
+    return Column(
+        gather(partitions, lengths, run)[:, 0],
+        target_type(dtype, run),
+        name,
+        NO_IDENTITY,
+    )
+
+
+def zarr_column(array: Any, name: str, place: str | None = None) -> Column:
+    """Return an open Zarr array, which has this name in its group at a place, as a target.
+
+    Examples
+    --------
+    >>> import zarr
+    >>> zarr_column(zarr.array([0, 1]), "y").type
+    'integer'
+    """
+    array = guarded(array)
+    identity = store_identity(array, name, place)
+    return Column(open_zarr(array, identity), target_type(array.dtype), name, identity)
+
+
+def _is_mixed(values: Sequence[Any]) -> bool:
+    """Return whether numpy would turn a list with missing or mixed values into text."""
+    return any(value is None or isinstance(value, str) for value in values)

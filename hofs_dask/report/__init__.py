@@ -1,1 +1,0 @@
-"""The result of a selection as people see it: text, a page and a figure."""

@@ -1,0 +1,1 @@
+"""Selections and comparisons: the Dataset behind them, how they read, look and are saved."""

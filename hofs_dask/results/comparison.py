@@ -1,0 +1,502 @@
+"""The result of a comparison: what each method chose, and how far they agree, as a Dataset."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hofs_dask.errors import unknown
+from hofs_dask.results import selection
+from hofs_dask.results.comparison_figure import plot
+from hofs_dask.results.comparison_text import as_html, as_text, frame, names_of
+from hofs_dask.results.datasets import annotated, plain, read, write, write_zarr
+from hofs_dask.results.selection import Selection, check_dims, check_positions
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+__all__ = ["Comparison", "load"]
+
+FORMAT = "hofs_dask comparison"
+
+# What a comparison has beside the variables of its selections: dimensions, unit, what it is.
+AGREEMENT = {
+    "overlap": (
+        ("rank", "method", "other"),
+        "1",
+        "Jaccard index of what two methods chose up to this rank",
+    ),
+}
+RESAMPLED = {
+    "stability": (
+        ("method", "rank"),
+        "1",
+        "mean Jaccard index of what the method chose of two resamples up to this rank",
+    ),
+    "frequency": (
+        ("method", "feature"),
+        "1",
+        "share of the resamples of which the method chose the feature",
+    ),
+}
+COORDINATES = {
+    "method": ("method", "1", "label of the method"),
+    "other": ("other", "1", "label of the method compared with"),
+    **selection.COORDINATES,
+}
+
+# What stands where a method that ended early has no pick, by kind of number or text.
+PADS = {"i": -1, "f": np.nan, "b": False, "U": "", "O": ""}
+
+
+class Comparison:
+    """What several methods chose of the same data, side by side, and how far they agree.
+
+    `hofs_dask.compare` returns one and `hofs_dask.load` reads one back. It is indexed by the label
+    of a method, and iterates over the labels.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        What `to_dataset` returned.
+
+    Examples
+    --------
+    >>> from hofs_dask.results.selection import Pick
+    >>> def chosen(*order):
+    ...     picks = [Pick(i, subset=0, score=1, gain=1, information=1, margin=0) for i in order]
+    ...     return Selection.from_picks(
+    ...         picks,
+    ...         names=["red", "green", "blue", "infrared"],
+    ...         relevance=[0.2, 0.1, 0.3, 0.0],
+    ...         attrs={"n_samples": 1000, "n_classes": 2, "target": "crop"},
+    ...     )
+    >>> result = Comparison.from_selections(
+    ...     {"hofs": chosen(2, 0, 1), "mim": chosen(2, 0, 3), "jmi": chosen(0, 1, 2)},
+    ...     attrs={"n_walks": 4, "n_passes": 11},
+    ... )
+    >>> result
+    3 of 4 features by each of 3 methods: 4 by any, 2 by all
+    1000 samples, 2 classes of crop
+    <BLANKLINE>
+    rank  hofs   mim       jmi
+       1  blue   blue      red
+       2  red    red       green
+       3  green  infrared  blue
+    <BLANKLINE>
+    overlap of the first 3 picks (Jaccard index)
+         hofs   mim
+    mim  0.50
+    jmi  1.00  0.50
+    <BLANKLINE>
+    4 walks over the data for 11 passes
+    >>> result["mim"].features
+    ['blue', 'red', 'infrared']
+    """
+
+    __slots__ = ("_dataset",)
+
+    def __init__(self, dataset: xr.Dataset) -> None:
+        needed = (*selection.VARIABLES, *AGREEMENT, *COORDINATES)
+        missing = [name for name in needed if name not in dataset.variables]
+        if dataset.attrs.get("format") != FORMAT or missing:
+            raise ValueError(
+                f"a Dataset with the attribute format={FORMAT!r} was expected; this one has "
+                f"format={dataset.attrs.get('format')!r} and lacks {missing}: "
+                "give what Comparison.to_dataset() returned"
+            )
+        check_dims(dataset, _variables() | AGREEMENT | RESAMPLED | COORDINATES)
+        for index in dataset["index"].values:
+            check_positions(index[index >= 0], dataset.sizes["feature"])
+        self._dataset = dataset
+
+    @classmethod
+    def from_selections(
+        cls,
+        selections: Mapping[str, Selection],
+        *,
+        attrs: Mapping[str, str | float],
+        resamples: Mapping[str, Sequence[NDArray[np.int64]]] | None = None,
+    ) -> Comparison:
+        """Return the comparison of these selections.
+
+        Parameters
+        ----------
+        selections : mapping of str to Selection
+            The selection of each method by its label, all of the same features.
+        attrs : mapping
+            What was done for all of them: n_walks, n_passes, ...
+        resamples : mapping of str to sequence of arrays, optional
+            By label, the positions of the features that the method chose of each bootstrap
+            resample of the data, best first: as many resamples for each method. One alone says
+            nothing of stability, which is then NaN.
+
+        Returns
+        -------
+        Comparison
+            With the attributes that all the selections share, and those given.
+
+        Notes
+        -----
+        The Jaccard index of two sets is the number of features in both over that in either; of
+        two empty sets it is 1. A method that chose fewer features than others has all of them
+        up to every later rank.
+
+        Examples
+        --------
+        >>> from hofs_dask.results.selection import Pick
+        >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4, runner_up=0)
+        >>> one = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
+        >>> resamples = [np.array([1]), np.array([1]), np.array([0])]
+        >>> result = Comparison.from_selections(
+        ...     {"mim": one}, attrs={}, resamples={"mim": resamples}
+        ... )
+        >>> result.to_dataset()["stability"].sel({"method": "mim", "rank": 1}).round(3).item()
+        0.333
+        """
+        import xarray as xr
+
+        datasets = _alike(selections)
+        labels, first = np.array(list(datasets), dtype=str), next(iter(datasets.values()))
+        n_ranks = max(each.sizes["rank"] for each in datasets.values())
+        variables = _variables()
+        columns: dict[str, NDArray[Any]] = {}
+        for name, (dims, _, _) in variables.items():
+            if "rank" in dims:
+                padded = [_padded(name, each[name].values, n_ranks) for each in datasets.values()]
+                columns[name] = np.stack(padded)
+            else:
+                columns[name] = first[name].values
+        columns["overlap"] = _jaccard([each["index"].values for each in datasets.values()], n_ranks)
+        variables |= AGREEMENT
+        own: dict[str, str | float] = {}
+        if resamples is not None:
+            chosen = _checked(resamples, labels.tolist(), first.sizes["feature"])
+            columns |= _resampled(chosen, n_ranks, first.sizes["feature"])
+            variables |= RESAMPLED
+            own["n_resamples"] = len(chosen[0])
+        coordinates = {
+            "method": labels,
+            "other": labels,
+            "rank": np.arange(1, n_ranks + 1),
+            "feature": first["feature"].values,
+        }
+        dataset = xr.Dataset(
+            annotated(columns, variables),
+            coords=annotated(coordinates, COORDINATES),
+            attrs=_shared(datasets) | plain(attrs) | own | _by_method(datasets),
+        )
+        return cls(dataset.assign_attrs(format=FORMAT))
+
+    @property
+    def selections(self) -> dict[str, Selection]:
+        """The selection of each method, by its label."""
+        return {label: self[label] for label in self}
+
+    @property
+    def features(self) -> dict[str, list[Any]]:
+        """Names of the features that each method chose, best first, by its label."""
+        return names_of(self._dataset)
+
+    def to_dataset(self) -> xr.Dataset:
+        """Return all figures as an xarray Dataset over `method`, `rank`, `feature` and `other`.
+
+        Where a method ended early, its later ranks hold the index, the subset and the epoch -1,
+        figures that are NaN, and names that are empty, or NaN where names are numbers. A method
+        is taken with ``.sel({"method": "mim"})``: `sel` has an argument of its own called `method`,
+        so that ``.sel(method="mim")`` takes all of them.
+
+        Examples
+        --------
+        >>> one = Selection.from_picks([], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
+        >>> result = Comparison.from_selections({"mim": one}, attrs={})
+        >>> result.to_dataset()["relevance"].sel(feature="b").item()
+        0.5
+        """
+        return self._dataset.copy(deep=True)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return the names by rank, a column a method, as a pandas DataFrame.
+
+        Examples
+        --------
+        >>> from hofs_dask.results.selection import Pick
+        >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4, runner_up=0)
+        >>> one = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
+        >>> Comparison.from_selections({"mim": one, "jmi": one}, attrs={}).to_dataframe()
+             mim jmi
+        rank
+        1      b   b
+        """
+        return frame(self._dataset)
+
+    def to_zarr(self, path: str | os.PathLike[str]) -> None:
+        """Write a Zarr store that `load` and `xarray.open_zarr` read.
+
+        Parameters
+        ----------
+        path : str or path
+            A new directory or address, or the directory of an earlier comparison, which is
+            replaced in one step. A link leads to its target.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> one = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={"method": "mim"})
+        >>> result = Comparison.from_selections({"mim": one}, attrs={})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result.to_zarr(f"{folder}/result.zarr")
+        ...     load(f"{folder}/result.zarr") == result
+        True
+        """
+        write_zarr(self._dataset, path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a netCDF file where the path ends with `.nc`, else a Zarr store.
+
+        Parameters
+        ----------
+        path : str or path
+            A new path, or that of an earlier comparison, which is replaced in one step: a process
+            that is killed leaves the earlier one or the new one. It ends with `.nc`, `.zarr` or
+            no suffix at all. Folders that it needs are made.
+
+        Raises
+        ------
+        FileExistsError
+            There is something else, other files among those of the earlier comparison, or an
+            earlier comparison on remote storage, which cannot replace it in one step.
+        OSError
+            It cannot be written; the earlier comparison is as it was.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> one = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={"method": "mim"})
+        >>> result = Comparison.from_selections({"mim": one}, attrs={})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result.save(f"{folder}/result.zarr")
+        ...     load(f"{folder}/result.zarr") == result
+        True
+        """
+        write(self._dataset, path)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Return axes with the ranks of all methods side by side, and lines that join a feature's.
+
+        Features have the colours of their subsets in the first method; those that every method
+        chose are bold. Where there are resamples, the stability by rank stands below each method.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure without it. A figure without a layout engine gets the
+            constrained one, so that nothing is cut off.
+
+        Examples
+        --------
+        >>> one = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={"method": "mim"})
+        >>> Comparison.from_selections({"mim": one}, attrs={}).plot().get_ylabel()
+        'rank'
+        """
+        return plot(self._dataset, ax)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Comparison):
+            return NotImplemented
+        return bool(self._dataset.identical(other._dataset))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return int(self._dataset.sizes["method"])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._dataset["method"].values.tolist())
+
+    def __getitem__(self, label: str) -> Selection:
+        import xarray as xr
+
+        labels = list(self)
+        if label not in labels:
+            raise KeyError(str(unknown("method", label, labels)))
+        whole = self._dataset
+        index = whole["index"].values[labels.index(label)]
+        found = whole.isel(method=labels.index(label), rank=slice(int((index >= 0).sum())))
+        columns = {name: found[name].values for name in (*selection.VARIABLES, "rank", "feature")}
+        columns["selected"] = columns["feature"][columns["index"]]
+        return Selection(
+            xr.Dataset(
+                annotated(columns, selection.VARIABLES),
+                coords=annotated(columns, selection.COORDINATES),
+                attrs={"format": selection.FORMAT} | _attrs_of(whole, label),
+            )
+        )
+
+    def __repr__(self) -> str:
+        return as_text(self._dataset)
+
+    def _repr_html_(self) -> str:
+        return as_html(self._dataset)
+
+
+def load(path: str | os.PathLike[str]) -> Selection | Comparison:
+    """Return the selection or the comparison that `save` or `to_zarr` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        A Zarr store, or a netCDF file whose name ends with `.nc`.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is nothing at this path.
+    ValueError
+        What is there is neither a selection nor a comparison of this version, or it is damaged.
+
+    Examples
+    --------
+    >>> load("no/such/result.zarr")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: there is no saved selection or comparison at no/such/result.zarr
+    """
+    makers: dict[str, Callable[[xr.Dataset], Selection | Comparison]] = {
+        selection.FORMAT: Selection,
+        FORMAT: Comparison,
+    }
+    return read(path, makers)
+
+
+def _variables() -> dict[str, tuple[str | tuple[str, ...], str, str]]:
+    """Return the variables of selections, those by rank now by method and rank."""
+    return {
+        name: (("method", "rank") if dim == "rank" else dim, units, long_name)
+        for name, (dim, units, long_name) in selection.VARIABLES.items()
+    }
+
+
+def _alike(selections: Mapping[str, Selection]) -> dict[str, xr.Dataset]:
+    """Return the datasets of the selections by label, or raise where they are not of one data."""
+    if not selections:
+        raise ValueError("no selection was given, one or more were expected: name a method")
+    for label, given in selections.items():
+        if not isinstance(label, str) or not isinstance(given, Selection):
+            raise TypeError(
+                f"{label!r} is given a {type(given).__name__}; a Selection by a label that is "
+                "text was expected: give {'mim': select(data, target, 10, method='mim')}"
+            )
+    datasets = {label: given.to_dataset() for label, given in selections.items()}
+    start, first = next(iter(datasets.items()))
+    for label, each in datasets.items():
+        for name in ("feature", "relevance", "usable"):
+            if not each[name].identical(first[name]):
+                raise ValueError(
+                    f"{label!r} and {start!r} differ in {name!r}; selections of the same data and "
+                    "target were expected: select from one code store"
+                )
+    return datasets
+
+
+def _padded(name: str, values: NDArray[Any], n_ranks: int) -> NDArray[Any]:
+    """Return the values by rank, with the pad of their kind up to the last rank."""
+    n_more = n_ranks - len(values)
+    if n_more and name == "selected" and values.dtype.kind == "i":
+        values = values.astype(np.float64)
+    pad = np.full(n_more, PADS[values.dtype.kind], dtype=values.dtype)
+    return np.concatenate([values, pad])
+
+
+def _jaccard(picks: Sequence[NDArray[np.int64]], n_ranks: int) -> NDArray[np.float64]:
+    """Return by rank and two lists of picks the Jaccard index of both up to that rank."""
+    _, columns = np.unique(np.concatenate(picks), return_inverse=True)
+    place = np.full((len(picks), columns.max(initial=-1) + 1), n_ranks)
+    start = 0
+    for row, index in enumerate(picks):
+        place[row, columns[start : start + len(index)]] = np.arange(len(index))
+        start += len(index)
+    found = np.ones((n_ranks, len(picks), len(picks)))
+    for rank in range(n_ranks):
+        chosen = (place <= rank).astype(np.float64)
+        both = chosen @ chosen.T
+        either = both.diagonal()[:, np.newaxis] + both.diagonal() - both
+        np.divide(both, either, out=found[rank], where=either > 0)
+    return found
+
+
+def _checked(
+    resamples: Mapping[str, Sequence[NDArray[np.int64]]], labels: list[str], n_features: int
+) -> list[list[NDArray[np.int64]]]:
+    """Return the picks of the resamples of each method, or raise where they do not fit."""
+    if sorted(resamples) != sorted(labels):
+        raise ValueError(
+            f"resamples of {sorted(resamples)} were given, of {sorted(labels)} were expected: "
+            "give those of every method that is compared"
+        )
+    numbers = {label: len(resamples[label]) for label in labels}
+    if len({*numbers.values()}) > 1 or not numbers[labels[0]]:
+        raise ValueError(
+            f"the numbers of resamples are {numbers}; the same number, 1 or more, was expected "
+            "for every method: give resamples=None for none"
+        )
+    chosen = [[np.asarray(index, dtype=np.int64) for index in resamples[name]] for name in labels]
+    for each in chosen:
+        for index in each:
+            check_positions(index, n_features)
+    return chosen
+
+
+def _resampled(
+    chosen: list[list[NDArray[np.int64]]], n_ranks: int, n_features: int
+) -> dict[str, NDArray[np.float64]]:
+    """Return the stability of each method by rank, and how often it chose each feature."""
+    n_resamples = len(chosen[0])
+    stability = np.full((len(chosen), n_ranks), np.nan)
+    if n_resamples > 1:
+        pairs = np.triu_indices(n_resamples, k=1)
+        for method, each in enumerate(chosen):
+            stability[method] = _jaccard(each, n_ranks)[:, *pairs].mean(axis=1)
+    counts = [np.bincount(np.concatenate(each), minlength=n_features) for each in chosen]
+    return {"stability": stability, "frequency": np.stack(counts) / n_resamples}
+
+
+def _shared(datasets: Mapping[str, xr.Dataset]) -> dict[str, str | float]:
+    """Return the attributes that all selections have, with the same value."""
+    first, *others = (each.attrs for each in datasets.values())
+    return {
+        str(name): value
+        for name, value in first.items()
+        if all(name in each and each[name] == value for each in others)
+    }
+
+
+def _by_method(datasets: Mapping[str, xr.Dataset]) -> dict[str, str]:
+    """Return the attributes of each selection by label, as JSON, its options apart."""
+    options, others = {}, {}
+    for label, each in datasets.items():
+        others[label] = {
+            name: value for name, value in each.attrs.items() if name not in ("format", "options")
+        }
+        if "options" in each.attrs:
+            options[label] = json.loads(each.attrs["options"])
+            if json.dumps(options[label]) != each.attrs["options"]:
+                raise ValueError(
+                    f"the options of {label!r} are {each.attrs['options']!r}; what json.dumps "
+                    f"writes was expected: {json.dumps(options[label])!r}"
+                )
+    return {"options": json.dumps(options), "selections": json.dumps(others)}
+
+
+def _attrs_of(dataset: xr.Dataset, label: str) -> dict[str, str | float]:
+    """Return the attributes of the selection with this label, as they were."""
+    options = json.loads(dataset.attrs["options"])
+    attrs: dict[str, str | float] = json.loads(dataset.attrs["selections"])[label]
+    return attrs | ({"options": json.dumps(options[label])} if label in options else {})

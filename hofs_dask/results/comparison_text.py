@@ -1,0 +1,278 @@
+"""A comparison as text that fits one screen, and as the part of a page that a notebook shows."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any
+
+from hofs_dask.results.comparison_figure import colour_by_feature
+from hofs_dask.results.html import SHOWN_RANKS as SHOWN_HTML_RANKS
+from hofs_dask.results.text import SHOWN_RANKS, WIDTH, aligned, counted, facts, share, shortened
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+# Columns give way down to this width, then methods are left out; what names a row gives way less.
+LEAST_WIDTH = 7
+LEAST_HEAD = len("stability")
+
+
+def as_text(dataset: xr.Dataset) -> str:
+    """Return the summary, the first ranks of all methods and how far they agree, as lines.
+
+    Examples
+    --------
+    >>> from hofs_dask.results.comparison import Comparison
+    >>> from hofs_dask.results.selection import Pick, Selection
+    >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4)
+    >>> one = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
+    >>> result = Comparison.from_selections({"mim": one, "jmi": one}, attrs={})
+    >>> as_text(result.to_dataset()).splitlines()[-3:]
+    ['overlap of the first 1 pick (Jaccard index)', '      mim', 'jmi  1.00']
+    """
+    ranks = ranking(dataset, SHOWN_RANKS)
+    n_shown = _n_fitting(ranks)
+    shown = [row[: n_shown + 1] for row in ranks]
+    lines = [*summary(dataset), "", *aligned(_cut(shown), ["right", *["left"] * n_shown])]
+    left_out = _left_out(dataset, len(ranks) - 1, n_shown)
+    lines.extend(filter(None, [left_out]))
+    rows = agreement(dataset, n_shown)
+    if rows:
+        sides = ["left", *["right"] * (len(rows[0]) - 1)]
+        lines += ["", agreement_title(dataset), *aligned(_cut(rows), sides)]
+    if walks(dataset):
+        lines += ["", walks(dataset)]
+    return "\n".join(lines)
+
+
+def as_html(dataset: xr.Dataset) -> str:
+    """Return the summary and the tables; names have the colours of the first method's subsets.
+
+    Examples
+    --------
+    >>> from hofs_dask.results.comparison import Comparison
+    >>> from hofs_dask.results.selection import Pick, Selection
+    >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4)
+    >>> one = Selection.from_picks([pick], names=["a", "<b>"], relevance=[0.1, 0.5], attrs={})
+    >>> result = Comparison.from_selections({"mim": one}, attrs={})
+    >>> "&lt;b&gt;" in as_html(result.to_dataset())
+    True
+    """
+    headline, *details = (html.escape(line) for line in summary(dataset))
+    header, *rows = ranking(dataset, SHOWN_HTML_RANKS)
+    colours = colour_by_feature(dataset)
+    index = dataset["index"].values
+    lines = [
+        "".join(_cell("th", name, "left" if at else "right") for at, name in enumerate(header))
+    ]
+    for rank, (number, *names) in enumerate(rows):
+        cells = [_cell("td", number, "right")]
+        for name, column in zip(names, index[:, rank].tolist(), strict=True):
+            colour = colours.get(column, "transparent")
+            cells.append(_cell("td", name, "left", f"border-left:0.4em solid {colour}"))
+        lines.append("".join(cells))
+    n_methods = dataset.sizes["method"]
+    parts = [_table(lines), _paragraph(_left_out(dataset, len(rows), n_methods))]
+    triangle = agreement(dataset, n_methods)
+    if triangle:
+        shaded = [_shaded(row) for row in triangle]
+        parts += [_paragraph(agreement_title(dataset)), _table(shaded)]
+    return (
+        '<div class="hofs-comparison">'
+        f"<p>{'<br>'.join([f'<strong>{headline}</strong>', *details])}</p>"
+        f"{''.join(parts)}{_paragraph(walks(dataset))}</div>"
+    )
+
+
+def summary(dataset: xr.Dataset) -> list[str]:
+    """Return lines that say how many features the methods chose, and from what.
+
+    Examples
+    --------
+    >>> from hofs_dask.results.comparison import Comparison
+    >>> from hofs_dask.results.selection import Selection
+    >>> none = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={"n_samples": 9})
+    >>> summary(Comparison.from_selections({"mim": none, "jmi": none}, attrs={}).to_dataset())
+    ['0 of 1 feature by each of 2 methods: 0 by any, 0 by all', '9 samples']
+    """
+    chosen = [set(each[each >= 0].tolist()) for each in dataset["index"].values]
+    most = "up to " * (min(map(len, chosen)) < dataset.sizes["rank"])
+    headline = f"{most}{dataset.sizes['rank']} of {counted(dataset.sizes['feature'], 'feature')}"
+    if len(chosen) == 1:
+        headline += f" by {dataset['method'].item()}"
+    else:
+        n_any, n_all = len(set.union(*chosen)), len(set.intersection(*chosen))
+        headline += f" by each of {len(chosen)} methods: {n_any} by any, {n_all} by all"
+    details = facts(dataset.attrs)
+    if "n_resamples" in dataset.attrs:
+        details.append(counted(dataset.attrs["n_resamples"], "resample"))
+    return [headline, *filter(None, [", ".join(details)])]
+
+
+def names_of(dataset: xr.Dataset) -> dict[str, list[Any]]:
+    """Return the names of the features that each method chose, best first, by its label.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> index = {"index": (("method", "rank"), [[1, 0], [0, -1]])}
+    >>> names_of(xr.Dataset(index, {"method": ["mim", "jmi"], "feature": ["a", "b"]}))
+    {'mim': ['b', 'a'], 'jmi': ['a']}
+    """
+    features, index = dataset["feature"].values, dataset["index"].values
+    return {
+        label: features[each[each >= 0]].tolist()
+        for label, each in zip(dataset["method"].values.tolist(), index, strict=True)
+    }
+
+
+def frame(dataset: xr.Dataset) -> pd.DataFrame:
+    """Return the names by rank, a column a method; None where a method ended early.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> index = {"index": (("method", "rank"), [[1, 0], [0, -1]])}
+    >>> coordinates = {"method": ["mim", "jmi"], "feature": ["a", "b"], "rank": [1, 2]}
+    >>> frame(xr.Dataset(index, coordinates))["mim"].tolist()
+    ['b', 'a']
+    """
+    import pandas as pd
+
+    n_ranks = dataset.sizes["rank"]
+    columns = {
+        label: names + [None] * (n_ranks - len(names)) for label, names in names_of(dataset).items()
+    }
+    return pd.DataFrame(columns, index=pd.Index(dataset["rank"].values, name="rank"), dtype=object)
+
+
+def ranking(dataset: xr.Dataset, limit: int) -> list[list[str]]:
+    """Return the header and one row per rank, as text, a dash where a method ended early.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> index = {"index": (("method", "rank"), [[1, 0], [0, -1]])}
+    >>> coordinates = {"method": ["mim", "jmi"], "feature": ["a", "b"], "rank": [1, 2]}
+    >>> ranking(xr.Dataset(index, coordinates), limit=20)
+    [['rank', 'mim', 'jmi'], ['1', 'b', 'a'], ['2', 'a', '-']]
+    """
+    names = names_of(dataset)
+    ranks = dataset["rank"].values[:limit].tolist()
+    return [["rank", *names]] + [
+        [str(rank), *(str(each[rank - 1]) if rank <= len(each) else "-" for each in names.values())]
+        for rank in ranks
+    ]
+
+
+def agreement(dataset: xr.Dataset, n_methods: int) -> list[list[str]]:
+    """Return a triangle with the overlap of the first methods, and their stability if known.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> overlap = {"overlap": (("rank", "method", "other"), [[[1.0, 0.25], [0.25, 1.0]]])}
+    >>> agreement(xr.Dataset(overlap, {"method": ["mim", "jmi"]}), 2)
+    [['', 'mim'], ['jmi', '0.25']]
+    """
+    labels = dataset["method"].values[:n_methods].tolist()
+    if not dataset.sizes["rank"]:
+        return []
+    last = dataset["overlap"].values[-1]
+    resampled = "stability" in dataset
+    n_columns = len(labels) if resampled else len(labels) - 1
+    rows = []
+    for row, label in enumerate(labels[1:], start=1):
+        values = [share(value) for value in last[row, :row].tolist()]
+        rows.append([label, *values, *[""] * (n_columns - len(values))])
+    if resampled:
+        values = dataset["stability"].values[:n_methods, -1].tolist()
+        rows.append(["stability", *map(share, values)])
+    return [["", *labels[:n_columns]], *rows] if rows else []
+
+
+def agreement_title(dataset: xr.Dataset) -> str:
+    """Return what the table of `agreement` shows.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> agreement_title(xr.Dataset(coords={"rank": [1, 2]}))
+    'overlap of the first 2 picks (Jaccard index)'
+    """
+    title = f"overlap of the first {counted(dataset.sizes['rank'], 'pick')} (Jaccard index)"
+    if "stability" not in dataset:
+        return title
+    return f"{title}; stability: that of {counted(dataset.attrs['n_resamples'], 'resample')}"
+
+
+def walks(dataset: xr.Dataset) -> str:
+    """Return how often the data was read for how many passes, nothing where it is not known.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> walks(xr.Dataset(attrs={"n_walks": 41, "n_passes": 182}))
+    '41 walks over the data for 182 passes'
+    """
+    attrs = dataset.attrs
+    if "n_walks" not in attrs or "n_passes" not in attrs:
+        return ""
+    passes = counted(attrs["n_passes"], "pass", "passes")
+    return f"{counted(attrs['n_walks'], 'walk')} over the data for {passes}"
+
+
+def _n_fitting(rows: list[list[str]]) -> int:
+    """Return how many methods fit the width, when all their columns give way; at least one."""
+    used, n_fitting = LEAST_HEAD, 0
+    for column in list(zip(*rows, strict=True))[1:]:
+        used += 2 + min(max(len("0.00"), *map(len, column)), LEAST_WIDTH)
+        n_fitting += used <= WIDTH
+    return max(n_fitting, 1)
+
+
+def _cut(rows: list[list[str]]) -> list[list[str]]:
+    """Return the rows with cells cut so that lines fit, a name the same way wherever it stands."""
+    head, *natural = (max(map(len, column)) for column in zip(*rows, strict=True))
+    for limit in range(max(LEAST_WIDTH, head, *natural), LEAST_WIDTH - 1, -1):
+        first = max(limit, LEAST_HEAD)
+        used = min(head, first) + sum(2 + min(width, limit) for width in natural)
+        if used <= WIDTH:
+            break
+    heads = shortened((row[0] for row in rows), first)
+    cells = shortened({text for row in rows for text in row[1:]}, limit)
+    return [[heads[row[0]], *(cells[text] for text in row[1:])] for row in rows]
+
+
+def _left_out(dataset: xr.Dataset, n_ranks: int, n_methods: int) -> str:
+    """Return how many ranks and methods are not shown, nothing where all are."""
+    ranks, methods = dataset.sizes["rank"] - n_ranks, dataset.sizes["method"] - n_methods
+    parts = [f"{ranks} more ranks"] * (ranks > 0) + [f"{methods} more methods"] * (methods > 0)
+    return f"... and {' and '.join(parts)}: .to_dataframe()" if parts else ""
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{html.escape(text)}</p>" if text else ""
+
+
+def _table(lines: list[str]) -> str:
+    rows = "".join(f"<tr>{line}</tr>" for line in lines)
+    return (
+        f'<table style="border-collapse:collapse;font-variant-numeric:tabular-nums">{rows}</table>'
+    )
+
+
+def _shaded(row: list[str]) -> str:
+    """Return a row of shares as cells, the darker the larger the share."""
+    cells = [_cell("th", row[0], "left")]
+    for text in row[1:]:
+        is_share = text[:1].isdigit() and row[0]
+        shade = f"background:rgba(0,114,178,{float(text) / 2:.2f})" if is_share else ""
+        cells.append(_cell("td" if row[0] else "th", text, "right", shade))
+    return "".join(cells)
+
+
+def _cell(tag: str, text: str, where: str, style: str = "") -> str:
+    style = ";".join(filter(None, ["padding:0.15em 0.7em", f"text-align:{where}", style]))
+    return f'<{tag} style="{style}">{html.escape(text)}</{tag}>'

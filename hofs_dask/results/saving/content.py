@@ -1,0 +1,198 @@
+"""What is stored of a Dataset: plain variables, a version of the format and a digest of it all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hofs_dask.io.files import digest
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: Raised by one when files that this version cannot read are written.
+VERSION = 1
+#: Bytes of a result at most: a matrix of 46 000 features.
+MOST = 2**34
+
+# Attributes of what is stored that the Dataset itself does not have.
+_OWN = ("format_version", "digest", "names")
+
+
+class DamagedError(ValueError):
+    """Stored content that is not what was written."""
+
+
+class ForeignError(ValueError):
+    """Stored content that is no result of the kinds expected."""
+
+
+@contextlib.contextmanager
+def damaged_if_unreadable() -> Iterator[None]:
+    """Raise a DamagedError for whatever libraries raise for content that they did not write.
+
+    Examples
+    --------
+    >>> with damaged_if_unreadable():
+    ...     json.loads("{")
+    Traceback (most recent call last):
+    ...
+    hofs_dask.results.saving.content.DamagedError: JSONDecodeError: Expecting property name ...
+    """
+    try:
+        yield
+    except (DamagedError, ForeignError):
+        raise
+    except Exception as error:
+        raise DamagedError(f"{type(error).__name__}: {str(error)[:300]}") from error
+
+
+def pack(dataset: xr.Dataset) -> xr.Dataset:
+    """Return the dataset as it is stored: text of any length, mixed names as JSON, and a digest.
+
+    Fixed-length text has no specification in Zarr v3 and writing it warns:
+    https://github.com/zarr-developers/zarr-extensions/tree/main/data-types
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> stored = pack(xr.Dataset({"feature": ["a"]}, attrs={"format": "hofs_dask selection"}))
+    >>> sorted(stored.attrs)
+    ['digest', 'format', 'format_version']
+    """
+    mixed = "feature" in dataset and dataset["feature"].dtype.kind == "O"
+    attrs = {"format_version": VERSION, "digest": content_digest(dataset)}
+    stored = dataset.drop_encoding().assign_attrs(attrs | ({"names": "json"} if mixed else {}))
+    for name, variable in dataset.variables.items():
+        if variable.dtype.kind == "O":
+            values = _each(json.dumps, variable.values)
+        elif variable.dtype.kind == "U":
+            values = variable.values.astype(object)
+        else:
+            continue
+        stored = stored.assign({name: (variable.dims, values, variable.attrs)})
+    return stored
+
+
+def unpack(stored: xr.Dataset) -> xr.Dataset:
+    """Return the dataset that `pack` was given.
+
+    Raises
+    ------
+    DamagedError
+        The digest does not fit.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> stored = pack(xr.Dataset({"feature": ["a"]}))
+    >>> unpack(stored)["feature"].values.tolist()
+    ['a']
+    >>> unpack(stored.assign(feature=["b"]))
+    Traceback (most recent call last):
+    ...
+    hofs_dask.results.saving.content.DamagedError: its digest does not fit its content
+    """
+    mixed = stored.attrs.get("names") == "json"
+    dataset = stored.drop_encoding()
+    for name, variable in stored.variables.items():
+        if variable.dtype.kind in "bif":
+            continue
+        if mixed and name in ("feature", "selected"):
+            values = _each(json.loads, variable.values)
+        else:
+            values = np.array(variable.values.tolist(), dtype=str).reshape(variable.shape)
+        dataset = dataset.assign({name: (variable.dims, values, variable.attrs)})
+    dataset.attrs = {
+        name: _plain(value) for name, value in stored.attrs.items() if name not in _OWN
+    }
+    if content_digest(dataset) != stored.attrs.get("digest"):
+        raise DamagedError("its digest does not fit its content")
+    return dataset
+
+
+def content_digest(dataset: xr.Dataset) -> str:
+    """Return a digest of all that a dataset is, the same however it is stored.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> one, other = xr.Dataset({"x": 1}), xr.Dataset({"x": 1.0})
+    >>> content_digest(one) == content_digest(one.copy(deep=True))
+    True
+    >>> content_digest(one) == content_digest(other)
+    False
+    """
+    variables = {
+        str(name): {
+            "dims": [str(dim) for dim in variable.dims],
+            "shape": list(variable.shape),
+            "values": _digest_of(variable.values),
+            "attrs": {str(key): _plain(value) for key, value in variable.attrs.items()},
+        }
+        for name, variable in dataset.variables.items()
+    }
+    attrs = {str(name): _plain(value) for name, value in dataset.attrs.items()}
+    coords = sorted(str(name) for name in dataset.coords)
+    return digest({"variables": variables, "coords": coords, "attrs": attrs})
+
+
+def check_attrs(attrs: Mapping[Any, Any], formats: tuple[str, ...]) -> None:
+    """Raise a ForeignError where these are not the attributes of a result that can be read.
+
+    Examples
+    --------
+    >>> check_attrs({"format": "hofs_dask selection"}, ("hofs_dask selection",))
+    Traceback (most recent call last):
+    ...
+    hofs_dask.results.saving.content.ForeignError: it has no format_version, 1 was expected: ...
+    """
+    found = attrs.get("format")
+    if not isinstance(found, str) or found not in formats:
+        wanted = " or ".join(f"format={each!r}" for each in formats)
+        raise ForeignError(f"{wanted} was expected, found {_short(found)}")
+    version = _plain(attrs.get("format_version"))
+    if version is None:
+        raise ForeignError(
+            f"it has no format_version, {VERSION} was expected: an earlier hofs_dask wrote it"
+        )
+    if type(version) is not int or version != VERSION:
+        raise ForeignError(
+            f"its format_version is {_short(version)}, {VERSION} was expected: another version of "
+            "hofs_dask wrote it"
+        )
+
+
+def _digest_of(values: NDArray[Any]) -> str:
+    """Return a digest of the kind and the values of an array."""
+    if values.size == 0:
+        return "empty"  # files have no type for an array of no text
+    if values.dtype.kind in "OU":
+        kind = "mixed" if values.dtype.kind == "O" else "text"
+        return digest([kind, values.ravel().tolist()])
+    little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+    return f"{little.dtype.str} {hashlib.sha256(little.data).hexdigest()}"
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or text as Python has it: netCDF makes arrays of one of them."""
+    one = isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.shape == (1,))
+    return value.item() if one else value
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _each(function: Callable[[Any], Any], values: NDArray[Any]) -> NDArray[np.object_]:
+    """Return an array of the same shape with what the function makes of each value."""
+    made = np.empty(values.size, dtype=object)
+    made[:] = [function(value) for value in values.ravel().tolist()]
+    return made.reshape(values.shape)

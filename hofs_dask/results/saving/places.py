@@ -1,0 +1,293 @@
+"""Files and folders that are put in place whole: what was there, or the new, at any moment.
+
+The new one is written into a folder beside its place that has a lock, and the two are then
+exchanged in one step. Where the system has no such step it takes two renames, and a process that
+was killed between them leaves both in that folder, where `interrupted` finds them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import hashlib
+import os
+import re
+import shutil
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from hofs_dask.io.files import LockedError, locked, sync_folder, write_file
+
+#: Entries of a folder that are listed at most: results have fewer than a hundred.
+MOST_ENTRIES = 10_000
+
+Exchange = Callable[[Path, Path], bool]
+
+
+def resolved(path: str) -> Path:
+    """Return the path itself, or what it links to.
+
+    Raises
+    ------
+    FileNotFoundError
+        It is a link to nothing, or to itself.
+    """
+    if os.path.islink(path) and not os.path.exists(path):  # noqa: PTH110, PTH114 - no ELOOP
+        raise FileNotFoundError(
+            f"{path} is a link to {os.readlink(path)}, where there is nothing: remove the link or "  # noqa: PTH115
+            "give another path"
+        )
+    return Path(os.path.realpath(path))
+
+
+def is_free(path: Path) -> bool:
+    """Return whether there is nothing at a path but, perhaps, an empty folder."""
+    if not path.is_dir():
+        return not os.path.lexists(path)
+    with os.scandir(path) as entries:
+        return next(entries, None) is None
+
+
+def list_folder(path: Path) -> dict[str, int]:
+    """Return the sizes of all files below a folder, by name.
+
+    Raises
+    ------
+    OSError
+        Something there is neither a folder nor a regular file, or there is too much of it.
+    """
+    sizes: dict[str, int] = {}
+    folders, seen = [""], 0
+    while folders:
+        folder = folders.pop()
+        with os.scandir(path / folder) as entries:
+            for entry in entries:
+                name = f"{folder}{entry.name}"
+                seen += 1
+                if seen > MOST_ENTRIES or name.count("/") > 40:
+                    raise OSError(errno.EFBIG, "more files than a result has", os.fspath(path))
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(f"{name}/")
+                elif entry.is_file(follow_symlinks=False):
+                    sizes[name] = entry.stat(follow_symlinks=False).st_size
+                else:
+                    raise OSError(errno.EINVAL, "not a regular file", entry.path)
+    return sizes
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange two files or folders in one step; return False where the system cannot.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     one, other = Path(folder, "one"), Path(folder, "other")
+    ...     _ = one.write_text("1"), other.write_text("2")
+    ...     not exchange(one, other) or one.read_text()
+    '2'
+    """
+    paths = os.fsencode(one), os.fsencode(other)
+    if os.name != "posix":
+        return False
+    library = ctypes.CDLL(None, use_errno=True)
+    if sys.platform == "linux" and hasattr(library, "renameat2"):
+        here = ctypes.c_int(-100)  # AT_FDCWD
+        failed = library.renameat2(here, paths[0], here, paths[1], ctypes.c_uint(2))
+    elif sys.platform == "darwin" and hasattr(library, "renamex_np"):
+        failed = library.renamex_np(*paths, ctypes.c_uint(2))  # RENAME_SWAP
+    else:
+        return False
+    if not failed:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):
+        return False  # an old kernel, or a disk such as NFS
+    raise OSError(number, os.strerror(number), os.fspath(other))
+
+
+def put(
+    path: Path,
+    content: bytes | Mapping[str, bytes],
+    check: Callable[[Path], None],
+    exchange: Exchange = exchange,
+) -> None:
+    """Put a file, or a folder of files, at a path, whole and to stay there after a loss of power.
+
+    Parameters
+    ----------
+    path
+        Not a link.
+    content
+        Of the file, or of the files of the folder by their names.
+    check
+        Raises where what is at a path must not be replaced.
+    exchange
+        Exchanges two paths in one step, or returns False.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for folder in _beside(path):
+        _finish(folder, path)
+    check(path)
+    with _workplace(path) as folder:
+        new = folder / "new"
+        if isinstance(content, bytes):
+            write_file(new, [content], sync=True)
+        else:
+            _write_folder(new, content)
+        sync_folder(os.fspath(folder))
+        if is_free(path):
+            _rename_to_free(new, path)
+        else:
+            _replace(folder, path, check, exchange)
+        sync_folder(os.fspath(path.parent))
+    for folder in _beside(path):
+        _clear(folder, path)
+
+
+def interrupted(path: Path) -> Path | None:
+    """Return what was to be put at a path by a process that was killed after moving away the old.
+
+    It is whole: nothing is moved before the new one is on the disk.
+    """
+    for folder in _beside(path):
+        if _is_between(folder, path):
+            return folder / "new"
+    return None
+
+
+def _replace(folder: Path, path: Path, check: Callable[[Path], None], exchange: Exchange) -> None:
+    """Put `new` of a folder at a path that is taken; what was there is then in the folder."""
+    new, old = folder / "new", folder / "old"
+    if exchange(new, path):
+        try:
+            check(new)  # somebody may have put another thing there since it was checked
+        except BaseException:
+            exchange(new, path)
+            raise
+    elif path.is_dir():
+        path.rename(old)
+        try:
+            check(old)
+            new.rename(path)
+        except BaseException:
+            old.rename(path)
+            raise
+    else:
+        new.replace(path)
+
+
+def _rename_to_free(new: Path, path: Path) -> None:
+    if new.is_dir():
+        new.rename(path)  # fails where there is anything but an empty folder by now
+        return
+    try:
+        os.link(new, path)  # fails where there is a file by now
+    except FileExistsError:
+        raise
+    except OSError:  # a disk without links
+        new.rename(path)
+
+
+def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.mkdir()
+    for name, content in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, [content])
+    for item in (*folder.rglob("*"), folder):
+        sync_folder(os.fspath(item))
+
+
+@contextlib.contextmanager
+def _workplace(path: Path) -> Iterator[Path]:
+    """Yield a new folder beside a path, with a lock that ends with the process; remove it."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(100):
+            folder = path.parent / f"{_prefix(path)}{uuid.uuid4().hex}"
+            folder.mkdir()
+            try:
+                stack.enter_context(locked(folder / "lock"))
+            except (FileNotFoundError, LockedError):
+                continue  # another process took it for the folder of one that was killed
+            except (OSError, ImportError):
+                pass  # a system without locks: nobody will take it away
+            break
+        try:
+            yield folder
+        finally:
+            _remove(folder, path)
+
+
+def _finish(folder: Path, path: Path) -> None:
+    """Complete the two renames of a process that was killed between them."""
+    with _taken_over(folder) as dead:
+        if dead and _is_between(folder, path):
+            (folder / "new").rename(path)
+            sync_folder(os.fspath(path.parent))
+
+
+def _clear(folder: Path, path: Path) -> None:
+    """Remove the folder of a process that was killed, if it is certain that it is one."""
+    with _taken_over(folder) as dead:
+        if dead:
+            _remove(folder, path)
+
+
+@contextlib.contextmanager
+def _taken_over(folder: Path) -> Iterator[bool]:
+    """Yield whether this is a folder of our own whose process is gone; keep others away."""
+    with contextlib.ExitStack() as stack:
+        try:
+            names = [item.name for item in folder.iterdir()]
+            dead = all(name in ("lock", "old") or name.startswith("new") for name in names)
+            if names:
+                dead = dead and "lock" in names
+                if dead:
+                    stack.enter_context(locked(folder / "lock"))
+        except (OSError, ImportError):
+            dead = False
+        yield dead
+
+
+def _remove(folder: Path, path: Path) -> None:
+    """Remove a folder of our own, the lock last; never the only copy of a result."""
+    if (folder / "old").exists() and not path.exists():
+        return
+    with contextlib.suppress(OSError):
+        for item in list(folder.iterdir()):
+            if item.name == "lock":
+                continue
+            if item.is_dir() and not item.is_symlink():
+                shutil.rmtree(item)
+            else:
+                item.unlink()
+        (folder / "lock").unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def _is_between(folder: Path, path: Path) -> bool:
+    old, new = folder / "old", folder / "new"
+    return not os.path.lexists(path) and old.is_dir() and new.is_dir()
+
+
+def _beside(path: Path) -> list[Path]:
+    """Return the folders beside a path that are named as those of its saves are."""
+    pattern = re.compile(re.escape(_prefix(path)) + "[0-9a-f]{32}")
+    try:
+        with os.scandir(path.parent) as entries:
+            return [
+                path.parent / entry.name
+                for entry in entries
+                if pattern.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+            ]
+    except OSError:
+        return []
+
+
+def _prefix(path: Path) -> str:
+    """Return how the folders beside a path begin: short, for long names have no room for more."""
+    return f".hofs_dask-{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}-"

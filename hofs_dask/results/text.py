@@ -1,0 +1,290 @@
+"""A selection as text that fits one screen, and the table in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+# What the note of a fresh start means, and a gain of zero.
+FRESH_START = "fresh start: nothing left gained enough, so the rest is ranked anew"
+NO_GAIN = "gain 0: no more than its price, where the order says little; min_gain=0.001 stops before"
+
+# What fits on one screen.
+WIDTH = 88
+SHOWN_SUBSETS = 10
+SHOWN_RANKS = 20
+
+
+def as_text(dataset: xr.Dataset) -> str:
+    """Return the summary, the first subsets and the first ranks, as lines of text.
+
+    Examples
+    --------
+    >>> from hofs_dask.results.selection import Pick, Selection
+    >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4)
+    >>> result = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
+    >>> as_text(result.to_dataset()).splitlines()[-2:]
+    ['rank  feature  subset    gain  information  relevance  margin',
+     '   1  b             1  0.5000       0.5000     0.5000  0.4000']
+    """
+    lines = [*summary(dataset), ""]
+    subsets = subsets_of(dataset)
+    for number, names in enumerate(subsets[:SHOWN_SUBSETS], start=1):
+        label = f"subset {number:<{len(str(min(len(subsets), SHOWN_SUBSETS)))}}  "
+        lines.append(label + fitted([str(name) for name in names], WIDTH - len(label)))
+    if len(subsets) > SHOWN_SUBSETS:
+        lines.append(f"... and {len(subsets) - SHOWN_SUBSETS} more: .subsets")
+    lines.append("")
+    rows = list(table(dataset, SHOWN_RANKS))
+    lines.extend(aligned(rows, [side(column) for column in rows[0]]))
+    if dataset.sizes["rank"] > SHOWN_RANKS:
+        lines.append(f"... and {dataset.sizes['rank'] - SHOWN_RANKS} more: .to_dataframe()")
+    return "\n".join([*lines, *remarks(dataset)])
+
+
+def summary(dataset: xr.Dataset) -> list[str]:
+    """Return lines that say what was chosen by what, from what, and with which options.
+
+    Examples
+    --------
+    >>> from hofs_dask.results.selection import Selection
+    >>> attrs = {"method": "mim", "n_samples": 1, "n_classes": 2}
+    >>> result = Selection.from_picks([], names=["a", "b"], relevance=[0.1, 0.5], attrs=attrs)
+    >>> summary(result.to_dataset())
+    ['0 of 2 features in 0 subsets, by mim', '1 sample, 2 classes; information in nats']
+    """
+    attrs = dataset.attrs
+    headline = (
+        f"{dataset.sizes['rank']} of {counted(dataset.sizes['feature'], 'feature')} "
+        f"in {counted(len(subsets_of(dataset)), 'subset')}, by {attrs.get('method', 'hand')}"
+    )
+    details = "; ".join(filter(None, [", ".join(facts(attrs)), "information in nats"]))
+    options = json.loads(attrs.get("options", "{}"))
+    given = [f"{name}={value}" for name, value in options.items() if value is not None]
+    return [headline, details, *filter(None, [", ".join(given)])]
+
+
+def facts(attrs: Mapping[str, Any]) -> list[str]:
+    """Return how many samples and classes there were, as far as the attributes say so.
+
+    Examples
+    --------
+    >>> facts({"n_samples": 1, "n_classes": 2, "target": "crop"})
+    ['1 sample', '2 classes of crop']
+    """
+    found = []
+    if "n_samples" in attrs:
+        dropped = attrs.get("n_dropped", 0)
+        note = f" ({dropped} without a target dropped)" if dropped else ""
+        found.append(counted(attrs["n_samples"], "sample") + note)
+    if "n_classes" in attrs:
+        classes = counted(attrs["n_classes"], "class", "classes")
+        target = attrs.get("target")
+        if target is not None and attrs.get("target_kind") == "continuous":
+            found.append(f"continuous {target} in {classes}")
+        else:
+            found.append(classes if target is None else f"{classes} of {target}")
+    if attrs.get("n_absent_chunks"):
+        chunks = counted(attrs["n_absent_chunks"], "chunk")
+        found.append(f"{chunks} of the data absent and read as its fill value")
+    return found
+
+
+def subsets_of(dataset: xr.Dataset) -> list[list[Any]]:
+    """Return the names of the chosen features by subset, subsets and names in order of choice.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> chosen = {"selected": ("rank", ["a", "b", "c"]), "subset": ("rank", [0, 1, 0])}
+    >>> subsets_of(xr.Dataset(chosen))
+    [['a', 'c'], ['b']]
+    """
+    numbers, names = (dataset[name].values.tolist() for name in ("subset", "selected"))
+    subsets: dict[int, list[Any]] = {}
+    for number, name in zip(numbers, names, strict=True):
+        subsets.setdefault(number, []).append(name)
+    return list(subsets.values())
+
+
+def frame(dataset: xr.Dataset) -> pd.DataFrame:
+    """Return the table that is printed, all of it, as a data frame of one row a rank.
+
+    Examples
+    --------
+    >>> from hofs_dask.results.selection import Pick, Selection
+    >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4, forced=True)
+    >>> result = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
+    >>> frame(result.to_dataset())[["feature", "subset", "margin", "note"]]
+      feature  subset  margin      note
+    0       b       1     NaN  included
+    """
+    import pandas as pd
+
+    forced = dataset["forced"].values
+    fresh = np.diff(dataset["epoch"].values, prepend=0) > 0
+    notes = [
+        "; ".join(filter(None, ["included" * included, "fresh start" * started]))
+        for included, started in zip(forced.tolist(), fresh.tolist(), strict=True)
+    ]
+    return pd.DataFrame(
+        {
+            "rank": dataset["rank"].values,
+            "feature": dataset["selected"].values.tolist(),
+            "subset": dataset["subset"].values + 1,
+            "gain": dataset["gain"].values,
+            "information": dataset["information"].values,
+            "relevance": dataset["relevance"].values[dataset["index"].values],
+            "margin": np.where(forced, np.nan, dataset["margin"].values),
+            "note": notes,
+        }
+    )
+
+
+def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
+    """Yield the header and one row per rank, as text, without the columns that say nothing.
+
+    Examples
+    --------
+    >>> from hofs_dask.results.selection import Pick, Selection
+    >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4)
+    >>> result = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
+    >>> header, row = table(result.to_dataset(), limit=20)
+    >>> row
+    ['1', 'b', '1', '0.5000', '0.5000', '0.5000', '0.4000']
+    """
+    shown = frame(dataset)[:limit]
+    if not any(shown["note"]):
+        shown = shown.drop(columns="note")
+    yield list(shown.columns)
+    figures = ("gain", "information", "relevance", "margin")
+    columns = [
+        [_nats(value) if name in figures else str(value) for value in shown[name].tolist()]
+        for name in shown.columns
+    ]
+    yield from map(list, zip(*columns, strict=True))
+
+
+def fitted(names: list[str], width: int) -> str:
+    """Return as many names as fit the width, and how many do not.
+
+    Examples
+    --------
+    >>> fitted(["red", "green", "blue", "infrared"], width=20)
+    'red ... +3'
+    >>> fitted(["mean area", "worst area"], width=30)
+    'mean area, worst area'
+    """
+    between = ", " if any(" " in name for name in names) else " "
+    line = between.join(names)
+    if len(line) <= width:
+        return line
+    shown = list(names)
+    while len(shown) > 1 and len(between.join(shown)) > width - 12:
+        shown.pop()
+    return f"{between.join(shown)} ... +{len(names) - len(shown)}"
+
+
+def remarks(dataset: xr.Dataset) -> list[str]:
+    """Return lines that explain what stands in the shown rows of the table.
+
+    Examples
+    --------
+    >>> from hofs_dask.results.selection import Pick, Selection
+    >>> picks = [Pick(0, 0, 0.5, 0.5, 0.5, 0.1), Pick(1, 1, 0.1, 0.0, 0.0, 0.1, epoch=1)]
+    >>> attrs = {"method": "hofs"}
+    >>> result = Selection.from_picks(picks, names=["a", "b"], relevance=[0.5, 0.1], attrs=attrs)
+    >>> [line.split(":")[0] for line in remarks(result.to_dataset())]
+    ['fresh start', 'gain 0']
+    """
+    shown = dataset.isel(rank=slice(SHOWN_RANKS))
+    idle = (shown["gain"].values == 0) & ~shown["forced"].values
+    said = {
+        FRESH_START: bool((shown["epoch"].values > 0).any()),
+        NO_GAIN: dataset.attrs.get("method") == "hofs" and bool(idle.any()),
+    }
+    return [line for line, true in said.items() if true]
+
+
+def side(column: str) -> str:
+    """Return the side to which a column of the table is aligned.
+
+    Examples
+    --------
+    >>> side("feature"), side("gain")
+    ('left', 'right')
+    """
+    return "left" if column in ("feature", "note") else "right"
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """Return a number and the word for what it counts.
+
+    Examples
+    --------
+    >>> counted(1, "class", "classes"), counted(2, "walk")
+    ('1 class', '2 walks')
+    """
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def aligned(rows: list[list[str]], sides: list[str]) -> Iterator[str]:
+    """Yield the rows as lines of columns, each aligned to its side.
+
+    Examples
+    --------
+    >>> list(aligned([["rank", "feature"], ["1", "b"]], ["right", "left"]))
+    ['rank  feature', '   1  b']
+    """
+    widths = [max(len(row[column]) for row in rows) for column in range(len(sides))]
+    for row in rows:
+        cells = (
+            value.ljust(width) if where == "left" else value.rjust(width)
+            for value, width, where in zip(row, widths, sides, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def shortened(names: Iterable[str], width: int) -> dict[str, str]:
+    """Return the short form of every name: longer ones are cut where most stay distinct.
+
+    All are cut at the same place, as near to the middle as may be.
+
+    Examples
+    --------
+    >>> shortened(["area", "mean smoothness", "mean compactness"], 8)
+    {'area': 'area', 'mean smoothness': 'm..hness', 'mean compactness': 'm..tness'}
+    """
+    given, room = list(names), width - 2
+
+    def cut(name: str, n_last: int) -> str:
+        if len(name) <= width:
+            return name
+        return f"{name[: room - n_last]}..{name[len(name) - n_last :]}"
+
+    middle_first = sorted(range(room + 1), key=lambda n_last: abs(2 * n_last - room))
+    best = max(middle_first, key=lambda n_last: len({cut(name, n_last) for name in given}))
+    return {name: cut(name, best) for name in given}
+
+
+def share(value: float) -> str:
+    """Return a share with two decimals, a dash where there is none: one resample has no pair.
+
+    Examples
+    --------
+    >>> share(0.456), share(float("nan"))
+    ('0.46', '-')
+    """
+    return "-" if np.isnan(value) else f"{value:.2f}"
+
+
+def _nats(value: float) -> str:
+    """Return the figure as text, a dash where there is none, such as a margin over nobody."""
+    return "-" if np.isnan(value) else f"{value:.4f}"

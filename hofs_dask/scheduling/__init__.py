@@ -1,0 +1,1 @@
+"""The one call of Dask's compute, and waits for a cluster that end."""

@@ -1,0 +1,121 @@
+"""The one call of Dask's `compute`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import dask.base
+import dask.config
+
+from hofs_dask.scheduling.waits import gather
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+#: What a client computed last. Its release is a message, and a client sends no other one for 10 ms
+#: after it: so it waits until the next tasks are on their way, which would wait themselves.
+_LAST: WeakKeyDictionary[Client, list[Future[Any]]] = WeakKeyDictionary()
+
+
+def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
+    """What the tasks return, on the current client or Dask's configured scheduler, or here.
+
+    Here, in this thread, is where tasks belong whose data is in memory and would only travel. A
+    client warns of a graph of more than 10 MB. Ours hold what they need and hold it once: data
+    that is in memory, or the context of a pass.
+
+    Raises
+    ------
+    StrandedError
+        Tasks wait for workers that are gone. To submit them anew helps.
+    LostSchedulerError
+        The connection to the scheduler was lost.
+    RuntimeError
+        There was no progress for the time of the Dask setting ``hofs_dask.timeout``.
+
+    Examples
+    --------
+    >>> from dask.delayed import delayed
+    >>> compute(delayed(1), delayed(2))
+    (1, 2)
+    """
+    # the setting must not be made before distributed has made its own: it would take their place
+    quiet = (
+        dask.config.set({"distributed.admin.large-graph-warning-threshold": "100 GiB"})
+        if "distributed" in sys.modules and not here
+        else nullcontext()
+    )
+    client = None if here else current_client()
+    with quiet, nullcontext() if here else aside():
+        if client is None:
+            result: tuple[Any, ...] = dask.base.compute(*tasks, scheduler="sync" if here else None)
+            return result
+        collections, repack = dask.base.unpack_collections(*tasks)
+        futures: list[Future[Any]] = client.compute(collections)
+        _LAST[client] = []
+        result = tuple(repack(gather(client, futures)))
+        _LAST[client] = futures
+    return result
+
+
+def release() -> None:
+    """Let the current client forget what it computed last.
+
+    Examples
+    --------
+    >>> release()
+    """
+    client = current_client()
+    if client is not None:
+        _LAST.pop(client, None)
+
+
+def current_client() -> Client | None:
+    """The client that `dask.compute` would use, without importing distributed for the question.
+
+    Examples
+    --------
+    >>> current_client() is None
+    True
+    """
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import default_client
+
+    try:
+        client = default_client()
+    except ValueError:
+        return None
+    uses_client = dask.base.get_scheduler() == client.get
+    return client if uses_client else None
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Leave the thread to other tasks while this waits for them, if it is in a task itself.
+
+    Examples
+    --------
+    >>> with aside():
+    ...     pass
+    """
+    if "distributed" not in sys.modules:
+        yield
+        return
+    from distributed import rejoin, secede
+    from distributed.worker import thread_state  # type: ignore[attr-defined]
+
+    left = False
+    if getattr(thread_state, "key", None) is not None:
+        with suppress(KeyError):  # it has left before
+            secede()
+            left = True
+    try:
+        yield
+    finally:
+        if left:
+            rejoin()

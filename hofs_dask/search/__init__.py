@@ -1,0 +1,1 @@
+"""The greedy loop, its checkpoints and its events."""

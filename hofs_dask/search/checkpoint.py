@@ -1,0 +1,318 @@
+"""The checkpoint of a search: one file in a locked directory, replaced whole after every round.
+
+Layout::
+
+    <directory>
+      checkpoint.npz                 the search after the last round, see `snapshot_file`
+      checkpoint.npz.<hex>.partial   the next one while it is written
+      lock                           held while a run is at work; the process that holds it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from hofs_dask.errors import CheckpointError
+from hofs_dask.io.files import LockedError, check_apart, locked, read_file, write_file
+from hofs_dask.io.paths import as_path, is_url
+from hofs_dask.search.snapshot import Snapshot
+from hofs_dask.search.snapshot_file import check_ours, damaged, read_snapshot, to_bytes
+
+FILE = "checkpoint.npz"
+LOCK = "lock"
+#: What a run is on, by its content, and by what that was made from: one of the two has to fit.
+ORIGINS = {"data": "data source", "target values": "target source"}
+#: What `write_file` calls a checkpoint that is not whole yet.
+PARTIAL = re.compile(re.escape(FILE) + r"\.[0-9a-f]{32}\.partial")
+#: What `locked` writes into a lock; a full disk, or a run that begins now, leaves it empty.
+HOLDER = re.compile(rb"(process \d+ on [^\n]*\n)?")
+
+
+class Checkpoint:
+    """A directory that one run at a time keeps its search in; `open_checkpoint` makes them.
+
+    Parameters
+    ----------
+    directory
+        That exists, and is locked by this process.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def load(
+        self,
+        run: Mapping[str, object],
+        shape: tuple[int, ...] | None = None,
+        state: type | None = None,
+    ) -> Snapshot | None:
+        """Return the search that was saved here, None where nothing was.
+
+        Parameters
+        ----------
+        run
+            What the search depends on, by name: data, target, method, options. Data is the same
+            where ``"data"`` is, the identity of the code store, or where ``"data source"`` is, that
+            of what it was made from, None where it has none.
+        shape
+            Of the counts of the store that it is resumed with: (feature, fold, class, code).
+        state
+            The record that the method keeps.
+
+        Raises
+        ------
+        ValueError
+            What was saved here belongs to another run; names all that differs.
+        CheckpointError
+            The file is damaged, or does not fit the store or the method.
+        """
+        file = self.directory / FILE
+        if not os.path.lexists(file):
+            return None
+        saved, snapshot = read_snapshot(file)
+        wanted = json.loads(json.dumps(_with_version(run)))
+        differing = [
+            f"{name}: {saved[name]!r} in the checkpoint, {wanted[name]!r} now"
+            for name in _differing(saved, wanted)
+        ]
+        if differing:
+            raise ValueError(
+                f"the checkpoint {str(self.directory)!r} is of another run: "
+                f"{'; '.join(differing)}. Give another directory, or remove this one to start anew"
+            )
+        if shape is not None and snapshot.counts.shape != shape:
+            raise damaged(file, f"its counts are of shape {snapshot.counts.shape}, not {shape}")
+        if state is not None and type(snapshot.state) is not state:
+            kind = type(snapshot.state).__name__
+            raise damaged(file, f"its state is a {kind}, not a {state.__name__}")
+        return snapshot
+
+    def save(self, run: Mapping[str, object], snapshot: Snapshot) -> None:
+        """Replace what was saved here, or leave it as it is where that fails.
+
+        Raises
+        ------
+        CheckpointError
+            The disk is full, or cannot be written to.
+        """
+        file = self.directory / FILE
+        is_first = not os.path.lexists(file)
+        try:
+            write_file(file, [to_bytes(_with_version(run), snapshot)], sync=True)
+        except OSError as error:
+            kept = (
+                "no round has been saved yet: make room and run the same call again"
+                if is_first
+                else "the one of the round before is intact: make room and run the same call again "
+                "to resume from there"
+            )
+            raise CheckpointError(
+                f"the checkpoint {str(file)!r} cannot be written ({error.strerror or error}); "
+                f"{kept}"
+            ) from error
+
+
+@contextlib.contextmanager
+def open_checkpoint(
+    path: str | os.PathLike[str], sources: Iterable[str] = ()
+) -> Iterator[Checkpoint]:
+    """Open the checkpoint at a path, locked until the end of the block.
+
+    Parameters
+    ----------
+    path
+        A directory that is new, empty, or has a checkpoint in it.
+    sources
+        Paths and addresses that the data is read from: the checkpoint is kept apart from them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, open_checkpoint(folder) as checkpoint:
+    ...     print(checkpoint.load({"criterion": "joint"}))
+    None
+    """
+    text = as_path(path)
+    if is_url(text):
+        raise ValueError(f"checkpoint is {text!r}; give a directory of this machine")
+    check_apart(text, sources, "checkpoint")
+    directory = Path(text)
+    if _names_in(directory):
+        foreign = _foreign_in(directory)
+        if foreign:
+            raise ValueError(
+                f"checkpoint is {text!r}, which holds something else than a checkpoint "
+                f"({min(foreign)!r}); give a new or an empty directory"
+            )
+    with contextlib.ExitStack() as stack:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(directory / LOCK))
+        except LockedError as error:
+            raise CheckpointError(
+                f"the checkpoint {text!r} is in use by {error}; wait until that run has ended, or "
+                "give another directory"
+            ) from error
+        except OSError as error:
+            raise CheckpointError(
+                f"the checkpoint directory {text!r} cannot be written to and locked "
+                f"({error.strerror or error}); give another directory"
+            ) from error
+        _remove_partials(directory)
+        yield Checkpoint(directory)
+
+
+def open_part(
+    path: str | os.PathLike[str], name: str, sources: Iterable[str] = ()
+) -> contextlib.AbstractContextManager[Checkpoint]:
+    """Open the checkpoint of one search of a comparison, which has a directory below its own.
+
+    Parameters
+    ----------
+    path
+        Of the comparison: a directory that is new, empty, or has such checkpoints in it.
+    name
+        Of the search.
+    sources
+        As for `open_checkpoint`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, open_part(folder, "jmi") as checkpoint:
+    ...     checkpoint.directory.name
+    'jmi'
+    """
+    text = as_path(path)
+    if not is_url(text):  # else it is refused below
+        sources = tuple(sources)
+        check_apart(text, sources, "checkpoint")
+        folder = Path(text)
+        found = _names_in(folder)
+        if FILE in found:
+            raise ValueError(
+                f"checkpoint is {text!r}, which is of a single selection; give another directory"
+            )
+        if found and not any(_is_ours(folder / each) for each in found):
+            raise ValueError(
+                f"checkpoint is {text!r}, which holds something else than the checkpoints of a "
+                f"comparison ({min(found)!r}); give a new or an empty directory"
+            )
+    return open_checkpoint(f"{text}/{name}", sources)
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Snapshot]:
+    """Return what the run of a checkpoint depends on, by name, and its search.
+
+    It need not be locked.
+
+    Parameters
+    ----------
+    path
+        The directory.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is none.
+    CheckpointError
+        It is damaged.
+    """
+    file = Path(as_path(path)) / FILE
+    if not os.path.lexists(file):
+        raise FileNotFoundError(f"no checkpoint at {str(file.parent)!r}")
+    return read_snapshot(file)
+
+
+def _with_version(run: Mapping[str, object]) -> dict[str, object]:
+    """What a run depends on, the program included: within a minor version files are understood."""
+    minor = ".".join(version("hofs-dask").split(".")[:2])
+    return {"hofs_dask version": minor, **run}
+
+
+def _differing(saved: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
+    """Return the names of what differs between two runs, none where they fit.
+
+    Examples
+    --------
+    >>> saved = {"data": "a", "data source": "s", "method": "jmi"}
+    >>> _differing(saved, {"data": "b", "data source": "s", "method": "mim"})
+    ['method']
+    >>> _differing(saved, {"data": "b", "data source": "t", "method": "jmi"})
+    ['data', 'data source']
+    """
+    differing = [name for name in wanted if name in saved and saved[name] != wanted[name]]
+    for content, origin in ORIGINS.items():
+        source = wanted.get(origin)
+        if content not in differing or (source is not None and saved.get(origin) == source):
+            differing = [name for name in differing if name not in (content, origin)]
+    return differing
+
+
+def _names_in(directory: Path) -> set[str]:
+    """Return the names in a directory, none where it is absent."""
+    try:
+        return set(os.listdir(directory))  # noqa: PTH208 - iterdir gives no names
+    except FileNotFoundError:
+        return set()
+    except NotADirectoryError as error:
+        if not directory.exists():  # a part of the path above is a file
+            return set()
+        raise ValueError(
+            f"checkpoint is {str(directory)!r}, which is a file; give a directory"
+        ) from error
+    except OSError as error:
+        raise CheckpointError(
+            f"the checkpoint directory {str(directory)!r} cannot be read "
+            f"({error.strerror or error}); give another directory"
+        ) from error
+
+
+def _foreign_in(directory: Path) -> set[str]:
+    """Return the names in a directory that keep it from being ours, none for a checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        It has a checkpoint that cannot be read.
+    """
+    found = _names_in(directory)
+    foreign = {LOCK} & found if not _is_lock(directory / LOCK) else set()
+    if FILE not in found:
+        foreign |= {name for name in found if name != LOCK and not PARTIAL.fullmatch(name)}
+    else:
+        check_ours(directory / FILE)
+    return foreign
+
+
+def _is_ours(directory: Path) -> bool:
+    """Return whether a directory is one that `open_checkpoint` made."""
+    try:
+        return bool(_names_in(directory)) and not _foreign_in(directory)
+    except (CheckpointError, ValueError):
+        return False
+
+
+def _is_lock(path: Path) -> bool:
+    """Return whether a file is a lock of ours, or absent: a lock is written over."""
+    try:
+        return not path.is_symlink() and HOLDER.fullmatch(read_file(path, 1000)) is not None
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def _remove_partials(directory: Path) -> None:
+    """Remove what runs that were killed had not written to the end."""
+    for name in _names_in(directory):
+        if PARTIAL.fullmatch(name):
+            with contextlib.suppress(OSError):  # a directory stays
+                (directory / name).unlink()

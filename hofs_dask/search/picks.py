@@ -1,0 +1,78 @@
+"""What a search found: the pick of each round, and the ranking that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What one round of the greedy search chose, and by how much.
+
+    Parameters
+    ----------
+    index : int
+        Position of the chosen feature in the data.
+    subset : int
+        Number of the subset that it joined or opened.
+    score : float
+        Criterion of the feature, in nats.
+    gain : float
+        Information that it added, in nats; by `joint` net of the price of choosing among many.
+    information : float
+        Information of the features chosen since the last fresh start, in nats.
+    margin : float
+        Score less that of the runner-up, in nats.
+    runner_up : int
+        Position of the feature that came second, -1 for none.
+    epoch : int
+        Number of fresh starts of the posterior before this pick.
+    forced : bool
+        Whether the user asked for the feature.
+    redundancy : float
+        Mean mutual information with the features chosen before, in nats.
+
+    Examples
+    --------
+    >>> Pick(3, subset=0, score=0.5, gain=0.1, information=0.5, margin=0.2, runner_up=1).index
+    3
+    """
+
+    index: int
+    subset: int
+    score: float
+    gain: float
+    information: float
+    margin: float
+    runner_up: int = -1
+    epoch: int = 0
+    forced: bool = False
+    redundancy: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The picks of a search, and what they were chosen from.
+
+    Parameters
+    ----------
+    picks : tuple of Pick
+        One per rank, best first.
+    names : tuple
+        Name of every feature of the data.
+    relevance : ndarray of float64 (feature)
+        I(x_i:y) of every feature, in nats.
+    usable : ndarray of bool (feature)
+        False for the constant and the all-missing features.
+    attrs : mapping
+        What was done, on what: method, options (JSON), target, n_samples, n_classes, ...
+    """
+
+    picks: tuple[Pick, ...]
+    names: tuple[str | int | float, ...]
+    relevance: np.ndarray
+    usable: np.ndarray
+    attrs: Mapping[str, str | float]

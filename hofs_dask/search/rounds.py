@@ -1,0 +1,441 @@
+"""The greedy loop: score, choose, assign, add. Many searches may share their walks."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Generator, Hashable, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from hofs_dask.engine.passes import run, walks
+from hofs_dask.engine.statistic import N_FOLDS, Context, Partial, Pass
+from hofs_dask.engine.statistics import MARGINAL_COUNTS
+from hofs_dask.errors import some_of
+from hofs_dask.methods.affinity import join
+from hofs_dask.methods.joint import Joint, JointState
+from hofs_dask.methods.options import HOFS, VMI, Method
+from hofs_dask.methods.pairwise import PairMatrices, Pairwise, PairwiseState, learn_all
+from hofs_dask.methods.problem import Problem, Scores, Sizes
+from hofs_dask.methods.total import Total, TotalState
+from hofs_dask.methods.vmi import VariationalInformation, VMIState
+from hofs_dask.scheduling.compute import release
+from hofs_dask.search.checkpoint import Checkpoint
+from hofs_dask.search.events import (
+    Event,
+    Notify,
+    PassDone,
+    PassStarted,
+    RoundEnded,
+    RoundStarted,
+    tell_all,
+)
+from hofs_dask.search.picks import Pick, Ranking
+from hofs_dask.search.snapshot import Snapshot
+from hofs_dask.store.codes import CodeStore
+
+#: Scores closer than this, relative to the best, are a tie: the lowest column wins.
+TIE = 1e-9
+#: So are scores closer than this many nats, and a gain that lacks less is enough: what rounding
+#: makes of equal terms that cancel.
+LEAST_DIFFERENCE = 1e-12
+
+#: What each search keeps between rounds.
+STATES = {
+    Joint: JointState,
+    Total: TotalState,
+    Pairwise: PairwiseState,
+    VariationalInformation: VMIState,
+}
+
+Result = TypeVar("Result")
+#: Asks for passes and is sent their totals; tells events and is sent nothing.
+Steps = Generator[Pass | Event, Any, Result]
+
+
+class Search(Protocol):
+    """A method at work on a problem. States are frozen; every call returns a new one."""
+
+    @property
+    def options(self) -> Method:
+        """The method object."""
+
+    @property
+    def restart_gain(self) -> float | None:
+        """A best gain below this starts a new epoch; None for never."""
+
+    def start(self) -> Any:
+        """The state before the first round."""
+
+    def score(self, state: Any) -> Generator[Pass, Partial, tuple[Any, Scores]]:
+        """The state with what it had to learn, and the scores of every feature."""
+
+    def add(self, state: Any, scores: Scores, pick: int, subset: int, /) -> Any:
+        """The state after a feature has been chosen."""
+
+    def restart(self, state: Any, scores: Scores, /) -> Any:
+        """The state of a new epoch, after scores of which none gained enough."""
+
+
+def search(
+    codes: CodeStore,
+    method: Method,
+    n_features: int,
+    *,
+    include: Sequence[int] = (),
+    exclude: Sequence[int] = (),
+    min_gain: float | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Steps[Ranking]:
+    """The ranked selection of `n_features` features of a code store, as a generator of passes.
+
+    Parameters
+    ----------
+    codes
+        The store, with the labels to select for.
+    method
+        A method object.
+    n_features
+        How many features to choose.
+    include, exclude
+        Columns that come first, in this order, and columns that are never chosen.
+    min_gain
+        Stop when the feature with the best score gains less than this, in nats.
+    checkpoint
+        Where the search is kept after every round, and taken up from.
+    """
+    identity = _identity(codes, method, include, exclude, min_gain)
+    shape = (codes.n_features, N_FOLDS, len(codes.labels.classes), int(codes.n_codes.max()))
+    saved = checkpoint.load(identity, shape, STATES[search_of(method)]) if checkpoint else None
+    counts = saved.counts if saved else (yield from _count_all(codes))
+    problem = describe(codes, counts, exclude, include)
+    candidates = problem.candidates.copy()
+    _check_request(codes.names, problem, candidates, n_features, include)
+    work: Search = search_of(method)(problem, method)
+    at = saved or Snapshot(problem.counts, picks=(), state=work.start(), ended=False)
+    candidates[[pick.index for pick in at.picks]] = False
+    while len(at.picks) < n_features and not at.ended:
+        rank, start = len(at.picks) + 1, time.perf_counter()
+        yield RoundStarted(rank, n_features, int(candidates.sum()), method.label)
+        forced = include[rank - 1] if rank <= len(include) else None
+        steps = next_pick(work, at.state, candidates, forced, min_gain)
+        (pick, state), n_passes = yield from _counted(steps)
+        if pick is None:
+            at = replace(at, ended=True)
+        else:
+            at = replace(at, picks=(*at.picks, pick), state=state)
+            candidates[pick.index] = False
+        if checkpoint:
+            checkpoint.save(identity, at)
+        if pick is not None:
+            yield RoundEnded(
+                rank=rank,
+                feature=codes.names[pick.index],
+                subset=pick.subset,
+                gain=pick.gain,
+                information=pick.information,
+                seconds=time.perf_counter() - start,
+                n_passes=n_passes,
+                method=method.label,
+            )
+    return Ranking(
+        at.picks[:n_features],  # an earlier run may have gone further
+        names=codes.names,
+        relevance=problem.relevance,
+        usable=problem.usable,
+        attrs={
+            "method": method.name,
+            "options": json.dumps(method.options),
+            "target": codes.labels.name,
+            "target_kind": codes.labels.kind,
+            "n_samples": problem.n_samples,
+            "n_dropped": codes.labels.n_dropped,
+            "n_classes": problem.n_classes,
+            "label_entropy": problem.label_entropy,
+            "n_absent_chunks": codes.n_absent,
+            "hofs_dask_version": version("hofs-dask"),
+            # of the data, not of the store, which depends on its chunks
+            **({} if codes.fingerprint is None else {"fingerprint": codes.fingerprint}),
+        },
+    )
+
+
+def all_pairs(codes: CodeStore) -> Steps[PairMatrices]:
+    """What all pairs of the features of a code store say."""
+    problem = describe(codes, (yield from _count_all(codes)))
+    return (yield from learn_all(problem))
+
+
+def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:
+    """The same steps over a bootstrap resample of the samples, in silence."""
+    total: Any = None
+    while True:
+        try:
+            request = steps.send(total)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+        total = None
+        if isinstance(request, Pass):
+            key = None if request.key is None else (resample, request.key)
+            total = yield replace(request, resample=resample, key=key)
+
+
+def drive(
+    codes: CodeStore, searches: Mapping[Hashable, Steps[Result]], listeners: Sequence[Notify] = ()
+) -> tuple[dict[Hashable, Result], int, int]:
+    """What generators of passes return, and the number of walks and of passes that it took.
+
+    All searches go on at once: what they ask for is summed up in one walk over the samples, and
+    what several ask for is summed up once.
+    """
+    results: dict[Hashable, Result] = {}
+    asked: dict[Hashable, Pass] = {}
+    kept: dict[Hashable, Partial] = {}
+    ranks: dict[Hashable, int] = {}
+    n_walks = n_passes = 0
+
+    def send(name: Hashable, total: Partial | None) -> None:
+        while True:
+            try:
+                found = searches[name].send(total)
+            except StopIteration as stop:
+                asked.pop(name, None)
+                results[name] = stop.value
+                return
+            if isinstance(found, Pass):
+                asked[name] = found
+                return
+            if isinstance(found, RoundStarted):
+                ranks[name] = found.rank
+            tell_all(listeners, found)
+            total = None
+
+    for name in searches:
+        send(name, None)
+    while asked:
+        known = [name for name, request in asked.items() if request.key in kept]
+        for name in known:
+            send(name, kept[asked[name].key])
+        if known:
+            continue
+        groups: dict[Hashable, list[Hashable]] = {}
+        for name, request in asked.items():
+            groups.setdefault(("of", name) if request.key is None else request.key, []).append(name)
+        unique = [asked[names[0]] for names in groups.values()]
+        totals: list[Partial] = []
+        for walk in walks(codes, unique):
+            rank = min((ranks[name] for name in asked if name in ranks), default=0)
+            totals += _walk(codes, walk, rank, listeners)
+            n_walks, n_passes = n_walks + 1, n_passes + len(walk)
+        for names, request, total in zip(groups.values(), unique, totals, strict=True):
+            if request.key is not None and len(searches) > 1:
+                kept[request.key] = total
+            for name in names:
+                send(name, total)
+    release()
+    return {name: results[name] for name in searches}, n_walks, n_passes
+
+
+def _walk(
+    codes: CodeStore, walk: Sequence[Pass], rank: int, listeners: Sequence[Notify]
+) -> list[Partial]:
+    """The totals of one walk; the listeners are told."""
+    numbers = Counter(request.statistic.name for request in walk)
+    name = " + ".join(f"{name} x{n}" if n > 1 else name for name, n in numbers.items())
+    tell_all(listeners, PassStarted(rank, name, len(walk)))
+    start = time.perf_counter()
+    totals = run(codes, walk)
+    seconds = time.perf_counter() - start
+    n_columns = len({column for request in walk for column in request.columns})
+    n_bytes = codes.n_samples * (codes.n_features + n_columns + 1)  # and the label
+    n_cells = round(codes.n_samples * codes.n_features * sum(each.share for each in walk))
+    tell_all(listeners, PassDone(rank, name, len(walk), n_bytes, n_cells, seconds))
+    return totals
+
+
+def largest_passes(codes: CodeStore, method: Method, n_features: int) -> tuple[Pass, ...]:
+    """The passes of a search that take most memory, with arrays of the right sizes alone."""
+    sizes = Sizes(
+        n_features=codes.n_features,
+        n_classes=len(codes.labels.classes),
+        n_codes=int(codes.n_codes.max()),
+        n_picks=n_features - 1,
+    )
+    found: tuple[Pass, ...] = search_of(method).largest_passes(sizes, method)
+    return found
+
+
+def next_pick(
+    work: Search,
+    state: Any,
+    candidates: np.ndarray,
+    forced: int | None,
+    min_gain: float | None,
+) -> Generator[Pass, Partial, tuple[Pick | None, Any]]:
+    """The pick of one round and the state that knows it; None where nothing gains enough."""
+    least = work.restart_gain if min_gain is None else min_gain
+    fresh = not state.chosen
+    while True:
+        state, scores = yield from work.score(state)
+        best, runner_up = choose(scores.score, candidates)
+        pick = best if forced is None else forced
+        gain = float(scores.gain[pick])
+        if forced is not None or fresh or least is None or gain >= least - LEAST_DIFFERENCE:
+            break
+        if min_gain is not None:
+            return None, state
+        state, fresh = work.restart(state, scores), True
+    other = best if pick != best else runner_up
+    threshold = work.options.subset_threshold
+    subset = int(join(state.affinity[:, [pick]], state.subsets, threshold)[0])
+    margin = float(scores.score[pick] - scores.score[other]) if other >= 0 else np.nan
+    if forced is None and margin < 0:
+        margin = 0.0  # a tie goes to the lower column, whose score may be the smaller by rounding
+    made = Pick(
+        index=pick,
+        subset=subset,
+        score=float(scores.score[pick]),
+        gain=gain,
+        information=float(scores.information[pick]),
+        margin=margin,
+        runner_up=other,
+        epoch=state.epoch,
+        forced=forced is not None,
+        redundancy=float(state.redundancy[:, pick].mean()) if state.chosen else 0.0,
+    )
+    return made, work.add(state, scores, pick, subset)
+
+
+def search_of(method: Method) -> Any:
+    """What does the work of a method."""
+    if isinstance(method, HOFS):
+        return Joint if method.criterion == "joint" else Total
+    return VariationalInformation if isinstance(method, VMI) else Pairwise
+
+
+def _counted(
+    steps: Generator[Pass, Partial, Result],
+) -> Generator[Pass, Partial, tuple[Result, int]]:
+    """What the steps return, and how many passes they asked for."""
+    n_passes = 0
+    total: Any = None
+    while True:
+        try:
+            request = steps.send(total)
+        except StopIteration as stop:
+            return stop.value, n_passes
+        n_passes += 1
+        total = yield request
+
+
+def describe(
+    codes: CodeStore,
+    counts: np.ndarray,
+    exclude: Sequence[int] = (),
+    include: Sequence[int] = (),
+) -> Problem:
+    """The problem of a code store: its tables, and the counts of every feature."""
+    return Problem(
+        n_codes=codes.n_codes,
+        missing_code=codes.missing_code,
+        nominal=codes.nominal,
+        values=codes.values,
+        counts=counts,
+        label_kind=codes.labels.kind,
+        label_values=codes.labels.values,
+        excluded=tuple(exclude),
+        included=tuple(include),
+    )
+
+
+def _count_all(codes: CodeStore) -> Generator[Pass, Partial, np.ndarray]:
+    """The counts of the codes of every feature."""
+    shared = {"n_classes": len(codes.labels.classes), "n_codes": int(codes.n_codes.max())}
+    total = yield Pass(MARGINAL_COUNTS, Context(shared), key="marginal-counts")
+    return total["counts"]
+
+
+def _identity(
+    codes: CodeStore,
+    method: Method,
+    include: Sequence[int],
+    exclude: Sequence[int],
+    min_gain: float | None,
+) -> dict[str, object]:
+    """All that the picks depend on, by name. How many are asked for does not change them."""
+    return {
+        "data": codes.identity,
+        "data source": codes.fingerprint,
+        "target": codes.labels.name,
+        "target_kind": codes.labels.kind,
+        "target values": codes.labels.identity,
+        "target source": codes.labels.key,
+        "method": method.name,
+        **method.options,
+        "include": [codes.names[column] for column in include],
+        "exclude": [codes.names[column] for column in sorted(exclude)],
+        "min_gain": None if min_gain is None else float(min_gain),
+    }
+
+
+def choose(score: np.ndarray, candidates: np.ndarray) -> tuple[int, int]:
+    """The best candidate and the runner-up, -1 for none; ties go to the lowest column.
+
+    Examples
+    --------
+    >>> choose(np.array([0.1, 0.5, 0.5]), np.array([True, True, True]))
+    (1, 2)
+    """
+    best = _first_of_the_best(score, candidates)
+    rest = candidates.copy()
+    if best >= 0:
+        rest[best] = False
+    return best, _first_of_the_best(score, rest)
+
+
+def _first_of_the_best(score: np.ndarray, candidates: np.ndarray) -> int:
+    if not candidates.any():
+        return -1
+    top = score[candidates].max()
+    if not top < np.inf:
+        raise ValueError(
+            f"the best score is {top}, which is no number of nats; where the run was resumed from "
+            "a checkpoint, remove that to start anew"
+        )
+    tied = score >= top - max(TIE * abs(top), LEAST_DIFFERENCE)
+    return int(np.flatnonzero(candidates & tied)[0])
+
+
+def _check_request(
+    names: Sequence[Hashable],
+    problem: Problem,
+    candidates: np.ndarray,
+    n_features: int,
+    include: Sequence[int],
+) -> None:
+    constant = [name for name, usable in zip(names, problem.usable, strict=True) if not usable]
+    for pick in include:
+        if not problem.usable[pick]:
+            raise ValueError(
+                f"feature {names[pick]!r} in include is constant or all missing; leave it out"
+            )
+    if len(include) > n_features:
+        raise ValueError(
+            f"include names {len(include)} features but n_features is {n_features}; "
+            "included features count towards n_features"
+        )
+    n_usable = int(candidates.sum())
+    if n_features > n_usable:
+        n_excluded = int(problem.usable.sum()) - n_usable
+        found = (
+            f"{problem.n_features} features, {len(constant)} of them constant or all missing"
+            f"{f' ({some_of(constant)})' if constant else ''} and {n_excluded} excluded"
+        )
+        raise ValueError(
+            f"n_features is {n_features} but only {n_usable} features can be chosen: {found}"
+        )

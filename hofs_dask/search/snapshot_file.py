@@ -1,0 +1,278 @@
+"""A snapshot as one file: arrays, and a sealed JSON text that says what they are.
+
+The text holds the format and its version, what the run depends on, a tree of records, and the
+type, the shape and the sha256 of every array. Nothing else in the file has a say: the headers
+that numpy writes are for those who open it with `numpy.load`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import math
+import os
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from hofs_dask.errors import CheckpointError
+from hofs_dask.io.files import SealError, check_regular, seal, unseal
+from hofs_dask.search.snapshot import RECORDS, Snapshot, check, is_repeated
+
+FORMAT = "hofs_dask checkpoint"
+VERSION = 3
+
+#: The array that holds the JSON text.
+TEXT = "json"
+#: What JSON holds as it is; floats too, since their text is exact.
+Plain = str | int | float | None
+
+#: The types of numbers that arrays may have, by their names in files.
+DTYPES = {
+    np.dtype(kind).str: np.dtype(kind)
+    for kind in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f8")
+}
+#: Bytes of a checkpoint at most, and of its text: that of 20 000 picks has 40 MB.
+MOST_BYTES, MOST_TEXT = 2**36, 2**26
+
+# a link is not followed, and opening a pipe does not wait for a writer
+_READ = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+#: What reading a file that is damaged, or made to do harm, may raise.
+_FAULTS = (
+    OSError,
+    EOFError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,  # zipfile, of encryption; NotImplementedError, of its version; RecursionError
+    MemoryError,
+    struct.error,
+    zipfile.BadZipFile,
+)
+
+
+def to_bytes(run: Mapping[str, object], snapshot: Snapshot) -> memoryview:
+    """Return the content of the file of a snapshot, and of what its run depends on."""
+    arrays: dict[str, np.ndarray] = {}
+    text = {
+        "format": FORMAT,
+        "version": VERSION,
+        "run": list(run.items()),  # a list keeps the order
+        "tree": encode(snapshot, arrays),
+        "arrays": {
+            name: {
+                "dtype": array.dtype.str,
+                "shape": array.shape,
+                "sha256": hashlib.sha256(array.data).hexdigest(),
+            }
+            for name, array in arrays.items()
+        },
+    }
+    stream = io.BytesIO()
+    sealed = np.frombuffer(seal(text), dtype=np.uint8)
+    np.savez(stream, allow_pickle=False, **arrays, **{TEXT: sealed})
+    return stream.getbuffer()
+
+
+def read_snapshot(file: Path) -> tuple[dict[str, Any], Snapshot]:
+    """Return what a checkpoint says about its run, and its search, all verified."""
+    with _reading(file):
+        with _opened(file) as stream:
+            archive = zipfile.ZipFile(stream)
+            text = _text_of(archive)
+            members = {info.filename: info for info in archive.infolist()}
+            manifest = {f"{name}.npy": entry for name, entry in text["arrays"].items()}
+            if {*manifest, f"{TEXT}.npy"} != {*members}:
+                raise ValueError("it has other arrays than its text says")
+            arrays = {
+                name.removesuffix(".npy"): _array(archive, members[name], entry)
+                for name, entry in manifest.items()
+            }
+        run = dict(text["run"])
+        if not all(isinstance(name, str) for name in run):
+            raise ValueError("what its run depends on has no names")
+        return run, check(decode(text["tree"], arrays))
+
+
+def check_ours(file: Path) -> None:
+    """Raise a CheckpointError where a file is not one of a snapshot, by its text alone."""
+    with _reading(file), _opened(file) as stream:
+        _text_of(zipfile.ZipFile(stream))
+
+
+@contextlib.contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """Turn all that reading a file may raise into an error that names it."""
+    try:
+        yield
+    except _FAULTS as error:
+        raise damaged(file, _reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, SealError):
+        return f"{error}: it is damaged, or of an earlier version of hofs_dask"
+    text = error.strerror if isinstance(error, OSError) else None
+    return text or str(error) or type(error).__name__
+
+
+def damaged(file: Path, reason: str) -> CheckpointError:
+    """Return the error of a checkpoint that cannot be used, with what to do."""
+    return CheckpointError(
+        f"the checkpoint {str(file)!r} cannot be read ({reason}); remove it to start anew, or give "
+        "another directory"
+    )
+
+
+def _opened(file: Path) -> IO[bytes]:
+    """Open a regular file, not through a link."""
+    if file.is_symlink():
+        raise OSError("it is a link")
+    handle = os.open(file, _READ)
+    try:
+        check_regular(handle, str(file), MOST_BYTES)
+    except OSError:
+        os.close(handle)
+        raise
+    return open(handle, "rb")  # noqa: PTH123 - a handle, not a path
+
+
+def _text_of(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Return the text of a checkpoint, of which the members have been checked."""
+    infos = archive.infolist()
+    if len({info.filename for info in infos}) < len(infos):
+        raise ValueError("it has a member twice")
+    # numpy stores members as they are; one that grows when it is read may be a bomb
+    if any(
+        info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size
+        for info in infos
+    ):
+        raise ValueError("it has a member that is compressed")
+    size = os.fstat(archive.fp.fileno()).st_size if archive.fp else 0
+    if sum(info.file_size for info in infos) > size:
+        raise ValueError("its members are larger than itself")
+    member = archive.getinfo(f"{TEXT}.npy")
+    if member.file_size > MOST_TEXT:
+        raise ValueError(f"its text is larger than {MOST_TEXT} bytes")
+    # the header that numpy writes before it ends with a new line, and JSON has none
+    text = unseal(archive.read(member).rpartition(b"\n")[2])
+    if (text["format"], text["version"]) != (FORMAT, VERSION):
+        raise ValueError(
+            f"it is version {text['version']!r} of the format {text['format']!r}, and this "
+            f"hofs_dask reads version {VERSION} of {FORMAT!r}"
+        )
+    return text
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, entry: Any) -> np.ndarray:
+    """Return an array of a checkpoint, of the type, shape and content that its text says."""
+    dtype, shape = DTYPES[entry["dtype"]], as_shape(entry["shape"])
+    n_bytes = dtype.itemsize * math.prod(shape)
+    if n_bytes > member.file_size:
+        raise ValueError(f"array {member.filename} is shorter than its text says")
+    content = archive.read(member)
+    start = len(content) - n_bytes  # after the header
+    if hashlib.sha256(memoryview(content)[start:]).hexdigest() != entry["sha256"]:
+        raise ValueError(f"array {member.filename} is not what was written")
+    return np.ndarray(shape, dtype, buffer=content, offset=start).copy()
+
+
+def encode(value: object, arrays: dict[str, np.ndarray]) -> object:
+    """Return the value as a tree that JSON can hold; its arrays are put into ``arrays``.
+
+    Records of `RECORDS`, tuples, arrays and plain values are all there is. Whole numbers are kept
+    in the smallest type that holds them, and arrays that repeat one number as that number.
+
+    Examples
+    --------
+    >>> arrays = {}
+    >>> tree = encode((1, np.arange(3)), arrays)
+    >>> arrays["0"].dtype
+    dtype('uint8')
+    >>> decode(tree, arrays)
+    (1, array([0, 1, 2]))
+    """
+    if isinstance(value, Plain):
+        return value
+    if isinstance(value, tuple):
+        return [encode(item, arrays) for item in value]
+    if isinstance(value, np.ndarray):
+        # sums of floats depend on the order of the axes in memory: it is kept
+        axes = sorted(range(value.ndim), key=lambda axis: -abs(value.strides[axis]))
+        repeated = is_repeated(value)
+        stored = value[(0,) * value.ndim] if repeated else value.transpose(axes)
+        name = str(len(arrays))
+        arrays[name] = np.asarray(_shrunk(np.asarray(stored)), order="C")
+        tree = {"array": name, "dtype": value.dtype.str, "axes": axes}
+        return tree | {"shape": value.shape} if repeated else tree
+    if is_dataclass(value) and type(value) is RECORDS.get(type(value).__name__):
+        items = {field.name: encode(getattr(value, field.name), arrays) for field in fields(value)}
+        return {"record": type(value).__name__, "fields": items}
+    raise TypeError(f"a checkpoint cannot hold a {type(value).__name__}")
+
+
+def decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Return the value that `encode` made a tree and arrays of; they are taken out of ``arrays``.
+
+    A tree that `encode` did not make gives a value of these types too, or a ValueError, TypeError,
+    LookupError, AttributeError or RecursionError.
+
+    Examples
+    --------
+    >>> decode({"array": "0", "dtype": "<i8", "axes": [0]}, {"0": np.array([7], np.uint8)})
+    array([7])
+    """
+    if isinstance(tree, list):
+        return tuple(decode(item, arrays) for item in tree)
+    if not isinstance(tree, dict):
+        return tree
+    if "record" in tree:
+        items = {name: decode(item, arrays) for name, item in tree["fields"].items()}
+        return RECORDS[tree["record"]](**items)
+    # each is used once: the text must not make many large arrays of a small one
+    stored, dtype = arrays.pop(tree["array"]), DTYPES[tree["dtype"]]
+    if not np.can_cast(stored.dtype, dtype, "same_kind"):
+        raise ValueError(f"an array of {stored.dtype} cannot be one of {dtype}")
+    array = stored.astype(dtype, copy=False)
+    if "shape" in tree:
+        if array.ndim:
+            raise ValueError("an array that repeats one number has several")
+        return np.broadcast_to(array, as_shape(tree["shape"]))
+    axes = as_shape(tree["axes"])
+    if sorted(axes) != list(range(array.ndim)):
+        raise ValueError(f"{axes} is no order of {array.ndim} axes")
+    return array.transpose(np.argsort(axes))
+
+
+def as_shape(sizes: object) -> tuple[int, ...]:
+    """Return what JSON holds as the shape of an array, or raise a ValueError.
+
+    Examples
+    --------
+    >>> as_shape([2, 3])
+    (2, 3)
+    """
+    if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
+        raise ValueError("a shape is not a list of whole numbers")
+    return tuple(sizes)
+
+
+def _shrunk(array: np.ndarray) -> np.ndarray:
+    """Return the array in the smallest unsigned type that holds it, if it is of whole numbers."""
+    if array.dtype.kind not in "iu" or array.size == 0 or array.min() < 0:
+        return array
+    return array.astype(np.min_scalar_type(array.max()), copy=False)

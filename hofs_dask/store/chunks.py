@@ -1,0 +1,241 @@
+"""Reading and writing the chunks and tables of a code store, and what is said of a damaged one.
+
+A chunk is one file: its bytes, then their checksum, as Zarr's bytes, planes and crc32c codecs have
+them. What is read is compared with the checksum that the manifest has for its place, so that a
+chunk that is damaged, of another place or of another store is never taken for the one that was
+written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import google_crc32c
+import numpy as np
+
+from hofs_dask.errors import CodeStoreError
+from hofs_dask.io import places
+from hofs_dask.io.files import READ_FLAGS, announce_file
+from hofs_dask.io.paths import is_url
+from hofs_dask.kernels.planes import WORD, first_bits
+from hofs_dask.store.manifest import Table
+
+#: What Zarr has where a chunk is not there: never a code, never a label.
+CODE_FILL, LABEL_FILL = 255, 255
+
+CHECKSUM_BYTES = 4
+ALIGNMENT = 64
+
+#: What a thread read last and does not keep: memory that is touched anew for every chunk costs more
+#: than the reading.
+_THREAD = threading.local()
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """The chunks of an array of a code store.
+
+    Attributes
+    ----------
+    store : str
+        The path of the store, for messages.
+    place : str
+        The folder that the array is in.
+    name : str
+        Of the array.
+    chunk_bytes : int
+        What a chunk takes without its checksum.
+    checksums : dict of int to ndarray of uint32 (row chunk)
+        Of the chunks of each tile of features; one tile, 0, for labels and copied columns.
+    """
+
+    store: str
+    place: str
+    name: str
+    chunk_bytes: int
+    checksums: Mapping[int, np.ndarray]
+
+    def only(self, tiles: set[int]) -> Chunks:
+        """Return the chunks of some tiles."""
+        some = {tile: self.checksums[tile] for tile in sorted(tiles)}
+        return Chunks(self.store, self.place, self.name, self.chunk_bytes, some)
+
+    def read(self, tile: int, row: int, *, keep: bool = True) -> np.ndarray:
+        """Return the bytes of a chunk.
+
+        Parameters
+        ----------
+        tile, row : int
+            The place of the chunk among the tiles of features and along the samples.
+        keep : bool
+            False for bytes that are done with before this thread reads the next ones that are not
+            to be kept: they may share their memory.
+
+        Raises
+        ------
+        CodeStoreError
+            Names the chunk that is missing, unreadable or not the one that was written.
+        """
+        try:
+            content = self._fetch(self._file(tile, row), keep)
+        except OSError as error:
+            raise self._damaged(tile, row, f"cannot be read ({error.strerror or error})") from error
+        if content is None:
+            raise self._damaged(tile, row, "has not the size that was written")
+        if google_crc32c.value(content) != self.checksums[tile][row]:
+            raise self._damaged(tile, row, "is not what was written")
+        return content
+
+    def announce(self, tile: int, row: int) -> None:
+        """Tell the system that a chunk will be read next, so that the disk works meanwhile."""
+        if not is_url(self.place):
+            announce_file(f"{self.place}/{self._file(tile, row)}")
+
+    def refuse(self, tile: int, row: int, what: str) -> CodeStoreError:
+        """Return the error for a chunk that holds what it cannot."""
+        return self._damaged(tile, row, what)
+
+    def _file(self, tile: int, row: int) -> str:
+        return chunk_file(self.name, tile, row)
+
+    def _fetch(self, name: str, keep: bool) -> np.ndarray | None:
+        """Return the bytes of a chunk, None where it has another size."""
+        n_bytes = self.chunk_bytes + CHECKSUM_BYTES
+        if is_url(self.place):
+            fetched = places.read(self.place, name, n_bytes)
+            whole = np.frombuffer(fetched, np.uint8)
+            return whole[: self.chunk_bytes].copy() if len(whole) == n_bytes else None
+        handle = os.open(f"{self.place}/{name}", READ_FLAGS)
+        try:
+            # a pipe or a device has the size 0
+            if os.fstat(handle).st_size != n_bytes:
+                return None
+            content = _buffer(n_bytes, keep)
+            n_read = os.readv(handle, [content.data])
+            while 0 < n_read < n_bytes:
+                more = os.readv(handle, [content.data[n_read:]])
+                n_read += more
+                if not more:
+                    break
+        finally:
+            os.close(handle)
+        return content[: self.chunk_bytes] if n_read == n_bytes else None
+
+    def _damaged(self, tile: int, row: int, what: str) -> CodeStoreError:
+        if not is_url(self.place) and not os.path.isdir(self.place):  # noqa: PTH112
+            return CodeStoreError(
+                f"the code store {self.store!r} was encoded anew or removed since it was opened, "
+                f"or cannot be reached from {socket.gethostname()}; open it again by its path, one "
+                "that all workers can reach"
+            )
+        return damaged(self.store, self.name, (tile, row), what)
+
+
+def chunk_file(name: str, tile: int, row: int) -> str:
+    """Return the name of the file of a chunk: labels have one dimension, all else has two.
+
+    Examples
+    --------
+    >>> chunk_file("codes", 0, 3), chunk_file("labels/y", 0, 3)
+    ('codes/c/0/3', 'labels/y/c/3')
+    """
+    return f"{name}/c/{row}" if name.startswith("labels/") else f"{name}/c/{tile}/{row}"
+
+
+def write_chunk(place: str, file: str, content: np.ndarray) -> int:
+    """Write a chunk, whole or not at all, and return its checksum.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     hex(write_chunk(folder, "labels/y/c/0", np.arange(4, dtype=np.uint8)))
+    '0xd9331aa3'
+    """
+    octets = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
+    checksum: int = google_crc32c.value(octets)
+    places.write(place, file, [octets.data, checksum.to_bytes(CHECKSUM_BYTES, "little")])
+    return checksum
+
+
+def whole_planes(planes: np.ndarray, n_samples: int, chunk: tuple[int, int]) -> np.ndarray:
+    """Return the planes of a whole chunk: the last of an axis is stored whole too.
+
+    Parameters
+    ----------
+    planes : ndarray of uint64 (feature, bit, word)
+        Of the features and samples that there are.
+    n_samples : int
+        How many samples they are of.
+    chunk : tuple of int
+        Samples and features of a chunk.
+
+    Examples
+    --------
+    >>> whole_planes(np.zeros((1, 1, 1), np.uint64), 2, (4, 1))
+    array([[[12]]], dtype=uint64)
+    """
+    if n_samples == chunk[0] and len(planes) == chunk[1]:
+        return np.ascontiguousarray(planes, "<u8")
+    # of the code that fills it all bits are set
+    whole = np.empty((chunk[1], planes.shape[1], -(-chunk[0] // WORD)), "<u8")
+    whole[:] = first_bits(chunk[0], whole.shape[2])
+    own = whole[: len(planes), :, : planes.shape[2]]
+    own[:] = own & ~first_bits(n_samples, planes.shape[2]) | planes
+    return whole
+
+
+def write_table(place: str, name: str, table: np.ndarray) -> Table:
+    """Write a small array as one chunk, and return what the manifest has of it."""
+    dtype = table.dtype.newbyteorder("<")
+    stored = np.ascontiguousarray(table, dtype)
+    write_chunk(place, _table_file(name, stored.ndim), stored)
+    return Table(dtype.str, stored.shape, hashlib.sha256(stored.tobytes()).hexdigest())
+
+
+def read_table(store: str, place: str, name: str, table: Table) -> np.ndarray:
+    """Return a small array of a store.
+
+    Raises
+    ------
+    CodeStoreError
+        It is missing, unreadable or not what was written.
+    """
+    shape = table.shape
+    try:
+        content = places.read(place, _table_file(name, len(shape)), table.nbytes + CHECKSUM_BYTES)
+    except OSError as error:
+        why = f"cannot be read ({error.strerror or error})"
+        raise damaged(store, name, (0,) * len(shape), why) from error
+    own = content[: table.nbytes]
+    if len(own) < table.nbytes or hashlib.sha256(own).hexdigest() != table.sha256:
+        raise damaged(store, name, (0,) * len(shape), "is not what was written")
+    return np.frombuffer(own, table.dtype).reshape(shape).astype(np.dtype(table.dtype).type)
+
+
+def damaged(store: str, name: str, chunk: tuple[int, ...], what: str) -> CodeStoreError:
+    """Return the error that names a chunk and what is wrong with it."""
+    return CodeStoreError(
+        f"chunk {chunk} of array {name!r} in the code store {store!r} {what}; remove the store and "
+        "encode the data again"
+    )
+
+
+def _table_file(name: str, ndim: int) -> str:
+    return f"{name}/c/{'/'.join('0' * ndim)}"
+
+
+def _buffer(n_bytes: int, keep: bool) -> np.ndarray:
+    """Return memory that begins at a multiple of 64: elsewhere the kernel copies at a fifth."""
+    buffer: np.ndarray | None = getattr(_THREAD, "buffer", None)
+    if keep or buffer is None or len(buffer) < n_bytes + ALIGNMENT:
+        buffer = np.empty(n_bytes + ALIGNMENT, np.uint8)
+        if not keep:
+            _THREAD.buffer = buffer
+    start = -buffer.ctypes.data % ALIGNMENT
+    return buffer[start : start + n_bytes]

@@ -1,0 +1,505 @@
+"""The code store: codes, tables and labels, covered by a manifest, written once and read by chunk.
+
+Layout::
+
+    <store>
+      zarr.json         attributes: format and version, by which the place is known
+      manifest.json     what the store holds, with the checksum of every table and chunk
+      lock              held while the store is written
+      <folder>          a Zarr group, the one that the manifest names
+        codes           uint8 (feature, sample), stored as bit planes
+        labels/<key>    uint8 (sample,), one a target
+        n_codes, missing_code, nominal (feature,);  values, edges (feature, code)
+        columns/        copies of single features, made when a selection needs them
+
+A store is written into a new folder, and its manifest last: until then the earlier one is read.
+Samples without a target are not in the store. Zarr's fill values are never written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from hofs_dask.errors import CodeStoreError, some_of, unknown
+from hofs_dask.io import places
+from hofs_dask.io.files import LockedError, digest
+from hofs_dask.io.paths import as_path, is_url
+from hofs_dask.kernels.planes import WORD, n_bits, unpacked
+from hofs_dask.store.bins import Feature
+from hofs_dask.store.chunks import Chunks, read_table
+from hofs_dask.store.labels import Labels, interval_names
+from hofs_dask.store.manifest import (
+    FORMAT,
+    MOST_CODES,
+    VERSION,
+    Manifest,
+    Target,
+    as_numbers,
+    read_manifest,
+    wrong_version,
+)
+from hofs_dask.store.summary import Category
+from hofs_dask.store.temporary import temporary_store
+
+__all__ = ["CodeStore", "is_codes", "open_codes", "read_codes", "read_labels", "temporary_store"]
+
+#: The folders of a store begin with this.
+FOLDER = "codes-"
+#: What a process leaves that is killed while it writes one of the two files of a store.
+PARTIAL = re.compile(r"(zarr|manifest)\.json\.[0-9a-f]{32}\.partial")
+#: Bytes of the metadata of a Zarr group that are read to learn whether it is a code store.
+MOST_METADATA = 2**26
+
+
+@dataclass(frozen=True)
+class CodeStore:
+    """A code store with one of its targets, small enough to send anywhere.
+
+    Attributes
+    ----------
+    path : str
+        Of the store.
+    folder : str
+        The part of it that has the arrays.
+    identity : str
+        A digest of the codes and their tables: equal for equal content.
+    fingerprint : str or None
+        Of the source and the options that the codes were made with, where the source has one.
+    names : tuple
+        Of the features.
+    n_samples : int
+        Samples, all of which have a target.
+    n_codes : ndarray of int16 (feature)
+        Codes of each feature, the missing one included.
+    missing_code : ndarray of int16 (feature)
+        The code that means missing, -1 where there is none.
+    nominal : ndarray of bool (feature)
+        Features whose codes are categories.
+    values : ndarray of float64 (feature, code)
+        The number that a code stands for; NaN for the missing code and past the last one.
+    chunks : tuple of int
+        Samples and features of one chunk.
+    labels : Labels
+        The target.
+    n_absent : int
+        Chunks of the source that were not there, and so hold its fill value.
+    checksums : ndarray of uint32 (tile, row chunk)
+        Of the chunks of the codes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask.encoding.encode import encode_source
+    >>> from hofs_dask.io.source import open_source
+    >>> source = open_source(np.eye(6), np.array([0, 1, 0, 1, 0, 1]))
+    >>> with temporary_store() as path:
+    ...     print(encode_source(source, path).n_codes)
+    [2 2 2 2 2 2]
+    """
+
+    path: str
+    folder: str
+    identity: str
+    fingerprint: str | None
+    names: tuple[str | int | float, ...]
+    n_samples: int
+    n_codes: np.ndarray
+    missing_code: np.ndarray
+    nominal: np.ndarray
+    values: np.ndarray
+    chunks: tuple[int, int]
+    labels: Labels
+    n_absent: int = 0
+    checksums: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return len(self.names)
+
+    @property
+    def bits(self) -> int:
+        """The bits that a stored code takes."""
+        return n_bits(int(self.n_codes.max()))
+
+    @property
+    def problem_identity(self) -> str:
+        """A digest of the codes and the labels: what a search depends on."""
+        return digest([self.identity, self.labels.identity])
+
+    @property
+    def place(self) -> str:
+        """The folder of the arrays."""
+        return f"{self.path}/{self.folder}"
+
+    @property
+    def code_chunks(self) -> Chunks:
+        """The chunks of the codes."""
+        n_bytes = self.chunks[1] * self.bits * -(-self.chunks[0] // WORD) * (WORD // 8)
+        checksums = dict(enumerate(self.checksums))
+        return Chunks(self.path, self.place, "codes", n_bytes, checksums)
+
+    @property
+    def label_chunks(self) -> Chunks:
+        """The chunks of the labels."""
+        name, checksums = f"labels/{self.labels.key}", {0: self.labels.checksums}
+        return Chunks(self.path, self.place, name, self.chunks[0], checksums)
+
+    def categories(self, feature_index: int) -> list[Category | None]:
+        """Return what each code of a feature means, None for the missing code.
+
+        A nominal feature has its categories (``"other"`` for the rare ones past the last code),
+        a numeric one the intervals of its bins.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hofs_dask.encoding.encode import encode_source
+        >>> from hofs_dask.io.source import open_source
+        >>> data = np.array([["a"], ["b"], ["a"], ["b"]], dtype=object)
+        >>> with temporary_store() as path:
+        ...     encode_source(open_source(data, [0, 1, 0, 1]), path).categories(0)
+        ['a', 'b']
+        """
+        if not 0 <= feature_index < self.n_features:
+            raise IndexError(
+                f"no feature {feature_index}: give a position from 0 to {self.n_features - 1}"
+            )
+        manifest = get_manifest(self.path)
+        if manifest.folder != self.folder:
+            raise CodeStoreError(
+                f"the code store {self.path!r} was encoded anew since it was opened; open it again"
+            )
+        content = manifest.content
+        missing: list[Category | None] = [None] * bool(self.missing_code[feature_index] >= 0)
+        if self.nominal[feature_index]:
+            return [*content.categories[str(feature_index)], *missing]
+        n_codes = int(self.n_codes[feature_index])
+        edges = read_table(self.path, self.place, "edges", content.tables["edges"])[feature_index]
+        feature = Feature(
+            edges[: max(n_codes - len(missing) - 1, 0)],
+            self.values[feature_index, :n_codes],
+            bool(missing),
+        )
+        return [*interval_names(feature), *missing]
+
+    def __repr__(self) -> str:
+        labels = self.labels
+        constant = int((self.n_codes < 2).sum())
+        lines = [
+            f"CodeStore {self.path}",
+            f"  samples   {self.n_samples}"
+            + (f", and {labels.n_dropped} without a target" * bool(labels.n_dropped)),
+            f"  features  {self.n_features}: {some_of(self.names)}",
+            f"            {int(self.nominal.sum())} nominal, "
+            f"{int((self.missing_code >= 0).sum())} with missing values, {constant} constant",
+            f"  codes     {self.n_codes.min()} to {self.n_codes.max()} a feature, "
+            f"chunks of {self.chunks[0]} samples x {self.chunks[1]} features",
+            f"  target    {labels.name}, {labels.kind}, {labels.n_classes} classes: "
+            + some_of([f"{c} ({n})" for c, n in zip(labels.classes, labels.counts, strict=True)]),
+        ]
+        return "\n".join(lines)
+
+
+def open_codes(path: str | os.PathLike[str], target: str | None = None) -> CodeStore:
+    """Return the code store at a path, with one of its targets.
+
+    Parameters
+    ----------
+    path : str or path
+        Of the store.
+    target : str, optional
+        The name of the target, for a store that has several. Of targets with the same name the
+        latest is taken; the key of the labels names an earlier one.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no code store.
+    CodeStoreError
+        It is damaged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask.encoding.encode import encode_source
+    >>> from hofs_dask.io.source import open_source
+    >>> with temporary_store() as path:
+    ...     _ = encode_source(open_source(np.eye(4), np.array([0, 1, 0, 1])), path)
+    ...     open_codes(path).labels.classes
+    (0, 1)
+    """
+    path = as_path(path)
+    manifest = get_manifest(path)
+    by_key = {each.key: each for each in manifest.targets}
+    if target is not None and target in by_key:
+        return load_codes(path, manifest, by_key[target])
+    names = dict.fromkeys(each.name for each in manifest.targets)
+    if target is None and len(names) > 1:
+        raise ValueError(
+            f"the code store {path!r} has several targets; give target= one of "
+            + some_of(sorted(names))
+        )
+    fitting = [each for each in manifest.targets if target in (None, each.name)]
+    if not fitting:
+        raise unknown(f"target of the code store {path!r}", target, names)
+    return load_codes(path, manifest, fitting[-1])
+
+
+def is_codes(path: str | os.PathLike[str]) -> bool:
+    """Return whether there is a code store, finished or not, at a path.
+
+    Examples
+    --------
+    >>> is_codes("no/such/path")
+    False
+    """
+    return store_version(as_path(path)) is not None
+
+
+def get_manifest(path: str) -> Manifest:
+    """Return the manifest of the finished store at a path.
+
+    Examples
+    --------
+    >>> get_manifest("/no/such/store")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: no code store at '/no/such/store': there is no such path
+    """
+    if not is_url(path) and not Path(path).exists():
+        raise FileNotFoundError(f"no code store at {path!r}: there is no such path")
+    version = store_version(path)
+    manifest = None if version not in (None, VERSION) else read_manifest(path)
+    if manifest is not None:
+        return manifest
+    if version is None:
+        if (is_url(path) or Path(path).is_dir()) and not places.children(path):
+            raise FileNotFoundError(f"no code store at {path!r}")
+        raise ValueError(f"{path!r} holds something else than a code store; give another path")
+    if version != VERSION:
+        raise wrong_version(path, version)
+    raise ValueError(f"the code store {path!r} was not finished; encode the data again")
+
+
+def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
+    """Return the code store of a manifest with one of its targets; all tables are verified."""
+    content = manifest.content
+    place = f"{path}/{manifest.folder}"
+    tables = {
+        name: read_table(path, place, name, content.tables[name])
+        for name in ("n_codes", "missing_code", "nominal", "values")
+    }
+    n_codes, missing = tables["n_codes"], tables["missing_code"]
+    if (
+        n_codes.min() < 1
+        or n_codes.max() > min(MOST_CODES, tables["values"].shape[1])
+        or n_bits(int(n_codes.max())) != content.bits
+        or not (missing == n_codes - 1)[missing >= 0].all()
+        or missing.min() < -1
+        or tables["nominal"].max() > 1
+    ):
+        raise CodeStoreError(
+            f"the tables of the code store {path!r} do not fit together; remove the store and "
+            "encode the data again"
+        )
+    return CodeStore(
+        path=path,
+        folder=manifest.folder,
+        identity=manifest.identity,
+        fingerprint=manifest.fingerprint,
+        names=content.names,
+        n_samples=content.n_samples,
+        n_codes=n_codes,
+        missing_code=missing,
+        nominal=tables["nominal"].astype(bool),
+        values=tables["values"],
+        chunks=content.chunks,
+        labels=Labels(
+            name=target.name,
+            key=target.key,
+            kind=target.kind,  # type: ignore[arg-type]
+            classes=target.classes,
+            counts=np.array(target.counts, np.int64),
+            values=np.array(target.values, np.float64),
+            n_dropped=target.n_dropped,
+            identity=target.content,
+            checksums=as_numbers(target.checksums),
+        ),
+        n_absent=manifest.n_absent,
+        checksums=as_numbers(content.checksums).reshape(content.grid),
+    )
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[str]:
+    """Hold the lock of the store at a path; return the name of a new folder for its arrays.
+
+    The place must be empty, absent or a code store. A folder that no manifest names when the block
+    ends is removed, and so is all of a store that is left without one.
+
+    Raises
+    ------
+    ValueError
+        The place holds something else, or a store of another version.
+    CodeStoreError
+        Another process writes the store, or the place cannot be written to.
+
+    Examples
+    --------
+    >>> with temporary_store() as path:
+    ...     with writing(path) as folder:
+    ...         print(is_codes(path), folder[:6])
+    ...     is_codes(path)
+    True codes-
+    False
+    """
+    version = _check_place(path)
+    made = version is None and (is_url(path) or not Path(path).exists())
+    try:
+        if not is_url(path):
+            Path(path).mkdir(parents=True, exist_ok=True)
+        with places.held(path):
+            _check_place(path)
+            folder = f"{FOLDER}{uuid.uuid4().hex}"
+            metadata = {"zarr_format": 3, "node_type": "group"}
+            about = {"attributes": {"format": FORMAT, "version": VERSION}}
+            places.write(path, "zarr.json", [json.dumps({**metadata, **about}).encode()])
+            _remove_others(path)
+            if not is_url(path):
+                Path(path, folder).mkdir()
+            try:
+                yield folder
+            finally:
+                _remove_others(path)
+                if read_manifest(path) is None:
+                    places.remove(path, "zarr.json")
+                    places.remove(path, places.LOCK)
+    except LockedError as error:
+        raise CodeStoreError(
+            f"the code store {path!r} is being written by {error}; wait until that has ended, or "
+            "give another path"
+        ) from error
+    finally:
+        if made and not is_url(path):
+            with contextlib.suppress(OSError):
+                Path(path).rmdir()  # only where nothing was left in it
+
+
+def read_codes(store: CodeStore, features: slice, rows: slice) -> np.ndarray:
+    """Return codes of a store, uint8 (feature, sample) and C-contiguous.
+
+    Raises
+    ------
+    CodeStoreError
+        Names the chunk that is missing, unreadable or not the one that was written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask.encoding.encode import encode_source
+    >>> from hofs_dask.io.source import open_source
+    >>> with temporary_store() as path:
+    ...     store = encode_source(open_source(np.eye(4), np.array([0, 1, 0, 1])), path)
+    ...     read_codes(store, slice(0, 4), slice(1, 3))
+    array([[0, 0],
+           [1, 0],
+           [0, 1],
+           [0, 0]], dtype=uint8)
+    """
+    chunks = store.code_chunks
+    first, last, _ = features.indices(store.n_features)
+    out = np.empty((last - first, len(range(*rows.indices(store.n_samples)))), np.uint8)
+    for tile, own, to in _pieces(features, store.n_features, store.chunks[1]):
+        for row, part, where in _pieces(rows, store.n_samples, store.chunks[0]):
+            planes = as_planes(store, chunks.read(tile, row))[own]
+            out[to, where] = unpacked(np.ascontiguousarray(planes), store.chunks[0])[:, part]
+    return out
+
+
+def read_labels(store: CodeStore, rows: slice) -> np.ndarray:
+    """Return labels of a store, uint8 (sample,).
+
+    Raises
+    ------
+    CodeStoreError
+        Names the chunk that is missing, unreadable or not the one that was written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask.encoding.encode import encode_source
+    >>> from hofs_dask.io.source import open_source
+    >>> with temporary_store() as path:
+    ...     store = encode_source(open_source(np.eye(4), np.array([0, 1, 0, 1])), path)
+    ...     read_labels(store, slice(1, 3))
+    array([1, 0], dtype=uint8)
+    """
+    out = np.empty(len(range(*rows.indices(store.n_samples))), np.uint8)
+    for row, part, where in _pieces(rows, store.n_samples, store.chunks[0]):
+        out[where] = store.label_chunks.read(0, row)[part]
+    return out
+
+
+def as_planes(store: CodeStore, content: np.ndarray) -> np.ndarray:
+    """Return the bytes of a chunk of codes as bit planes, uint64 (feature, bit, word)."""
+    planes = content.view("<u8").reshape(store.chunks[1], store.bits, -1)
+    return planes.astype(np.uint64, copy=False)
+
+
+def _pieces(region: slice, size: int, chunk: int) -> Iterator[tuple[int, slice, slice]]:
+    """The chunks along an axis that a region is in, which part of each, and where it goes."""
+    first, last, _ = region.indices(size)
+    for number in range(first // chunk, -(-last // chunk) if first < last else 0):
+        start, stop = max(first, number * chunk), min(last, (number + 1) * chunk)
+        own = slice(start - number * chunk, stop - number * chunk)
+        yield number, own, slice(start - first, stop - first)
+
+
+def store_version(path: str) -> object:
+    """Return the version of the code store that a place is said to be, None for anything else."""
+    for name in ("zarr.json", "manifest.json"):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            document = json.loads(places.read(path, name, MOST_METADATA))
+            found = document["attributes"] if name == "zarr.json" else document
+            if found["format"] == FORMAT:
+                return found["version"]
+    return None
+
+
+def _check_place(path: str) -> object:
+    """Return the version of the store at a place, None for an empty one, or raise a ValueError."""
+    if not is_url(path):
+        local = Path(path)
+        if local.is_symlink() and not local.exists():
+            raise ValueError(f"{path!r} is a link to nothing; remove it or give another path")
+        if local.exists() and not local.is_dir():
+            raise ValueError(f"{path!r} is a file, not a code store; give another path")
+        above = next((each for each in local.parents if each.exists()), local)
+        if not above.is_dir():
+            raise ValueError(f"{path!r} lies below {str(above)!r}, a file; give another path")
+    version = store_version(path)
+    others = (name for name in places.children(path) - {places.LOCK} if not PARTIAL.match(name))
+    if version is None and any(others):
+        raise ValueError(f"{path!r} holds something else than a code store; give another path")
+    if version not in (None, VERSION):
+        raise wrong_version(path, version)
+    return version
+
+
+def _remove_others(path: str) -> None:
+    """Remove the folders of a locked store that its manifest does not name."""
+    manifest = read_manifest(path)
+    for name in places.children(path):
+        is_left = name.startswith(FOLDER) and (manifest is None or name != manifest.folder)
+        if is_left or PARTIAL.match(name):
+            places.remove(path, name)

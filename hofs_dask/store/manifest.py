@@ -1,0 +1,343 @@
+"""The manifest of a code store: what it holds, and the checksum of every table and chunk.
+
+The manifest is written last and replaced whole, so that a store is what its manifest says. Whatever
+is read from a store is compared with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from hofs_dask.errors import CodeStoreError
+from hofs_dask.io import places
+from hofs_dask.io.files import MOST_JSON, SealError, digest, seal, unseal
+
+FORMAT = "hofs_dask codes"
+VERSION = 5
+FILE = "manifest.json"
+
+#: The codes of a feature and the classes of a target at most: one byte, less what is never written.
+MOST_CODES, MOST_CLASSES = 255, 254
+
+Name = str | int | float
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a small array of a store is.
+
+    Attributes
+    ----------
+    dtype : str
+        As numpy writes it, with its byte order.
+    shape : tuple of int
+        Of the array.
+    sha256 : str
+        Of its bytes.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    sha256: str
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the array."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Target:
+    """The labels of a store for one target.
+
+    Attributes
+    ----------
+    key : str
+        Of the array ``labels/<key>``.
+    name, kind, classes, counts, values, n_dropped
+        As in `Labels`.
+    checksums : str
+        Of each chunk, eight hexadecimal digits.
+    """
+
+    key: str
+    name: str
+    kind: str
+    classes: tuple[Any, ...]
+    counts: tuple[int, ...]
+    values: tuple[float, ...]
+    n_dropped: int
+    checksums: str
+
+    @property
+    def content(self) -> str:
+        """A digest of the labels, whatever their key."""
+        return digest({**vars(self), "key": ""})
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that the codes of a store are, wherever they lie and whatever they were made from.
+
+    Attributes
+    ----------
+    names : tuple
+        Of the features.
+    n_samples : int
+        Samples, all of which have a target.
+    bits : int
+        Bits of a code.
+    chunks : tuple of int
+        Samples and features of a chunk.
+    bins, n_bins
+        The option, and the number that it meant.
+    checksums : str
+        Of each chunk of the codes, eight hexadecimal digits; the samples run fastest.
+    tables : dict of str to Table
+        The small arrays.
+    categories : dict of str to list
+        The categories of each nominal feature, by its position.
+    n_folded : dict of str to int
+        The categories that became "other", by the position of their feature.
+    """
+
+    names: tuple[Name, ...]
+    n_samples: int
+    bits: int
+    chunks: tuple[int, int]
+    bins: int | str | None
+    n_bins: int
+    checksums: str
+    tables: dict[str, Table]
+    categories: dict[str, list[Any]]
+    n_folded: dict[str, int]
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return len(self.names)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """The number of chunks along the features and along the samples."""
+        return -(-self.n_features // self.chunks[1]), -(-self.n_samples // self.chunks[0])
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a code store holds.
+
+    Attributes
+    ----------
+    folder : str
+        The part of the store that has the arrays. A store that is encoded anew has another.
+    fingerprint : str or None
+        Of the source and the options; None where the source has no fingerprint.
+    n_source : int
+        Samples of the source, those without a target included.
+    kept : str or None
+        A digest of which of them have a target; None for all.
+    n_absent : int
+        Chunks of the source that were not there, and so hold its fill value.
+    content : Content
+        The codes.
+    targets : tuple of Target
+        The labels, the latest last.
+    """
+
+    folder: str
+    fingerprint: str | None
+    n_source: int
+    kept: str | None
+    n_absent: int
+    content: Content
+    targets: tuple[Target, ...]
+
+    @property
+    def identity(self) -> str:
+        """A digest of the codes and their tables."""
+        return digest(self.content)
+
+    def with_target(self, target: Target) -> Manifest:
+        """Return the manifest with one more target, or the same one as the latest."""
+        others = tuple(each for each in self.targets if each.key != target.key)
+        return replace(self, targets=(*others, target))
+
+
+def read_manifest(path: str) -> Manifest | None:
+    """Return the manifest of the store at a path, None where there is none.
+
+    Raises
+    ------
+    CodeStoreError
+        It is damaged.
+    ValueError
+        It is of another version.
+
+    Examples
+    --------
+    >>> read_manifest("/no/such/store") is None
+    True
+    """
+    try:
+        document = unseal(places.read(path, FILE, MOST_JSON))
+        if document.get("format") != FORMAT:
+            raise SealError(f"its format is {document.get('format')!r}")
+        if document.get("version") == VERSION:
+            return _parsed(document)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise CodeStoreError(
+            f"the manifest of the code store {path!r} cannot be read ({error}); remove the store "
+            "and encode the data again"
+        ) from error
+    raise wrong_version(path, document.get("version"))
+
+
+def write_manifest(path: str, manifest: Manifest) -> None:
+    """Make a manifest that of the store at a path.
+
+    Raises
+    ------
+    ValueError
+        Its parts do not fit together: what was read twice was not the same.
+    """
+    try:
+        _check(manifest)
+    except ValueError as error:
+        raise ValueError(
+            f"the data changed while it was read, or its tasks are random ({error}); nothing was "
+            "kept of it: run the same call again when nothing writes to the data"
+        ) from error
+    document = {"format": FORMAT, "version": VERSION, **vars(manifest)}
+    places.write(path, FILE, [seal(document)], sync=True)
+
+
+def wrong_version(path: str, version: object) -> ValueError:
+    """Return the error for a store of another version."""
+    return ValueError(
+        f"the code store {path!r} has version {version} and version {VERSION} is read and written; "
+        "remove it and encode the data again, or give another path"
+    )
+
+
+def as_numbers(checksums: str) -> np.ndarray:
+    """Return checksums, written as hexadecimal digits, as numbers.
+
+    Examples
+    --------
+    >>> as_numbers("0000000a0000000b")
+    array([10, 11], dtype=uint32)
+    """
+    return np.frombuffer(bytes.fromhex(checksums), ">u4").astype(np.uint32)
+
+
+def as_digits(checksums: np.ndarray) -> str:
+    """Return checksums as hexadecimal digits.
+
+    Examples
+    --------
+    >>> as_digits(np.array([10, 11]))
+    '0000000a0000000b'
+    """
+    return np.ascontiguousarray(checksums, ">u4").tobytes().hex()
+
+
+def _parsed(document: dict[str, Any]) -> Manifest:
+    """Return the manifest of a document, or raise where its parts do not fit together."""
+    known = {name: document[name] for name in (field.name for field in fields(Manifest))}
+    content = known["content"]
+    tables = {
+        str(name): Table(**{**table, "shape": _integers(table["shape"])})
+        for name, table in content["tables"].items()
+    }
+    manifest = Manifest(
+        **{
+            **known,
+            "content": Content(
+                **{
+                    **content,
+                    "names": tuple(content["names"]),
+                    "chunks": _integers(content["chunks"]),
+                    "tables": tables,
+                }
+            ),
+            "targets": tuple(
+                Target(
+                    **{
+                        **target,
+                        "classes": tuple(target["classes"]),
+                        "counts": _integers(target["counts"]),
+                        "values": tuple(float(value) for value in target["values"]),
+                    }
+                )
+                for target in known["targets"]
+            ),
+        }
+    )
+    _check(manifest)
+    return manifest
+
+
+def _check(manifest: Manifest) -> None:
+    """Raise a ValueError where numbers do not fit together; kernels rely on them."""
+    content = manifest.content
+    n_features, n_samples = content.n_features, content.n_samples
+    _expect(_is_name(manifest.folder), "folder")
+    _expect(n_features > 0 and len(set(content.names)) == n_features, "names")
+    _expect({type(each) for each in content.names} <= {str, int, float, bool}, "names")
+    _expect(_is_count(n_samples) and n_samples > 0, "n_samples")
+    _expect(_is_count(content.bits) and 1 <= content.bits <= 8, "bits")
+    length, width = content.chunks
+    _expect(1 <= length <= n_samples and 1 <= width <= n_features, "chunks")
+    _expect(len(as_numbers(content.checksums)) == math.prod(content.grid), "checksums")
+    shapes = {
+        "n_codes": ("<i2", (n_features,)),
+        "missing_code": ("<i2", (n_features,)),
+        "nominal": ("|u1", (n_features,)),
+        "values": ("<f8", (n_features, None)),
+        "edges": ("<f8", (n_features, None)),
+    }
+    _expect(set(content.tables) == set(shapes), "tables")
+    for name, (dtype, shape) in shapes.items():
+        table = content.tables[name]
+        fits = len(table.shape) == len(shape) and all(
+            wanted in (None, size) for wanted, size in zip(shape, table.shape, strict=True)
+        )
+        _expect(table.dtype == dtype and fits and table.shape[-1] <= max(n_features, 256), name)
+    _expect(len(manifest.targets) > 0, "targets")
+    _expect(len({each.key for each in manifest.targets}) == len(manifest.targets), "targets")
+    for target in manifest.targets:
+        n_classes = len(target.classes)
+        _expect(_is_name(target.key) and isinstance(target.name, str), "target")
+        _expect(target.kind in ("class", "ordinal", "continuous"), "kind")
+        _expect(2 <= n_classes <= MOST_CLASSES, "classes")
+        _expect(len(target.counts) == len(target.values) == n_classes, "classes")
+        _expect(min(target.counts) >= 0 and sum(target.counts) == n_samples, "counts")
+        _expect(_is_count(target.n_dropped), "n_dropped")
+        _expect(len(as_numbers(target.checksums)) == content.grid[1], "checksums")
+
+
+def _expect(holds: bool, name: str) -> None:
+    if not holds:
+        raise ValueError(f"{name!r} does not fit the rest of it")
+
+
+def _integers(values: Any) -> tuple[int, ...]:
+    if not all(_is_count(value) for value in values):
+        raise ValueError(f"{values!r} are not whole numbers")
+    return tuple(values)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62
+
+
+def _is_name(value: object) -> bool:
+    """Return whether a value can name a folder right below another."""
+    return isinstance(value, str) and value.replace("-", "").isalnum() and value.isascii()

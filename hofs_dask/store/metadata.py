@@ -1,0 +1,105 @@
+"""The tables of a code store, and the metadata by which Zarr and xarray open its arrays.
+
+Nothing of ours reads the metadata: what a store holds is in its manifest.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import Crc32cCodec
+
+from hofs_dask.io import places
+from hofs_dask.kernels.planes import n_bits
+from hofs_dask.store.bins import Feature
+from hofs_dask.store.chunks import CODE_FILL, LABEL_FILL, write_table
+from hofs_dask.store.codec import Planes
+from hofs_dask.store.manifest import Table
+
+#: What Zarr has where a table is not there, by kind of number: never written.
+TABLE_FILLS = {"i": -(2**15), "u": 255, "f": -np.inf}
+
+
+def count_bits(features: list[Feature]) -> int:
+    """The planes of a feature of the store."""
+    return n_bits(max(feature.n_codes for feature in features))
+
+
+def write_metadata(
+    place: str, n_samples: int, grid: tuple[int, int], features: list[Feature]
+) -> None:
+    """Write what Zarr and xarray need to open the arrays; nothing of ours reads it."""
+    group = zarr.create_group({})
+    group.create_array(
+        "codes",
+        shape=(len(features), n_samples),
+        chunks=grid[::-1],
+        dtype=np.uint8,
+        fill_value=CODE_FILL,
+        serializer=Planes(count_bits(features)),
+        compressors=[Crc32cCodec()],
+        dimension_names=("feature", "sample"),
+    )
+    for name, table in _tables(features).items():
+        group.create_array(
+            name,
+            shape=table.shape,
+            chunks=tuple(max(size, 1) for size in table.shape),
+            dtype=table.dtype,
+            fill_value=TABLE_FILLS[table.dtype.kind],
+            compressors=[Crc32cCodec()],
+            dimension_names=("feature", "edge" if name == "edges" else "code")[: table.ndim],
+        )
+    group.create_group("labels")
+    _put(place, group)
+
+
+def write_label_metadata(place: str, key: str, n_samples: int, chunk_rows: int) -> None:
+    """Write what Zarr and xarray need to open the labels."""
+    group = zarr.create_group({})
+    array = group.create_array(
+        f"labels/{key}",
+        shape=(n_samples,),
+        chunks=(chunk_rows,),
+        dtype=np.uint8,
+        fill_value=LABEL_FILL,
+        compressors=[Crc32cCodec()],
+        dimension_names=("sample",),
+    )
+    _put(place, array)
+
+
+def _put(place: str, node: zarr.Group | zarr.Array[Any]) -> None:
+    store: Any = node.store
+    for name, content in store._store_dict.items():
+        if name.startswith(node.path) and name.endswith("zarr.json"):
+            places.write(place, name, [content.to_bytes()])
+
+
+def _tables(features: list[Feature]) -> dict[str, np.ndarray]:
+    """The small arrays of a store."""
+    n_codes = np.array([feature.n_codes for feature in features], np.int16)
+    has_missing = np.array([feature.has_missing for feature in features])
+    return {
+        "n_codes": n_codes,
+        "missing_code": np.where(has_missing, n_codes - 1, -1).astype(np.int16),
+        "nominal": np.array([each.categories is not None for each in features], np.uint8),
+        "values": _pad([feature.values for feature in features]),
+        "edges": _pad([feature.edges for feature in features]),
+    }
+
+
+def write_tables(place: str, tiles: list[list[Feature]]) -> dict[str, Table]:
+    """Write how the features of a store are coded, and return what the manifest has of it."""
+    tables = _tables(list(itertools.chain.from_iterable(tiles)))
+    return {name: write_table(place, name, table) for name, table in tables.items()}
+
+
+def _pad(rows: list[np.ndarray]) -> np.ndarray:
+    padded = np.full((len(rows), max(1, max(len(row) for row in rows))), np.nan)
+    for out, row in zip(padded, rows, strict=True):
+        out[: len(row)] = row
+    return padded

@@ -1,0 +1,397 @@
+"""Summaries of blocks: what the first read of a source tells about its columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hofs_dask.io.windows import Window, as_array, strips
+from hofs_dask.kernels.cells import add_columns, as_cells, make_room
+from hofs_dask.kernels.hashing import rows_below
+
+Category = str | int | float | bool
+
+#: Rows that edges and value tables are made from; they are exact while there are no more rows.
+SAMPLE_ROWS = 131_072
+#: A nominal feature with more values than this is an identifier.
+MAX_DISTINCT = 1_000_000
+#: Smaller blocks are not worth the time that it takes to compile a kernel for them.
+MANY_CELLS = 2**18
+#: Rows looked at first: most columns show here that they have more values than bins.
+PREFIX_ROWS = 1024
+#: Integers up to this are floats too.
+EXACT = 2**53
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What one block, or several merged, tell about their columns.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows seen.
+    n_missing, n_inf : ndarray of int64 (feature)
+        Missing and infinite values seen.
+    low, high : ndarray of float64 (feature)
+        The range; NaN where no value was seen.
+    distinct : ndarray of float64 (limit, feature)
+        The distinct values in increasing order, padded with NaN.
+    n_distinct : ndarray of int64 (feature)
+        Their number; ``limit`` means so many or more.
+    counts : dict
+        For each nominal column the number of rows of each value, None past `MAX_DISTINCT`.
+    strange : dict
+        For a column of objects the names of the types in it that are not values.
+    dtype : numpy dtype
+        Of the columns.
+    sample : ndarray (feature, sampled row)
+        The sampled rows in row order.
+    """
+
+    n_rows: int
+    n_missing: np.ndarray
+    n_inf: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    distinct: np.ndarray
+    n_distinct: np.ndarray
+    counts: dict[int, dict[Category, int] | None]
+    strange: dict[int, frozenset[str]]
+    dtype: np.dtype
+    sample: np.ndarray
+
+    def columns(self, first: int, last: int) -> Summary:
+        """Return the summary of some columns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> summary = summarise(np.eye(3), 0, 3, np.array([False] * 3), 33)
+        >>> summary.columns(1, 3).sample.shape
+        (2, 3)
+        """
+        if (first, last) == (0, len(self.n_missing)):
+            return self
+        some = slice(first, last)
+        return Summary(
+            n_rows=self.n_rows,
+            n_missing=self.n_missing[some],
+            n_inf=self.n_inf[some],
+            low=self.low[some],
+            high=self.high[some],
+            distinct=self.distinct[:, some],
+            n_distinct=self.n_distinct[some],
+            counts={j - first: each for j, each in self.counts.items() if first <= j < last},
+            strange={j - first: each for j, each in self.strange.items() if first <= j < last},
+            dtype=self.dtype,
+            sample=self.sample[some],
+        )
+
+
+def sampled_rows(first_row: int, n_rows: int, n_samples: int) -> np.ndarray:
+    """Return which rows of a block are in the sample, counted from its first row.
+
+    Parameters
+    ----------
+    first_row : int
+        The global number of the first row of the block.
+    n_rows : int
+        Rows of the block.
+    n_samples : int
+        Rows of the whole source.
+
+    Examples
+    --------
+    >>> sampled_rows(10, 3, 1000)
+    array([0, 1, 2])
+    >>> len(sampled_rows(0, 100_000, 1_310_720))
+    10021
+    """
+    if n_samples <= SAMPLE_ROWS:
+        return np.arange(n_rows)
+    return rows_below(first_row, n_rows, (SAMPLE_ROWS << 64) // n_samples)
+
+
+def summarise(
+    block: np.ndarray | Window, first_row: int, n_samples: int, nominal: np.ndarray, limit: int
+) -> Summary:
+    """Return the summary of a block of numbers, booleans or objects.
+
+    Parameters
+    ----------
+    block : ndarray or Window (sample, feature)
+        The values.
+    first_row : int
+        The global number of its first row.
+    n_samples : int
+        Rows of the whole source.
+    nominal : ndarray of bool (feature)
+        Columns whose values are categories.
+    limit : int
+        Distinct values to keep: one more than the bins.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> block = np.array([[1.0, 5.0], [2.0, np.nan], [1.0, 7.0]])
+    >>> summary = summarise(block, 0, 3, np.array([False, False]), 33)
+    >>> summary.n_missing, summary.n_distinct
+    (array([0, 1]), array([2, 2]))
+    """
+    if block.dtype == object:
+        return _summarise_objects(as_array(block))
+    many = block.size >= MANY_CELLS and _is_exact(block)
+    if not many:
+        block = as_array(block)
+    counts: list[dict[int, dict[Category, int] | None]] = []
+    samples = []
+
+    def rows() -> Iterator[np.ndarray]:
+        row = first_row
+        for strip in strips(block):
+            sampled = strip[sampled_rows(row, len(strip), n_samples)]
+            samples.append(np.ascontiguousarray(sampled.T))
+            counts.append({int(j): count_values(strip[:, j]) for j in np.flatnonzero(nominal)})
+            row += len(strip)
+            yield strip
+
+    n_rows, n_features = block.shape
+    if many:
+        n_missing, low, high, distinct, n_distinct = _look_at_many(rows(), limit, ~nominal)
+    else:
+        (whole,) = rows()
+        n_missing, low, high, distinct, n_distinct = _look_at_few(whole, limit, ~nominal)
+    n_inf = np.zeros(n_features, np.int64)
+    for j in np.flatnonzero(np.isinf(low) | np.isinf(high)):
+        n_inf[j] = sum(np.isinf(strip[:, j]).sum() for strip in strips(block))
+    return Summary(
+        n_rows=n_rows,
+        n_missing=n_missing,
+        n_inf=n_inf,
+        low=low,
+        high=high,
+        distinct=distinct,
+        n_distinct=n_distinct,
+        counts={j: merge_counts(each[j] for each in counts) for j in counts[0]},
+        strange={},
+        dtype=block.dtype,
+        sample=np.concatenate(samples, axis=1),
+    )
+
+
+def merge_summaries(summaries: Sequence[Summary]) -> Summary:
+    """Return the summary of all rows of several summaries, given in row order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> column, numeric = np.arange(6.0)[:, None], np.array([False])
+    >>> parts = [summarise(column[a : a + 3], a, 6, numeric, 33) for a in (0, 3)]
+    >>> merge_summaries(parts).n_distinct
+    array([6])
+    """
+    if len(summaries) == 1:
+        return summaries[0]
+    first = summaries[0]
+    limit = len(first.distinct)
+    stacked = np.sort(np.concatenate([each.distinct for each in summaries]), axis=0)
+    stacked[1:][stacked[1:] == stacked[:-1]] = np.nan
+    distinct = np.sort(stacked, axis=0)[:limit]
+    overflow = np.any([each.n_distinct == limit for each in summaries], axis=0)
+    n_distinct = np.where(overflow, limit, (~np.isnan(distinct)).sum(axis=0))
+    return Summary(
+        n_rows=sum(each.n_rows for each in summaries),
+        n_missing=np.sum([each.n_missing for each in summaries], axis=0),
+        n_inf=np.sum([each.n_inf for each in summaries], axis=0),
+        low=np.fmin.reduce([each.low for each in summaries]),
+        high=np.fmax.reduce([each.high for each in summaries]),
+        distinct=distinct,
+        n_distinct=n_distinct,
+        counts={j: merge_counts(each.counts[j] for each in summaries) for j in first.counts},
+        strange={
+            j: frozenset().union(*(each.strange.get(j, frozenset()) for each in summaries))
+            for j in sorted({j for each in summaries for j in each.strange})
+        },
+        dtype=first.dtype,
+        sample=np.concatenate([each.sample for each in summaries], axis=1),
+    )
+
+
+def count_values(column: np.ndarray) -> dict[Category, int] | None:
+    """Return the number of rows of each value of a numeric or boolean column, None for too many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> count_values(np.array([3.0, np.nan, 1.0, 3.0]))
+    {1.0: 1, 3.0: 2}
+    """
+    if column.dtype.kind == "f":
+        column = column[~np.isnan(column)] + column.dtype.type(0)
+    values, counts = _count_integers(column) or np.unique(column, return_counts=True)
+    if len(values) > MAX_DISTINCT:
+        return None
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def merge_counts(
+    counts: Iterable[dict[Category, int] | None],
+) -> dict[Category, int] | None:
+    """Return the sum of several counts of values, None once they are too many.
+
+    Examples
+    --------
+    >>> merge_counts([{"a": 1}, {"a": 2, "b": 1}])
+    {'a': 3, 'b': 1}
+    """
+    total: Counter[Category] = Counter()
+    for each in counts:
+        if each is None:
+            return None
+        total.update(each)
+        if len(total) > MAX_DISTINCT:
+            return None
+    return dict(total)
+
+
+def clean_objects(column: np.ndarray) -> tuple[list[Category | None], frozenset[str]]:
+    """Return the values of a column of objects, None for the missing, and the types that are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> clean_objects(np.array(["a", float("nan"), True, 3], dtype=object))
+    (['a', None, True, None], frozenset({'int'}))
+    """
+    values = column.tolist()
+    if set(map(type, values)) <= {str, bool, type(None)}:
+        return values, frozenset()
+    cleaned: list[Category | None] = []
+    strange = set()
+    for value in values:
+        if isinstance(value, str):
+            cleaned.append(str(value))
+        elif isinstance(value, bool | np.bool_):
+            cleaned.append(bool(value))
+        else:
+            cleaned.append(None)
+            if not is_missing(value):
+                strange.add(type(value).__name__)
+    return cleaned, frozenset(strange)
+
+
+def is_missing(value: object) -> bool:
+    """Return whether an object is None, NaN or the NA of pandas.
+
+    Examples
+    --------
+    >>> is_missing(None), is_missing(float("nan")), is_missing("")
+    (True, True, False)
+    """
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def _summarise_objects(block: np.ndarray) -> Summary:
+    n_rows, n_features = block.shape
+    n_missing = np.zeros(n_features, np.int64)
+    counts: dict[int, dict[Category, int] | None] = {}
+    strange = {}
+    for j in range(n_features):
+        values, types = clean_objects(block[:, j])
+        count = Counter(values)
+        n_missing[j] = count.pop(None, 0)
+        counts[j] = merge_counts([{key: n for key, n in count.items() if key is not None}])
+        if types:
+            strange[j] = types
+    nothing = np.full(n_features, np.nan)
+    return Summary(
+        n_rows=n_rows,
+        n_missing=n_missing,
+        n_inf=np.zeros(n_features, np.int64),
+        low=nothing,
+        high=nothing,
+        distinct=nothing[None],
+        n_distinct=np.zeros(n_features, np.int64),
+        counts=counts,
+        strange=strange,
+        dtype=block.dtype,
+        sample=np.empty((n_features, 0)),
+    )
+
+
+Look = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _look_at_few(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
+    """Return missing values, range, up to ``limit`` distinct values and their number, by column."""
+    n_rows, n_features = block.shape
+    n_missing = np.zeros(n_features, np.int64)
+    if block.dtype.kind == "f":
+        n_missing += np.isnan(block).sum(axis=0)
+    low, high = np.full((2, n_features), np.nan)
+    if n_rows:
+        low = np.fmin.reduce(block, axis=0).astype(np.float64)
+        high = np.fmax.reduce(block, axis=0).astype(np.float64)
+    distinct = np.full((limit, n_features), np.nan)
+    n_distinct = np.zeros(n_features, np.int64)
+    prefix = np.sort(block[:PREFIX_ROWS], axis=0)
+    # NaN sorts last and equals nothing, so the missing values of the prefix are taken off again.
+    steps = (prefix[1:] != prefix[:-1]).sum(axis=0)
+    if block.dtype.kind == "f":
+        steps = steps - np.isnan(prefix).sum(axis=0)
+    many = (steps + 1 >= limit) & wanted
+    n_distinct[many] = limit
+    for j in np.flatnonzero(wanted & ~many):
+        column = block[:, j]
+        values = (_count_integers(column) or (np.unique(column),))[0]
+        values = values[~np.isnan(values)].astype(np.float64) + 0.0  # no -0.0: it depends on order
+        n_distinct[j] = min(len(values), limit)
+        distinct[: n_distinct[j], j] = values[:limit]
+    return n_missing, low, high, distinct, n_distinct
+
+
+def _look_at_many(rows: Iterator[np.ndarray], limit: int, wanted: np.ndarray) -> Look:
+    """The same of strips, each swept once; distinct values that reach the limit are not kept."""
+    n_features = len(wanted)
+    n_values = np.where(wanted, 0, limit)
+    n_rows = 0
+    for strip in rows:
+        cells = as_cells(strip)
+        if not n_rows:
+            room = make_room(cells)
+            low, high = np.full((2, n_features), [[np.inf], [-np.inf]], cells.dtype)
+            n_missing = np.zeros(n_features, f"i{cells.dtype.itemsize}")
+            values = np.empty((n_features, limit), cells.dtype)
+        add_columns(cells, *room, low, high, n_missing, values, n_values)
+        n_rows += len(cells)
+    empty = n_missing == n_rows
+    low[empty] = high[empty] = np.nan
+    n_values[~wanted] = 0
+    values[np.arange(limit) >= np.where(n_values == limit, 0, n_values)[:, None]] = np.nan
+    distinct = np.sort(values.T, axis=0).astype(np.float64) + 0.0
+    return n_missing.astype(np.int64), low.astype(float), high.astype(float), distinct, n_values
+
+
+def _is_exact(block: np.ndarray | Window) -> bool:
+    """Return whether the numbers of a block are floats of eight bytes."""
+    if block.dtype.kind == "f" or block.dtype.itemsize < 8:
+        return True
+    return all(strip.min() >= -EXACT and strip.max() <= EXACT for strip in strips(block))
+
+
+def _count_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the values of a column and their counts if they are integers close to each other."""
+    if column.dtype.kind not in "iu" or not len(column):
+        return None
+    low, high = int(column.min()), int(column.max())
+    if high - low >= len(column) or high > EXACT:
+        return None
+    counts = np.bincount(column.astype(np.int64) - low)
+    found = np.flatnonzero(counts)
+    return found + low, counts[found]

@@ -1,0 +1,60 @@
+import time
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from dask.delayed import delayed
+from distributed import worker_client
+
+import hofs_dask as hd
+from hofs_dask.scheduling.compute import compute, release
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 6))
+Y = (X[:, 0] > 0).astype(int)
+
+
+def tasks_of(client):
+    """The tasks that the scheduler knows, once messages that are on their way have arrived."""
+    for _ in range(50):
+        found = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
+        if not found:
+            break
+        time.sleep(0.1)
+    return found
+
+
+def test_compute__nested_tasks_come_back_in_their_places(client):
+    assert compute([delayed(1), [delayed(2)]], 3, delayed(4)) == ([1, [2]], 3, 4)
+
+
+def test_compute__what_is_kept_is_let_go_by_the_next_and_at_the_end(client):
+    for number in range(3):
+        compute(delayed(number, pure=False))
+        assert len(client.futures) == 1
+    release()
+    assert tasks_of(client) == []
+
+
+def test_compute__the_error_of_a_task_is_raised_and_nothing_stays(client):
+    with pytest.raises(ZeroDivisionError):
+        compute(delayed(lambda: 1 // 0)())
+    assert tasks_of(client) == []
+
+
+def test_select__leaves_nothing_on_the_cluster(client):
+    hd.select(X, Y, 2, method="jmi")
+    assert tasks_of(client) == []
+
+
+@pytest.mark.parametrize("aside", [False, True])
+def test_select__within_a_task_leaves_its_thread_to_the_tasks_it_waits_for(client, aside):
+    """Which are also those that every worker, of one thread, is prepared with."""
+
+    def nested():
+        with worker_client() if aside else nullcontext():
+            return hd.select(X, Y, 2, method="mim").features
+
+    tasks = [client.submit(nested, pure=False) for _ in range(3)]
+    expected = hd.select(X, Y, 2, method="mim").features
+    assert client.gather(tasks) == [expected] * 3

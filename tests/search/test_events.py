@@ -1,0 +1,216 @@
+"""What a search tells while it runs: the events, their numbers, and the lines of progress."""
+
+import io
+import re
+import sys
+
+import numpy as np
+import pytest
+
+import hofs_dask as hd
+from hofs_dask.search.events import Progress
+
+N_SAMPLES, N_FEATURES, N_DROPPED = 2000, 5, 40
+
+
+@pytest.fixture(scope="module")
+def codes(tmp_path_factory):
+    """Two thousand samples, forty of them without a target; x3, x1 and then x4 tell the classes."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, N_SAMPLES).astype(float)
+    x = rng.normal(size=(N_SAMPLES, N_FEATURES))
+    x[:, 3] += 3 * y
+    x[:, 1] += 2 * y
+    x[:, 4] += y
+    y[:N_DROPPED] = np.nan
+    store = tmp_path_factory.mktemp("events") / "codes.zarr"
+    return hd.encode(x, y, store, bins=5, target_kind="class")
+
+
+@pytest.fixture(scope="module")
+def heard(codes):
+    """All events of a selection of three features, and the selection."""
+    events = []
+    return events, hd.select(codes, None, 3, callback=events.append)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_events__come_in_the_order_of_the_search(heard):
+    assert [(type(event).__name__, event.rank) for event in heard[0]] == [
+        ("PassStarted", 0),
+        ("PassDone", 0),
+        ("RoundStarted", 1),
+        ("RoundEnded", 1),
+        ("RoundStarted", 2),
+        ("PassStarted", 2),
+        ("PassDone", 2),
+        ("RoundEnded", 2),
+        ("RoundStarted", 3),
+        ("PassStarted", 3),
+        ("PassDone", 3),
+        ("PassStarted", 3),
+        ("PassDone", 3),
+        ("RoundEnded", 3),
+    ]
+
+
+def test_round_started__says_how_many_are_wanted_and_how_many_are_left(heard):
+    started = [event for event in heard[0] if isinstance(event, hd.RoundStarted)]
+    assert [event.n_features for event in started] == [3, 3, 3]
+    assert [event.n_candidates for event in started] == [5, 4, 3]
+
+
+def test_pass_done__counts_bytes_and_cells_of_labelled_samples(heard):
+    done = [event for event in heard[0] if isinstance(event, hd.PassDone)]
+    begun = [event for event in heard[0] if isinstance(event, hd.PassStarted)]
+    names = ["marginal-counts", "pair-counts", "pair-counts", "posterior-gains"]
+    assert [event.statistic for event in done] == [event.statistic for event in begun] == names
+    # a byte a sample for each feature, for the label, and for the chosen columns that are needed
+    columns = [N_FEATURES + 1, N_FEATURES + 2, N_FEATURES + 2, N_FEATURES + 3]
+    assert [event.n_bytes for event in done] == [(N_SAMPLES - N_DROPPED) * n for n in columns]
+    assert {event.n_cells for event in done} == {(N_SAMPLES - N_DROPPED) * N_FEATURES}
+    assert all(event.seconds > 0 for event in done)
+
+
+def test_round_ended__has_the_figures_of_the_selection(heard):
+    events, result = heard
+    ended = [event for event in events if isinstance(event, hd.RoundEnded)]
+    table = result.to_dataset()
+    assert [event.feature for event in ended] == result.features == ["x3", "x1", "x4"]
+    for name in ("subset", "gain", "information"):
+        assert [getattr(event, name) for event in ended] == table[name].values.tolist()
+    assert [event.n_passes for event in ended] == [0, 1, 2]
+    done = [event for event in events if isinstance(event, hd.PassDone)]
+    for event in ended:
+        assert event.seconds >= sum(part.seconds for part in done if part.rank == event.rank)
+
+
+def test_round_ended__counts_the_passes_before_a_fresh_start_too(codes):
+    events = []
+    result = hd.select(codes, None, 5, callback=events.append).to_dataset()
+    fresh = np.flatnonzero(np.diff(result.epoch.values)) + 2
+    ended = {event.rank: event for event in events if isinstance(event, hd.RoundEnded)}
+    assert len(ended) == 5
+    # the epoch of three picks ends after a pass of posteriors, that of one after its counts
+    assert [ended[rank].n_passes for rank in fresh] == [2, 1]
+    for rank in fresh:
+        n_done = sum(isinstance(e, hd.PassDone) and e.rank == rank for e in events)
+        assert ended[rank].n_passes == n_done
+
+
+def test_min_gain__leaves_the_last_round_without_an_end(codes):
+    events = []
+    result = hd.select(codes, None, 5, min_gain=0.05, callback=events.append)
+    assert len(result) == 2
+    assert max(event.rank for event in events if isinstance(event, hd.RoundStarted)) == 3
+    assert max(event.rank for event in events if isinstance(event, hd.RoundEnded)) == 2
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, StopIteration])
+@pytest.mark.parametrize("kind", [hd.RoundStarted, hd.PassStarted, hd.PassDone, hd.RoundEnded])
+def test_callback__what_it_raises_ends_the_run(codes, kind, error):
+    def stop(event):
+        if isinstance(event, kind) and event.rank == 2:
+            raise error("enough")
+
+    with pytest.raises(error, match="enough"):
+        hd.select(codes, None, 2, callback=stop)
+
+
+def test_progress__is_silent_where_there_is_no_terminal(codes, capsys):
+    hd.select(codes, None, 2)
+    hd.select(codes, None, 2, progress=False)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress__writes_a_line_a_round(codes, capsys):
+    hd.select(codes, None, 4, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    number, time = r"\d\.\d{4}", r"\d+(\.\d)? s"
+    passes = ["0 passes", "1 pass", "2 passes", "2 passes"]
+    # the first two rounds say nothing of the time that is left
+    ends = ["", "", rf"  eta +{time}", ""]
+    rounds = zip(err.splitlines(), ["x3", "x1", "x4", "x\\d"], passes, ends, strict=True)
+    for rank, (line, feature, n_passes, end) in enumerate(rounds, start=1):
+        assert re.fullmatch(
+            rf"round {rank}/4  {feature} +subset {rank}  gain +{number}  information +{number} +"
+            rf"{n_passes} +{time}{end}",
+            line,
+        )
+
+
+def test_progress__lines_are_aligned():
+    stream = io.StringIO()
+    progress = Progress(stream)
+    progress(hd.RoundStarted(1, n_features=12, n_candidates=20))
+    progress(hd.RoundEnded(3, "x1", 0, 0.5, 0.5, seconds=1.0, n_passes=1))
+    progress(hd.RoundEnded(10, "x15", 11, -0.1, 0.4, seconds=100.0, n_passes=12))
+    first, second = stream.getvalue().splitlines()
+    for word in ("subset", "gain", "information", "pass", "eta"):
+        assert first.index(word) == second.index(word)
+
+
+def test_progress__says_that_it_goes_on():
+    stream = io.StringIO()
+    progress = Progress(stream)
+    progress(hd.RoundStarted(6, n_features=20, n_candidates=20))
+    progress(hd.RoundStarted(7, n_features=20, n_candidates=19))
+    assert stream.getvalue() == "5 of 20 rounds are kept: going on\n"
+
+
+def test_progress__time_left_is_that_of_recent_rounds():
+    stream = io.StringIO()
+    progress = Progress(stream)
+    progress(hd.RoundStarted(1, n_features=10, n_candidates=20))
+    for rank, seconds in enumerate([100.0, 2.0, 2.0, 2.0, 2.0, 2.0], start=1):
+        progress(hd.RoundEnded(rank, "x", 0, 0.5, 0.5, seconds=seconds, n_passes=1))
+    assert stream.getvalue().splitlines()[-1].endswith("eta   8.0 s")
+
+
+def test_progress__a_terminal_sees_the_running_pass_come_and_go(codes, monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    hd.select(codes, None, 2)
+    text = terminal.getvalue()
+    assert "\rstart  marginal-counts ..." in text
+    assert "\rround 2/2  pair-counts ..." in text
+    # what is left on the screen: of each line, what was written after the last return
+    shown = [line.rpartition("\r")[2] for line in text.split("\n")]
+    assert [line[:9] for line in shown] == ["round 1/2", "round 2/2", ""]
+    monkeypatch.setattr(sys, "stderr", silent := Terminal())
+    hd.select(codes, None, 1, progress=False)
+    assert silent.getvalue() == ""
+
+
+def test_progress__an_error_finds_a_clean_line(codes, monkeypatch):
+    def stop(event):
+        if isinstance(event, hd.PassDone):
+            raise RuntimeError("enough")
+
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with pytest.raises(RuntimeError, match="enough"):
+        hd.select(codes, None, 2, callback=stop)
+    line = "start  marginal-counts ..."
+    assert terminal.getvalue() == f"\r\r{line}\r{' ' * len(line)}\r"
+
+
+def test_progress__works_without_a_standard_error(codes, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert len(hd.select(codes, None, 1, progress=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"callback": "print"}, "callback is a str; give a function of one event, such as print"),
+        ({"progress": "yes"}, "progress is 'yes'; give True, False or None"),
+    ],
+)
+def test_options__of_another_type_are_refused(codes, options, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        hd.select(codes, None, 1, **options)
