@@ -103,7 +103,7 @@ def test_imports__layers_know_only_their_libraries(path: Path) -> None:
 def test_imports__the_check_sees_every_form() -> None:
     source = """
 from .. import api
-from ..data.codes import read_codes
+from ..store.codes import read_codes
 from .problem import Problem
 from hofs_dask import load
 def f():
