@@ -119,7 +119,7 @@ def from_zarr(
     ['x0', 'x1']
     """
     ours, arrays = _describe(node, address)
-    if isinstance(ours, str) and ours.startswith("hofs_dask "):
+    if _is_ours(ours):
         raise ValueError(
             f"{address!r} holds {ours} and not data; give the data itself (codes are for select, "
             "compare and matrix)"
@@ -177,11 +177,16 @@ def _open_dataset(node: Any, address: str) -> xr.Dataset:
     return dataset[sorted(dataset.data_vars, key=str)]
 
 
+def _is_ours(file_format: object) -> bool:
+    return isinstance(file_format, str) and file_format.startswith("hofs_dask ")
+
+
 def _describe(node: Any, address: str) -> tuple[object, dict[str, Any]]:
     """Return the format that a node says it has, and the arrays of a group by name."""
     try:
-        found = {} if isinstance(node, zarr.Array) else dict(sorted(node.arrays()))
-        return node.attrs.get("format"), found
+        ours = node.attrs.get("format")
+        is_group = not isinstance(node, zarr.Array) and not _is_ours(ours)
+        return ours, dict(sorted(node.arrays())) if is_group else {}
     except Exception as error:
         # what damaged metadata raises depends on what is damaged
         raise ValueError(

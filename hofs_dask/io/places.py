@@ -114,7 +114,7 @@ def remove(place: str, name: str) -> None:
     if path.is_dir() and not path.is_symlink():
         # all at once, so that nobody who reads it takes it for damaged
         with contextlib.suppress(OSError):
-            path = path.rename(path.with_name(f"{name}-{uuid.uuid4().hex}"))
+            path = path.rename(path.with_name(f"{path.name}-{uuid.uuid4().hex}"))
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
