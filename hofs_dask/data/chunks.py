@@ -128,7 +128,7 @@ class Chunks:
         return content[: self.chunk_bytes] if n_read == n_bytes else None
 
     def _damaged(self, tile: int, row: int, what: str) -> CodeStoreError:
-        if not is_url(self.place) and not os.path.isdir(self.place):  # noqa: PTH112
+        if not places.children(self.place):
             return CodeStoreError(
                 f"the code store {self.store!r} was encoded anew or removed since it was opened, "
                 f"or cannot be reached from {socket.gethostname()}; open it again by its path, one "
