@@ -289,6 +289,11 @@ def _check(manifest: Manifest) -> None:
     content = manifest.content
     n_features, n_samples = content.n_features, content.n_samples
     _expect(_is_name(manifest.folder), "folder")
+    _expect(isinstance(manifest.fingerprint, str | None), "fingerprint")
+    _expect(isinstance(manifest.kept, str | None), "kept")
+    _expect(_is_count(manifest.n_source) and _is_count(manifest.n_absent), "n_source")
+    _expect(_is_count(content.n_bins) and isinstance(content.bins, int | str | None), "bins")
+    _expect(isinstance(content.categories, dict), "categories")
     _expect(n_features > 0 and len(set(content.names)) == n_features, "names")
     _expect({type(each) for each in content.names} <= {str, int, float, bool}, "names")
     _expect(_is_count(n_samples) and n_samples > 0, "n_samples")

@@ -214,6 +214,8 @@ def test_manifest__that_is_a_pipe_does_not_hang(codes):
         lambda document: document.update(folder="../elsewhere"),
         lambda document: document["targets"][0].update(key="../../elsewhere"),
         lambda document: document["targets"].clear(),
+        lambda document: document.update(fingerprint=[]),
+        lambda document: document.update(n_absent=-1),
     ],
 )
 def test_manifest__whose_parts_do_not_fit_together_is_an_error(codes, change):
