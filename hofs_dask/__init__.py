@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from hofs_dask.results.comparison import Comparison, load
     from hofs_dask.results.selection import Selection
-    from hofs_dask.search.events import PassDone, PassStarted, RoundEnded, RoundStarted
+    from hofs_dask.search.events import RoundEnded, RoundStarted, ScanEnded, ScanStarted
     from hofs_dask.store.codes import CodeStore
 
 # Where each public name comes from: imported when it is asked for, so that the command line, which
@@ -45,8 +45,8 @@ _HOMES = {
     "CodeStore": "store.codes",
     "CodeStoreError": "errors",
     "Comparison": "results.comparison",
-    "PassDone": "search.events",
-    "PassStarted": "search.events",
+    "ScanEnded": "search.events",
+    "ScanStarted": "search.events",
     "RoundEnded": "search.events",
     "RoundStarted": "search.events",
     "Selection": "results.selection",
@@ -76,10 +76,10 @@ __all__ = [
     "CodeStore",
     "CodeStoreError",
     "Comparison",
-    "PassDone",
-    "PassStarted",
     "RoundEnded",
     "RoundStarted",
+    "ScanEnded",
+    "ScanStarted",
     "Selection",
     "SpecCMI",
     "compare",

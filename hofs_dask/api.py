@@ -20,7 +20,7 @@ from hofs_dask.results.comparison import Comparison
 from hofs_dask.results.datasets import label_array
 from hofs_dask.results.selection import Selection
 from hofs_dask.search.checkpoint import Checkpoint, open_checkpoint, open_part
-from hofs_dask.search.events import Event, Notify, Progress, WalkProgress, progress_stream
+from hofs_dask.search.events import Event, Notify, Progress, ScanProgress, progress_stream
 from hofs_dask.search.picks import Ranking
 from hofs_dask.search.rounds import Steps, all_pairs, drive, resampled, search
 from hofs_dask.store.bins import check_bins
@@ -143,7 +143,7 @@ def select(
         after an interruption goes on from there, to the same result; so does one that asks for
         more features. A directory of another run is refused.
     callback
-        Called with every event: `RoundStarted`, `PassStarted`, `PassDone`, `RoundEnded`. What it
+        Called with every event: `RoundStarted`, `ScanStarted`, `ScanEnded`, `RoundEnded`. What it
         raises ends the run; the checkpoint holds all rounds that have ended.
     progress
         Whether to write a line a round to the standard error. None for where that is a terminal.
@@ -208,7 +208,7 @@ def compare(
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """What several methods select, side by side, in the walks over the data that one needs.
+    """What several methods select, side by side, in the scans over the data that one needs.
 
     All methods go on at once: the samples are read once for all that the methods want to know
     next, and the counts of a feature that several have chosen are made once.
@@ -265,7 +265,7 @@ def compare(
             for label in chosen
         }
         codes = request.encoded(stack)
-        listeners = _listeners(stack, callback, WalkProgress, progress)
+        listeners = _listeners(stack, callback, ScanProgress, progress)
         searches: dict[Hashable, Steps[Ranking]] = {}
         for number in numbers:
             for label, method in chosen.items():
@@ -279,7 +279,7 @@ def compare(
                     checkpoint=kept[label, number],
                 )
                 searches[label, number] = steps if number is None else resampled(steps, number)
-        results, n_walks, n_passes = drive(codes, searches, listeners)
+        results, n_scans, n_reductions = drive(codes, searches, listeners)
     return Comparison.from_selections(
         {label: Selection.from_ranking(results[label, None]) for label in chosen},
         resamples={
@@ -291,7 +291,7 @@ def compare(
         }
         if n_resamples
         else None,
-        attrs={"n_walks": n_walks, "n_passes": n_passes},
+        attrs={"n_scans": n_scans, "n_reductions": n_reductions},
     )
 
 
@@ -344,7 +344,7 @@ def information_matrix(
         reading = _Reading(feature_dim, nominal, target_kind, bins, store)
         request = _open(data, target, 1, reading, (), ())
         codes = request.encoded(stack)
-        listeners = _listeners(stack, callback, WalkProgress, progress)
+        listeners = _listeners(stack, callback, ScanProgress, progress)
         (matrices,) = drive(codes, {kind: all_pairs(codes)}, listeners)[0].values()
     names = label_array(codes.names)
     meaning = {
@@ -428,7 +428,7 @@ def estimate(
     exclude: Sequence[Hashable] = (),
     chunks: tuple[int, int] | None = None,
 ) -> Plan:
-    """What a run will do, before anything of it runs: layout, passes, bytes, memory and time.
+    """What a run will do, before anything of it runs: layout, reductions, bytes, memory and time.
 
     Parameters
     ----------
@@ -451,8 +451,9 @@ def estimate(
     Returns
     -------
     Plan
-        Prints as a page. Its ``memory`` is that of the worker that is pressed most: a pass that
-        does not fit is refused with a MemoryError before it starts. Its ``seconds`` come from a
+        Prints as a page. Its ``memory`` is that of the worker with the least room: a
+        reduction that does not fit is refused with a MemoryError before it starts.
+        Its ``seconds`` come from a
         rehearsal of the method on a little made-up data, on one of the workers.
 
     Examples
@@ -548,7 +549,7 @@ def _methods(methods: Iterable[str | Method]) -> dict[str, Method]:
 def _listeners(
     stack: ExitStack,
     callback: Callable[[Event], None] | None,
-    kind: type[Progress | WalkProgress],
+    kind: type[Progress | ScanProgress],
     progress: bool | None,
 ) -> list[Notify]:
     """The lines of progress, where they are wanted, and the user's callback."""

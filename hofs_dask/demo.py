@@ -72,6 +72,6 @@ def summary(result: Selection) -> str:
         lines.append(
             f"{rank + 1:>4}  {name:<7}  {int(row['subset']) + 1:>6}  {gain[name]:>6.3f}"
             f"  {float(row['information']):>11.3f}  {relevance[name]:>9.3f}"
-            f"  {tree_information(name):>14.3f}{'  fresh start' if fresh else ''}"
+            f"  {tree_information(name):>14.3f}{'  restart' if fresh else ''}"
         )
     return "\n".join(lines)

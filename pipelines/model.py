@@ -12,9 +12,9 @@ import numpy as np
 from scipy.optimize import nnls
 
 from hofs_dask.engine.budget import CACHE_SHARE
-from hofs_dask.engine.passes import is_small
-from hofs_dask.engine.statistic import N_FOLDS, N_PARTS, Context, Pass, Statistic
-from hofs_dask.engine.statistics import MARGINAL_COUNTS, MOST_PRODUCTS, PAIR_TERMS
+from hofs_dask.engine.counts import MARGINAL_COUNTS, MOST_PRODUCTS, PAIR_TERMS
+from hofs_dask.engine.reduction import N_FOLDS, N_PARTS, Context, Reduction, Request
+from hofs_dask.engine.scanning import is_small
 from hofs_dask.kernels.planes import n_bits
 from hofs_dask.methods.joint import Joint
 from hofs_dask.methods.options import HOFS, JMI
@@ -25,8 +25,8 @@ from hofs_dask.store.layout import FAN_IN, Layout, choose_layout
 #: The run that the constants are fitted to by default.
 MEASURED = Path(__file__).with_name("results") / "bench.json"
 
-#: A pass that reads and decodes and does nothing else.
-READ_ONLY = Statistic("read-only", lambda _c, _n: {}, lambda _c, _b, _p: None, lambda _c, t: t)
+#: A reduction that reads and decodes and does nothing else.
+READ_ONLY = Reduction("read-only", lambda _c, _n: {}, lambda _c, _b, _p: None, lambda _c, t: t)
 
 #: What is assumed of a cluster of single-thread workers, beside the constants of this machine.
 STORAGE = 100e6  # bytes a second and worker, from an object store
@@ -34,7 +34,7 @@ NETWORK = 1.25e9  # bytes a second of one machine
 MEMORY = 4 * 2**30  # bytes of a worker
 #: The share of the candidates of `joint` that its first samples do not rule out.
 STILL_IN = 0.15
-#: Walks of a round of each method on much data, and the share of the cells that each computes with.
+#: Scans of a round of each method on much data, and the share of the cells that each computes with.
 ROUNDS: Mapping[str, tuple[tuple[str, float], ...]] = {
     "jmi": (("pair-terms", 1.0),),
     "joint": (
@@ -52,7 +52,7 @@ N_KNOWN = 30
 
 @dataclass(frozen=True)
 class Store:
-    """A code store, as far as the cost of a walk depends on it."""
+    """A code store, as far as the cost of a scan depends on it."""
 
     n_samples: int
     n_features: int
@@ -69,10 +69,10 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Walk:
-    """One walk that was timed, or what a round did beside them: what it depends on, its time."""
+class Scan:
+    """One scan that was timed, or what a round did beside them: what it depends on, its time."""
 
-    statistic: str
+    reduction: str
     n_samples: int
     n_features: int
     n_codes: int
@@ -88,13 +88,13 @@ class Walk:
 
     @property
     def store(self) -> Store:
-        """What was walked over."""
+        """What was scanned over."""
         return Store(**{field.name: getattr(self, field.name) for field in fields(Store)})
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a walk does, as numbers.
+    """What a scan does, as numbers.
 
     Attributes
     ----------
@@ -105,11 +105,11 @@ class Counts:
         tile and group, the tree between, and a copy a group of each new column that several tiles
         need.
     read
-        Bytes from the store: codes, labels and the columns of the pass.
+        Bytes from the store: codes, labels and the columns of the reduction.
     cells
         Codes that the kernel touches.
     of_columns
-        Codes of the columns of the pass, that every tile needs and unpacks.
+        Codes of the columns of the reduction, that every tile needs and unpacks.
     products
         Sets of samples that are compared for a feature; 0 where its cells are counted one by one.
     partial
@@ -150,44 +150,44 @@ class Counts:
         return 2 * self.tasks
 
 
-def request(statistic: str, store: Store, n_columns: int) -> Pass:
-    """A pass of a statistic, with a context of the right sizes and no content."""
+def request(reduction: str, store: Store, n_columns: int) -> Request:
+    """A reduction of a reduction, with a context of the right sizes and no content."""
     sizes = Sizes(store.n_features, store.n_classes, store.n_codes, n_columns)
     counting = Context({"n_classes": store.n_classes, "n_codes": store.n_codes})
     known = [
-        Pass(READ_ONLY, Context({})),
-        Pass(MARGINAL_COUNTS, counting),
-        *Pairwise.largest_passes(sizes, JMI()),
-        *Joint.largest_passes(sizes, HOFS()),
+        Request(READ_ONLY, Context({})),
+        Request(MARGINAL_COUNTS, counting),
+        *Pairwise.largest_requests(sizes, JMI()),
+        *Joint.largest_requests(sizes, HOFS()),
     ]
-    found = {each.statistic.name: each for each in known}
-    return found[statistic]
+    found = {each.reduction.name: each for each in known}
+    return found[reduction]
 
 
-def products(store: Store, statistic: str) -> int:
-    """The sets of samples that a statistic compares for a feature, 0 where it counts cells."""
+def products(store: Store, reduction: str) -> int:
+    """The sets of samples that a reduction compares for a feature, 0 where it counts cells."""
     tables = {
         "marginal-counts": N_FOLDS * store.n_classes,
         "pair-terms": (store.n_codes - 1) * store.n_classes,
         "pair-counts": N_FOLDS * store.n_codes * store.n_classes,
     }
-    found = tables.get(statistic, 0) * (store.n_codes - 1)
+    found = tables.get(reduction, 0) * (store.n_codes - 1)
     return found if found <= MOST_PRODUCTS else 0
 
 
-def count(store: Store, asked: Pass, n_threads: int, new_columns: int = 0) -> Counts:
-    """What a walk for one pass does.
+def count(store: Store, asked: Request, n_threads: int, new_columns: int = 0) -> Counts:
+    """What a scan for one reduction does.
 
     Parameters
     ----------
     store
-        What is walked over.
+        What is scanned over.
     asked
-        The pass.
+        The reduction.
     n_threads
         Of all workers.
     new_columns
-        Columns of the pass that no earlier walk has copied, where there are several tiles.
+        Columns of the reduction that no earlier scan has copied, where there are several tiles.
 
     Examples
     --------
@@ -203,11 +203,11 @@ def count(store: Store, asked: Pass, n_threads: int, new_columns: int = 0) -> Co
     while level > FAN_IN:
         level = -(-level // FAN_IN)
         combines += level
-    partial = asked.statistic.nbytes(asked.context, tile)
+    partial = asked.reduction.nbytes(asked.context, tile)
     n_columns = len(asked.columns)
     # terms are made of the counts where these are; all other totals travel as they are
     terms = 8 * store.n_features * n_columns * (3 + store.n_classes)
-    whole = asked.statistic.nbytes(asked.context, store.n_features)
+    whole = asked.reduction.nbytes(asked.context, store.n_features)
     return Counts(
         tiles=tiles,
         groups=groups,
@@ -222,28 +222,28 @@ def count(store: Store, asked: Pass, n_threads: int, new_columns: int = 0) -> Co
         read=layout.n_bytes + store.n_samples * tiles * (1 + n_columns * layout.bits / 8),
         cells=store.n_samples * store.n_features,
         of_columns=store.n_samples * n_columns * tiles,
-        products=products(store, asked.statistic.name),
+        products=products(store, asked.reduction.name),
         partial=partial,
         combined=partial * tiles * (groups + combines),
         context=_size(asked.context) + (tiles - 1) * _size(asked.context.shared),
-        returned=terms if asked.statistic is PAIR_TERMS else whole,
+        returned=terms if asked.reduction is PAIR_TERMS else whole,
     )
 
 
-def sent(found: Counts, statistic: str, share: float) -> float:
+def sent(found: Counts, reduction: str, share: float) -> float:
     """The bytes of a context that travel: of posteriors what their candidates need, or more.
 
     Some of the samples are a sixteenth of them at least, so that no more candidates are left than
     sixteen times the share of the cells.
     """
-    left = min(1.0, N_PARTS * share) if statistic == "posterior-gains" else 1.0
+    left = min(1.0, N_PARTS * share) if reduction == "posterior-gains" else 1.0
     return left * found.context
 
 
 def driver_parts(store: Store, method: str, n_columns: int) -> dict[str, float]:
-    """How often a round pays each constant beside its walks: scores, fits, the choice.
+    """How often a round pays each constant beside its scans: scores, fits, the choice.
 
-    The rivals add a term a pick and feature; `joint` fits pair tables, and rows on the picks.
+    The baselines add a term a pick and feature; `joint` fits pair tables, and rows on the picks.
     """
     tables = store.n_features * store.n_classes * store.n_codes**2
     return {
@@ -254,17 +254,17 @@ def driver_parts(store: Store, method: str, n_columns: int) -> dict[str, float]:
 
 
 def parts(
-    found: Counts, statistic: str, n_classes: int, n_cores: int, share: float, *, kept: bool
+    found: Counts, reduction: str, n_classes: int, n_cores: int, share: float, *, kept: bool
 ) -> dict[str, float]:
-    """How often a walk pays each constant: its time is the sum over what each costs.
+    """How often a scan pays each constant: its time is the sum over what each costs.
 
     The share of the cells matters to posteriors alone: others always take all.
     """
     scored = share * found.cells
-    posterior = statistic == "posterior-gains"
-    counted = statistic not in ("posterior-gains", "read-only") and not found.products
+    posterior = reduction == "posterior-gains"
+    counted = reduction not in ("posterior-gains", "read-only") and not found.products
     return {
-        "walk": 1.0,
+        "scan": 1.0,
         "task": float(found.tasks),
         "chunk": found.chunks / n_cores,
         "posteriors of a chunk": found.chunks / n_cores if posterior else 0.0,
@@ -275,13 +275,13 @@ def parts(
         "posterior of a class": scored * n_classes / n_cores if posterior else 0.0,
         "columns": found.of_columns / n_cores,
         "combine": found.combined / n_cores,
-        "driver": sent(found, statistic, share) + found.returned,
+        "driver": sent(found, reduction, share) + found.returned,
     }
 
 
 #: What a constant is shown as: its unit, and how many of that make a second.
 UNITS = {
-    "walk": ("ms a walk", 1e3),
+    "scan": ("ms a scan", 1e3),
     "task": ("ms a task", 1e3),
     "chunk": ("ms a chunk and core", 1e3),
     "posteriors of a chunk": ("ms a chunk and core", 1e3),
@@ -299,63 +299,63 @@ UNITS = {
 }
 
 
-def parts_of(walk: Walk) -> dict[str, float]:
-    """How often a walk that was timed paid each constant."""
+def parts_of(scan: Scan) -> dict[str, float]:
+    """How often a scan that was timed paid each constant."""
     none = dict.fromkeys(UNITS, 0.0)
-    method = walk.statistic.removesuffix(" on the driver")
+    method = scan.reduction.removesuffix(" on the driver")
     if method in ROUNDS:
-        return none | driver_parts(walk.store, method, walk.n_columns)
-    asked = request(walk.statistic, walk.store, walk.n_columns)
-    found = count(walk.store, asked, walk.n_workers)
-    paid = parts(found, walk.statistic, walk.n_classes, walk.n_cores, walk.share, kept=walk.kept)
+        return none | driver_parts(scan.store, method, scan.n_columns)
+    asked = request(scan.reduction, scan.store, scan.n_columns)
+    found = count(scan.store, asked, scan.n_workers)
+    paid = parts(found, scan.reduction, scan.n_classes, scan.n_cores, scan.share, kept=scan.kept)
     return none | paid
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The constants that fit timed walks best."""
+    """The constants that fit timed scans best."""
 
     constants: Mapping[str, float]  # seconds
-    walks: tuple[Walk, ...]  # of equal ones the fastest
+    scans: tuple[Scan, ...]  # of equal ones the fastest
 
     def predict(self, paid: Mapping[str, float]) -> float:
-        """The seconds of a walk."""
+        """The seconds of a scan."""
         return sum(self.constants[name] * often for name, often in paid.items())
 
     @property
     def errors(self) -> np.ndarray:
-        """Of every walk, the logarithm of the prediction over the time that was measured."""
-        told = [self.predict(parts_of(walk)) / walk.seconds for walk in self.walks]
+        """Of every scan, the logarithm of the prediction over the time that was measured."""
+        told = [self.predict(parts_of(scan)) / scan.seconds for scan in self.scans]
         logs: np.ndarray = np.log(told)
         return logs
 
 
-def fastest_walks(walks: Iterable[Walk]) -> tuple[Walk, ...]:
-    """Of walks that differ in nothing but their time the fastest: others were disturbed."""
-    best: dict[Walk, float] = {}
-    for walk in walks:
-        key = replace(walk, seconds=0.0)
-        best[key] = min(best.get(key, np.inf), walk.seconds)
-    return tuple(replace(walk, seconds=seconds) for walk, seconds in best.items())
+def fastest_scans(scans: Iterable[Scan]) -> tuple[Scan, ...]:
+    """Of scans that differ in nothing but their time the fastest: others were disturbed."""
+    best: dict[Scan, float] = {}
+    for scan in scans:
+        key = replace(scan, seconds=0.0)
+        best[key] = min(best.get(key, np.inf), scan.seconds)
+    return tuple(replace(scan, seconds=seconds) for scan, seconds in best.items())
 
 
-def fit(walks: Sequence[Walk]) -> Fit:
-    """Constants >= 0 with the least squares of relative errors over the fastest walks."""
-    chosen = fastest_walks(walks)
-    table = np.array([list(parts_of(walk).values()) for walk in chosen])
-    seconds = np.array([walk.seconds for walk in chosen])
+def fit(scans: Sequence[Scan]) -> Fit:
+    """Constants >= 0 with the least squares of relative errors over the fastest scans."""
+    chosen = fastest_scans(scans)
+    table = np.array([list(parts_of(scan).values()) for scan in chosen])
+    seconds = np.array([scan.seconds for scan in chosen])
     relative = table / seconds[:, None]
     scale = np.maximum(np.linalg.norm(relative, axis=0), 1e-300)  # constants differ by 1e9
     found, _ = nnls(relative / scale, np.ones(len(seconds)))
     return Fit(dict(zip(UNITS, (found / scale).tolist(), strict=True)), chosen)
 
 
-def read_walks(path: Path) -> list[Walk]:
+def read_scans(path: Path) -> list[Scan]:
     """What a run of the benchmark timed that the model knows about."""
     known = {"read-only", "marginal-counts", *(f"{method} on the driver" for method in ROUNDS)}
-    known.update(statistic for walks in ROUNDS.values() for statistic, _ in walks)
-    found = [Walk(**walk) for walk in json.loads(path.read_text())["walks"]]
-    return [walk for walk in found if walk.statistic in known]
+    known.update(reduction for scans in ROUNDS.values() for reduction, _ in scans)
+    found = [Scan(**scan) for scan in json.loads(path.read_text())["scans"]]
+    return [scan for scan in found if scan.reduction in known]
 
 
 def _size(value: object) -> int:
@@ -382,21 +382,21 @@ def predict_round(
     share = min(1.0, n_workers * CACHE_SHARE * MEMORY / store.layout.n_bytes)
     spent = dict.fromkeys(SPENT, 0.0)
     n_tasks = 0
-    for statistic, computed in ROUNDS[method]:
-        counts = count(store, request(statistic, store, n_columns), n_workers)
+    for reduction, computed in ROUNDS[method]:
+        counts = count(store, request(reduction, store, n_columns), n_workers)
         n_tasks += counts.tasks
-        paid = parts(counts, statistic, store.n_classes, n_workers, computed, kept=True)
+        paid = parts(counts, reduction, store.n_classes, n_workers, computed, kept=True)
         seconds = {name: found.constants[name] * often for name, often in paid.items()}
         spent["scheduler"] += seconds["task"]
-        spent["driver"] += seconds["walk"] + seconds["driver"]
-        beside = ("walk", "task", "read", "driver")
+        spent["driver"] += seconds["scan"] + seconds["driver"]
+        beside = ("scan", "task", "read", "driver")
         spent["workers"] += sum(seconds[name] for name in paid if name not in beside)
         read = (1 - share) * counts.read
         spent["storage"] += max(
             read / (STORAGE * n_workers), read * found.constants["read"] / n_workers
         )
         # every worker needs the context, from one that has it; partials meet in the tree
-        context = sent(counts, statistic, computed)
+        context = sent(counts, reduction, computed)
         spent["network"] += context * np.ceil(np.log2(n_workers)) / NETWORK
         spent["network"] += counts.combined / (n_workers * NETWORK)
     for name in (f"{method} on the driver", "round"):
@@ -415,24 +415,24 @@ def tables(found: Fit) -> Iterator[str]:
     )
     errors = np.exp(found.errors)
     rows: list[tuple[str, ...]] = []
-    for statistic in dict.fromkeys(walk.statistic for walk in found.walks):
-        own = errors[[walk.statistic == statistic for walk in found.walks]]
+    for reduction in dict.fromkeys(scan.reduction for scan in found.scans):
+        own = errors[[scan.reduction == reduction for scan in found.scans]]
         low, middle, high = np.quantile(own, [0.1, 0.5, 0.9])
-        rows.append((statistic, str(len(own)), f"{low:.2f}", f"{middle:.2f}", f"{high:.2f}"))
+        rows.append((reduction, str(len(own)), f"{low:.2f}", f"{middle:.2f}", f"{high:.2f}"))
     yield from _table(("predicted / measured", "kinds", "10 %", "median", "90 %"), rows)
-    thin = [walk for walk in found.walks if walk.statistic == "read-only"]
+    thin = [scan for scan in found.scans if scan.reduction == "read-only"]
     yield from _table(
         ("workers on one machine", "tasks", "chunks", "measured s", "predicted s"),
         (
             (
-                str(walk.n_workers),
+                str(scan.n_workers),
                 f"{counts.tasks}",
                 f"{counts.chunks}",
-                f"{walk.seconds:.3g}",
-                f"{found.predict(parts_of(walk)):.3g}",
+                f"{scan.seconds:.3g}",
+                f"{found.predict(parts_of(scan)):.3g}",
             )
-            for walk in thin
-            for counts in (count(walk.store, request("read-only", walk.store, 0), walk.n_workers),)
+            for scan in thin
+            for counts in (count(scan.store, request("read-only", scan.store, 0), scan.n_workers),)
         ),
     )
     rows = []
@@ -472,7 +472,7 @@ def main(measured: Path) -> None:
     """Fit the model to a run of the benchmark, and print what it says of larger data."""
     (about,) = json.loads(measured.read_text())["machine"]
     print(f"{about['date']}, {about['cpu']}, {about['cores']} cores\n")
-    print("\n".join(tables(fit(read_walks(measured)))))
+    print("\n".join(tables(fit(read_scans(measured)))))
 
 
 if __name__ == "__main__":

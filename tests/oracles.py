@@ -473,13 +473,13 @@ def _select_joint(
     while len(picks) < n_features:
         forced = len(picks) < len(include)
         left = [i for i in data.usable() if i not in chosen]
-        price = 2 * np.log(len(left)) / n
+        penalty = 2 * np.log(len(left)) / n
         judged = {i: best_row(i) for i in left}
         bounds = {i: bound for i, (bound, _) in judged.items()}
         # a millionth of what it says alone, so that not the order of columns breaks ties
         scores = {i: bounds[i] + to_earlier_epochs[i] + 1e-6 * relevance[i] for i in left}
         i = include[len(picks)] if forced else _best(scores)
-        total = max(0.0, bounds[i] - paid - price)
+        total = max(0.0, bounds[i] - paid - penalty)
         if total - before < LEAST_GAIN and parents and not forced:
             without = _posterior_information(data, posterior)
             for j in left:
@@ -501,7 +501,7 @@ def _select_joint(
         _join(i, k, subsets)
         chosen.append(i)
         parents.append(i)
-        posterior, before, paid = judged[i][1], total, paid + price
+        posterior, before, paid = judged[i][1], total, paid + penalty
     return picks
 
 

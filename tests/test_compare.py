@@ -1,4 +1,4 @@
-"""`compare`: every method's own answer, in the walks that one method needs."""
+"""`compare`: every method's own answer, in the scans that one method needs."""
 
 import dask
 import numpy as np
@@ -6,9 +6,9 @@ import pytest
 import xarray as xr
 
 import hofs_dask as hd
-from hofs_dask.engine import budget, passes
-from hofs_dask.engine.statistic import Context, Pass
-from hofs_dask.engine.statistics import PAIR_COUNTS
+from hofs_dask.engine import budget, scanning
+from hofs_dask.engine.counts import PAIR_COUNTS
+from hofs_dask.engine.reduction import Context, Request
 from hofs_dask.kernels.hashing import N_BLOCKS, multiplicity
 from hofs_dask.store.codes import read_codes, read_labels
 
@@ -56,29 +56,29 @@ def test_compare__methods_with_options_are_told_apart(codes, everything, method)
     assert everything[0][method.label] == hd.select(codes, None, T, method=method)
 
 
-def test_compare__the_pairwise_family_takes_the_walks_of_one_method(codes):
-    walks = []
+def test_compare__the_pairwise_family_takes_the_scans_of_one_method(codes):
+    scans = []
 
     def listen(event):
-        if isinstance(event, hd.PassDone):
-            walks.append(event)
+        if isinstance(event, hd.ScanEnded):
+            scans.append(event)
 
     together = hd.compare(codes, None, T, methods=PAIRWISE, callback=listen)
-    assert len(walks) == T  # the counts of every feature, and one walk a round but the last
+    assert len(scans) == T  # the counts of every feature, and one scan a round but the last
     chosen = {pick for name in PAIRWISE for pick in together[name].indices[:-1].tolist()}
-    assert sum(event.n_passes for event in walks) == 1 + len(chosen)
+    assert sum(event.n_reductions for event in scans) == 1 + len(chosen)
     attrs = together.to_dataset().attrs
-    assert (attrs["n_walks"], attrs["n_passes"]) == (len(walks), 1 + len(chosen))
+    assert (attrs["n_scans"], attrs["n_reductions"]) == (len(scans), 1 + len(chosen))
 
 
-def test_compare__says_its_walks(codes, capsys):
+def test_compare__says_its_scans(codes, capsys):
     result = hd.compare(codes, None, 2, methods=["jmi", "mim"], progress=True)
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split()[:2] for line in lines] == [["walk", "1"], ["walk", "2"]]
+    assert [line.split()[:2] for line in lines] == [["scan", "1"], ["scan", "2"]]
     assert "marginal-counts" in lines[0]
     assert "pair-terms" in lines[1]
     assert "jmi 1" in lines[1]
-    assert "2 walks" in repr(result)
+    assert "2 scans" in repr(result)
 
 
 def test_compare__events_name_the_method(everything):
@@ -99,28 +99,28 @@ def test_compare__is_the_same_for_any_chunks(tmp_path, chunks):
     xr.testing.assert_identical(*results)
 
 
-def test_compare__walks_that_do_not_fit_are_cut_and_the_result_is_the_same(
+def test_compare__scans_that_do_not_fit_are_cut_and_the_result_is_the_same(
     codes, everything, monkeypatch
 ):
     sizes = []
-    run = passes.run
+    run = scanning.run
 
-    def counting(codes, walk):
-        sizes.append(len(walk))
-        return run(codes, walk)
+    def counting(codes, scan):
+        sizes.append(len(scan))
+        return run(codes, scan)
 
     monkeypatch.setattr("hofs_dask.search.rounds.run", counting)
-    # room for the largest single pass and little more
+    # room for the largest single reduction and little more
     n_codes = int(codes.n_codes.max())
-    largest = Pass(PAIR_COUNTS, Context({"n_classes": 3, "n_codes": n_codes, "by_fold": True}))
-    (worker,) = passes.current_workers()
+    largest = Request(PAIR_COUNTS, Context({"n_classes": 3, "n_codes": n_codes, "by_fold": True}))
+    (worker,) = scanning.current_workers()
     needed = budget.estimate(codes, [largest], (worker,)).needed
 
-    def tight(_walk):
+    def tight(_scan):
         limit = int((needed + 100_000) / budget.USABLE)
         return (type(worker)("", worker.n_threads, limit, worker.resident),)
 
-    monkeypatch.setattr(passes, "current_workers", tight)
+    monkeypatch.setattr(scanning, "current_workers", tight)
     result = hd.compare(codes, None, T, methods=list(hd.METHODS))
     assert max(sizes) < 8
     assert len(sizes) > 2 * T
@@ -174,7 +174,7 @@ def test_compare__bad_options_are_refused(codes, options, error, message):
 def test_resample__counts_every_row_as_often_as_it_was_drawn(codes):
     n_codes = int(codes.n_codes.max())
     context = Context({"n_classes": 3, "n_codes": n_codes, "by_fold": False})
-    (total,) = passes.run(codes, [Pass(PAIR_COUNTS, context, (4,), resample=7)])
+    (total,) = scanning.run(codes, [Request(PAIR_COUNTS, context, (4,), resample=7)])
     n = codes.n_samples
     weights = multiplicity(np.arange(n, dtype=np.uint64), n, 7)
     cells = read_codes(codes, slice(0, M), slice(0, n))
@@ -249,7 +249,7 @@ def test_information_matrix__is_the_same_in_panels_and_tiles(tmp_path, codes, mo
     store = hd.encode(X, Y, tmp_path / "s", bins=None, target_kind="class", chunks=(211, 3))
     events = []
     xr.testing.assert_identical(hd.information_matrix(store, None, callback=events.append), whole)
-    assert sum(isinstance(event, hd.PassDone) for event in events) == 1 + 4
+    assert sum(isinstance(event, hd.ScanEnded) for event in events) == 1 + 4
 
 
 def test_information_matrix__refuses_an_unknown_kind(codes):

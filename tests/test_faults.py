@@ -64,7 +64,7 @@ def test_scan__all_workers_killed_in_it_gives_the_same(workers, codes):
     threads: list[threading.Timer] = []
 
     def listen(event: object) -> None:
-        if isinstance(event, hd.PassStarted) and not threads:
+        if isinstance(event, hd.ScanStarted) and not threads:
             send(pids, signal.SIGSTOP)  # so that no task of the scan is done before the kill
             threads.append(threading.Timer(0.5, send, [pids, signal.SIGKILL]))
             threads[0].start()

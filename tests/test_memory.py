@@ -11,7 +11,7 @@ import zarr
 from distributed import Client, LocalCluster
 
 import hofs_dask as hd
-from hofs_dask.engine import passes
+from hofs_dask.engine import scanning
 
 pytestmark = pytest.mark.processes
 
@@ -65,14 +65,14 @@ def peaks_of(folder, n_samples, n_features, limit, rows=20_000):
     shape = (n_samples, n_features)
     zarr.create_array(path, shape=shape, chunks=(rows, n_features), dtype="f4", compressors=None)
     estimates = []
-    plan = passes.estimate
+    plan = scanning.estimate
 
     def recording(*arguments):
         estimates.append(plan(*arguments))
         return estimates[-1]
 
     with small_cluster(limit, folder / "scratch") as client, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes, "estimate", recording)
+        patch.setattr(scanning, "estimate", recording)
         blocks = range(-(-n_samples // rows))
         y = np.concatenate(client.gather([client.submit(fill, path, b, rows) for b in blocks]))
         client.run(forget_peak)

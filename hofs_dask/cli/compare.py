@@ -80,7 +80,7 @@ def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int
     metavar="FILE",
     help="Where to draw the ranks side by side: .png, .svg or .pdf.",
 )
-@progress_option("walk over the data")
+@progress_option("scan over the data")
 @explain_option
 @cluster_options
 @debug_option
@@ -105,7 +105,7 @@ def compare(
     scheduler: str | None,
     workers: int | None,
 ) -> None:
-    """Choose features by several methods, which share their walks over the data.
+    """Choose features by several methods, which share their scans over the data.
 
     STORE is a code store, or any Zarr store, which then is encoded first, for this run alone.
     """

@@ -45,7 +45,7 @@ SHOWN_PAIRS = 10
 )
 @target_option
 @reading_options
-@progress_option("walk over the data")
+@progress_option("scan over the data")
 @cluster_options
 @debug_option
 def matrix(

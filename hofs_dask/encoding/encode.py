@@ -102,7 +102,7 @@ def encode_source(
     chunks : tuple of int, optional
         Samples and features of a chunk. By default what `choose_layout` says.
     room : Room, optional
-        What the smallest worker has free: chunks are such that a pass fits.
+        What the smallest worker has free: chunks are such that a reduction fits.
 
     Examples
     --------
@@ -272,7 +272,7 @@ def _first_read(
                     most_bins(bins) + 1,
                     None if few else cuts,
                     source.places,
-                    dask_key_name=f"encode-summarise-{row}-{name}",
+                    dask_key_name=f"encode-read-{row}-{name}",
                 )
                 for row, (block, mask, first) in enumerate(
                     zip(blocks[:, column], kept.masks, kept.firsts, strict=True)
@@ -353,7 +353,7 @@ def _coding(source: Source, kept: Kept, target_kind: TargetKind, run: str) -> De
             kept.n_rows,
             target_kind,
             source.target_type,
-            dask_key_name=f"encode-summarise-target-{row}-{run}",
+            dask_key_name=f"encode-read-target-{row}-{run}",
         )
         for row, (block, mask, first) in enumerate(
             zip(blocks, kept.masks, kept.firsts, strict=True)

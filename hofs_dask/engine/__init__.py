@@ -1,1 +1,1 @@
-"""Statistics as records, and the passes over the code store that total them."""
+"""Reductions as records, and the scans over the code store that total them."""

@@ -1,4 +1,4 @@
-"""What a walk over the samples takes of a worker's memory, known before it starts."""
+"""What a scan over the samples takes of a worker's memory, known before it starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from dask.utils import format_bytes, parse_bytes
 
 from hofs_dask.engine.cluster import RESIDENT, Worker, memory_limits
-from hofs_dask.engine.statistic import Pass
+from hofs_dask.engine.reduction import Request
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.layout import CHUNK_COPIES, FAN_IN, WAITING, Room, choose_layout, layout_of
 
@@ -25,12 +25,12 @@ BLOCK_BYTES = 8 * 2**20
 
 @dataclass(frozen=True)
 class Estimate:
-    """The memory of the worker that a pass presses most.
+    """The memory of the worker that a reduction presses most.
 
     Attributes
     ----------
     resident
-        What the process takes before the pass.
+        What the process takes before the reduction.
     tasks
         Chunks, blocks and one partial a thread.
     partials
@@ -38,7 +38,7 @@ class Estimate:
     context
         What the driver sends.
     cache
-        Decoded chunks that are kept for the next pass.
+        Decoded chunks that are kept for the next reduction.
     limit
         What the worker may take.
     """
@@ -52,7 +52,7 @@ class Estimate:
 
     @property
     def needed(self) -> int:
-        """Bytes without which the pass cannot run."""
+        """Bytes without which the reduction cannot run."""
         return self.resident + self.tasks + self.partials + self.context
 
     @property
@@ -71,30 +71,30 @@ class Estimate:
         return f"{format_bytes(self.total)} of {format_bytes(self.limit)} a worker ({inner})"
 
 
-def estimate(codes: CodeStore, walk: Sequence[Pass], workers: tuple[Worker, ...]) -> Estimate:
-    """The memory that a walk takes of the worker with the least room.
+def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, ...]) -> Estimate:
+    """The memory that a scan takes of the worker with the least room.
 
     Parameters
     ----------
     codes
         The store.
-    walk
-        The passes that share it.
+    scan
+        The reductions that share it.
     workers
         The processes that it runs on.
     """
     worker = min(workers, key=lambda worker: worker.memory_limit - worker.resident)
     layout = layout_of(codes)
-    columns = {column for request in walk for column in request.columns}
-    resampled = any(request.resample is not None for request in walk)
+    columns = {column for request in scan for column in request.columns}
+    resampled = any(request.resample is not None for request in scan)
     chunk = layout.held_bytes(len(columns), CHUNK_COPIES + resampled)
     groups = layout.groups(sum(worker.n_threads for worker in workers))
     # of floats a task keeps what its spans add up to by node of the tree, two a level at most
     n_nodes = 2 * max(group.stop - group.start for group in groups).bit_length() - 1
     partial = sum(
-        request.statistic.nbytes(request.context, layout.chunks[1])
-        * (1 if request.statistic.exact(request.context) else n_nodes)
-        for request in walk
+        request.reduction.nbytes(request.context, layout.chunks[1])
+        * (1 if request.reduction.exact(request.context) else n_nodes)
+        for request in scan
     )
     # of few map tasks few partials can wait: a worker's own, those that one task adds up, their sum
     n_own = -(-len(layout.tiles) * len(groups) // len(workers))
@@ -103,7 +103,7 @@ def estimate(codes: CodeStore, walk: Sequence[Pass], workers: tuple[Worker, ...]
         resident=worker.resident,
         tasks=worker.n_threads * (chunk + BLOCK_BYTES + partial),
         partials=n_waiting * partial,
-        context=2 * sum(size_of(request.context) for request in walk),
+        context=2 * sum(size_of(request.context) for request in scan),
         cache=0,
         limit=worker.memory_limit,
     )
@@ -115,8 +115,8 @@ def estimate(codes: CodeStore, walk: Sequence[Pass], workers: tuple[Worker, ...]
     return replace(found, cache=cache)
 
 
-def check(codes: CodeStore, request: Pass, found: Estimate, workers: tuple[Worker, ...]) -> None:
-    """Raise a MemoryError with both numbers and the chunks to use where a pass does not fit."""
+def check(codes: CodeStore, request: Request, found: Estimate, workers: tuple[Worker, ...]) -> None:
+    """Raise a MemoryError where a reduction does not fit, with the chunks to use instead."""
     if found.fits:
         return
     enough = format_bytes(int(found.needed / USABLE) + 1)
@@ -126,15 +126,16 @@ def check(codes: CodeStore, request: Pass, found: Estimate, workers: tuple[Worke
     if fitting is not None:
         advice = f"encode again with chunks={fitting}, or {advice}"
     raise MemoryError(
-        f"a pass for {request.statistic.name} takes {format_bytes(found.needed)} of a worker that "
-        f"may use {format_bytes(int(USABLE * found.limit))} of its {format_bytes(found.limit)} "
+        f"the reduction {request.reduction.name} takes {format_bytes(found.needed)} of a worker "
+        f"that may use {format_bytes(int(USABLE * found.limit))} of its "
+        f"{format_bytes(found.limit)} "
         f"with chunks of {codes.chunks[0]} samples x {layout_of(codes).chunks[1]} features; "
         + advice
     )
 
 
 def room() -> Room | None:
-    """What the smallest of the current workers has free for a pass, None if that is not known.
+    """What the smallest of the current workers has free for a reduction, None if that is not known.
 
     Examples
     --------
@@ -150,9 +151,9 @@ def room() -> Room | None:
 
 
 def _fitting_chunks(
-    codes: CodeStore, request: Pass, workers: tuple[Worker, ...]
+    codes: CodeStore, request: Request, workers: tuple[Worker, ...]
 ) -> tuple[int, int] | None:
-    """Chunks with which a pass fits, None where none do."""
+    """Chunks with which a reduction fits, None where none do."""
     usable = min(int(USABLE * worker.memory_limit) - worker.resident for worker in workers)
     n_threads = max(worker.n_threads for worker in workers)
     samples, features = choose_layout(

@@ -1,6 +1,6 @@
 """A bounded cache of chunks as they were read, one a process.
 
-A pass reads every chunk once, in order, so a cache that drops the oldest for the newest would
+A reduction reads every chunk once, in order, so a cache that drops the oldest for the newest would
 always have dropped the one that comes next. This one keeps what came first until its budget is
 spent and lets the rest stream by: data that fits is read once, of larger data a share is.
 """

@@ -1,4 +1,4 @@
-"""The workers that a pass runs on: who they are, what they may take, whether they fit together."""
+"""The workers of a scan: addresses, memory, versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import dask.system
 import psutil
 from dask.utils import format_bytes
 
-from hofs_dask.engine import posteriors, rows, statistics
+from hofs_dask.engine import counts, posteriors, rows
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.scheduling.compute import aside, current_client
 from hofs_dask.scheduling.waits import StrandedError, ask, gather, threads_of_workers
@@ -28,7 +28,7 @@ from hofs_dask.scheduling.waits import StrandedError, ask, gather, threads_of_wo
 if TYPE_CHECKING:
     from distributed import Client
 
-    from hofs_dask.engine.statistic import Pass
+    from hofs_dask.engine.reduction import Request
 
 Result = TypeVar("Result")
 
@@ -40,10 +40,10 @@ class _LostError(Exception):
     """A worker has gone that was asked what it takes."""
 
 
-#: Modules of statistics whose kernels the workers of a client have compiled.
+#: Modules of reductions whose kernels the workers of a client have compiled.
 _COMPILED: WeakKeyDictionary[Client, frozenset[str]] = WeakKeyDictionary()
 
-#: What a worker takes before a pass, about: its libraries and compiled kernels.
+#: What a worker takes before a reduction, about: its libraries and compiled kernels.
 RESIDENT = 340 * 2**20
 
 #: Bytes of free memory that malloc of a worker keeps, and the largest array that comes of it. Dask
@@ -68,15 +68,15 @@ class Worker:
     address: str  # empty for this process
     n_threads: int
     memory_limit: int  # bytes
-    resident: int  # bytes that it takes before a pass
+    resident: int  # bytes that it takes before a reduction
 
 
-def current_workers(walk: Sequence[Pass] = (), *, anew: bool = False) -> tuple[Worker, ...]:
+def current_workers(scan: Sequence[Request] = (), *, anew: bool = False) -> tuple[Worker, ...]:
     """The workers of the current Dask client, by address; this process where there is none.
 
     Parameters
     ----------
-    walk
+    scan
         What they are to do: kernels are compiled first, which takes memory for good.
     anew
         Whether to ask workers that are known already what they take now.
@@ -96,7 +96,7 @@ def current_workers(walk: Sequence[Pass] = (), *, anew: bool = False) -> tuple[W
         return (Worker("", _local_threads(), resident + CACHE.nbytes + free, resident),)
     if anew:
         _describe.cache_clear()
-    modules = {request.statistic.chunk.__module__ for request in walk}
+    modules = {request.reduction.chunk.__module__ for request in scan}
     modules |= _COMPILED.get(client, frozenset())
     _COMPILED[client] = frozenset(modules)
     for _ in range(ATTEMPTS):
@@ -114,7 +114,7 @@ def memory_limits() -> list[tuple[int, int]]:
     """The memory limit and the threads of each current worker, as far as the scheduler knows.
 
     Unlike `current_workers` this asks the workers nothing and compiles nothing: it is for what is
-    decided before the first pass. The limit of a worker that has none is 0.
+    decided before the first reduction. The limit of a worker that has none is 0.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def _describe(
 ) -> dict[str, tuple[int, int]]:
     """The memory limit and the resident memory of workers, asked once for the same workers.
 
-    Versions are compared and the kernels of some modules of statistics compiled on the way.
+    Versions are compared and the kernels of some modules of reductions compiled on the way.
     """
     _check_limits(client)
     try:
@@ -235,9 +235,9 @@ def _prepare(modules: Iterable[str]) -> tuple[int, int]:
     from distributed import get_worker
 
     # what tasks import is resident too, from the first of them on
-    import hofs_dask.engine.passes  # noqa: F401
+    import hofs_dask.engine.scanning  # noqa: F401
 
-    for module in (statistics, posteriors, rows):
+    for module in (counts, posteriors, rows):
         if module.__name__ in modules:
             module.warm_up()
     _give_back()

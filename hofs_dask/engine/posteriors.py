@@ -1,4 +1,4 @@
-"""The statistic of class posteriors: what each kind of row of each candidate gains."""
+"""The reduction of class posteriors: what each kind of row of each candidate gains."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
-from hofs_dask.engine.statistic import (
+from hofs_dask.engine.reduction import (
     N_FOLDS,
     N_PARTS,
     Block,
     Context,
     Layout,
     Partial,
-    Statistic,
+    Reduction,
     Tile,
     frozen,
 )
@@ -38,7 +38,7 @@ class PosteriorRow:
     """One row of a class posterior, fitted without each fold in turn."""
 
     kind: str  # of KINDS
-    column: int  # its place among the columns of the pass
+    column: int  # its place among the columns of the reduction
     parents: np.ndarray  # (parent,) the places of its parents
     table: np.ndarray  # logs, (table, fold, class, cell); a pair has a table a parent, others one
     values: np.ndarray | None = None  # (code,), NaN where missing; this and the rest if linear
@@ -352,7 +352,7 @@ def _gains(context: Context, total: Partial) -> Partial:
 #: scales of `kernel.score_linear`; pair_parents, pair_table of `kernel.score_tables`, with places
 #: of parents from 1; truth (kind,), what the tables of each kind have for the true class: the sum
 #: of its logs over the same samples, divided as sums are. With squares it is found on the way.
-POSTERIOR_GAINS = Statistic(
+POSTERIOR_GAINS = Reduction(
     "posterior-gains", _gain_layout, _gain_chunk, _gains, _with_grids, _wanted
 )
 

@@ -1,8 +1,8 @@
-"""The statistics of the ICA rows of the label given a subset and each candidate. No dask, no zarr.
+"""The reductions of the ICA rows of the label given a subset and each candidate. No dask, no zarr.
 
 Newton's steps need sums over samples of functions of a signal, and samples of equal codes have
 equal signals. Where the codes of the members of a subset and of a candidate have few choices, one
-pass counts them and all steps are taken on the counts; else every step is a pass.
+reduction counts them and all steps are taken on the counts; else every step is a reduction.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from hofs_dask.engine.statistic import Block, Context, Layout, Partial, Statistic, Tile, frozen
+from hofs_dask.engine.reduction import Block, Context, Layout, Partial, Reduction, Tile, frozen
 from hofs_dask.kernels import rows as kernel
 
 #: Samples that are sorted by class at a time: their codes stay in the second-level cache.
@@ -66,7 +66,7 @@ def _solved(context: Context, total: Partial) -> Partial:
 #: each candidate, at their optimum. Context: members (member, code), sizes, their numbers of codes,
 #: label_columns (class, row), n_samples; per feature: values (code,), theta (row, column), where to
 #: begin, see `kernels.rows.Chain`.
-ROW_VALUES = Statistic("row-values", _counts_layout, _counts_chunk, _solved)
+ROW_VALUES = Reduction("row-values", _counts_layout, _counts_chunk, _solved)
 
 
 def _terms_layout(context: Context, n_features: int) -> Layout:
@@ -103,7 +103,7 @@ def _means(context: Context, total: Partial) -> Partial:
 #: The means of phi and its derivatives of the rows that `ROW_VALUES` solves, where the cells are
 #: too many to count. Context: members, n_classes, n_samples; per feature: values (code,), rows
 #: (row, class + member + 1), wanted (row,), see `kernels.rows.add_table_terms`.
-ROW_TERMS = Statistic("row-terms", _terms_layout, _terms_chunk, _means)
+ROW_TERMS = Reduction("row-terms", _terms_layout, _terms_chunk, _means)
 
 
 def warm_up() -> None:
@@ -121,10 +121,10 @@ def warm_up() -> None:
     block = frozen(
         Block(Tile.of(cells), Tile.of(cells[:1]), np.array([0, 0, 1, 1], np.uint8), cells[1])
     )
-    for statistic, context in requests:
-        total = statistic.identity(context, n_features)
-        statistic.chunk(frozen(context), block, total)
-        statistic.finalize(frozen(context), total)
+    for reduction, context in requests:
+        total = reduction.identity(context, n_features)
+        reduction.chunk(frozen(context), block, total)
+        reduction.finalize(frozen(context), total)
     wide = np.zeros((1, n_features * n_codes), np.int64)
     kernel.add_cells(block.codes[:1], frozen(np.zeros(4, np.int32)), n_codes, wide)
     counts = np.ones((n_features, n_classes, n_codes, 1), np.int64)

@@ -63,7 +63,7 @@ def _set_folds(start: int, n_folds: int, out: np.ndarray) -> None:
 def fold_of(start: int, stop: int, n_folds: int) -> np.ndarray:
     """Return the folds of a run of rows: a hash, so that no chunking and no order moves them.
 
-    The same as `row_hash` modulo the folds, in one loop: it is done for every chunk of every walk.
+    The same as `row_hash` modulo the folds, in one loop: it is done for every chunk of every scan.
     Their number is a power of two, as a division would take longer than all else.
 
     Examples

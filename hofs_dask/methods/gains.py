@@ -1,4 +1,4 @@
-"""What rows gain in the posterior of one pick or of none: on counts, with no pass over samples.
+"""What rows gain in the posterior of one pick or of none: on counts, with no scan over samples.
 
 Samples of equal codes have equal posteriors. The codes of one pick and of a candidate make few
 cells, and how many samples of each fold and class are in each of them is known before the round.
@@ -33,7 +33,7 @@ def gains_on_counts(
     posterior
         Logs of the class probabilities before, (fold, class, code of the pick), not normalised.
     candidates, linear
-        The rows of every candidate and the kinds of linear ones, as the statistic is given them.
+        The rows of every candidate and the kinds of linear ones, as the reduction is given them.
     numbers
         The number of each code of the pick; one where there is no pick.
     logistic

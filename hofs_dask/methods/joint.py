@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from hofs_dask.engine.counts import PAIR_COUNTS
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
-from hofs_dask.engine.statistic import N_FOLDS, N_PARTS, Context, Partial, Pass
-from hofs_dask.engine.statistics import PAIR_COUNTS
+from hofs_dask.engine.reduction import N_FOLDS, N_PARTS, Context, Partial, Request
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation, gram_row, join, within_classes
 from hofs_dask.methods.fits import (
@@ -31,19 +31,19 @@ from hofs_dask.methods.problem import Problem, Scores, Sizes, count_pairs, empty
 #: What a class without samples, which a resample may have, counts as.
 LEAST_SHARE = 1e-300
 #: How many times the logarithm of the number of candidates a pick pays.
-PRICE = 2.0
+PENALTY = 2.0
 #: What of its relevance a candidate is given: rows of noise say exactly nothing, and of features
 #: that add the same the more relevant one shall come first.
 HEAD_START = 1e-6
 #: Standard deviations that a mean over some parts may be off by: a normal one is once in 10^9.
 DEVIATIONS = 6.0
-#: Samples that a pass goes through in the time that a cell of counts takes, about.
+#: Samples that a reduction goes through in the time that a cell of counts takes, about.
 CELL_SAMPLES = 8
 PARTS = tuple(range(N_PARTS))
 #: The parts of the first fold: a piece of one fold is as long as can be.
 FIRST_FOLD = PARTS[::N_FOLDS]
 #: From so many samples on, candidates that cannot win are found by the first fold, and by one part
-#: of it before: a further walk has to be worth what it costs.
+#: of it before: a further scan has to be worth what it costs.
 STAGED, STAGED_TWICE = 100_000, 500_000
 
 
@@ -61,8 +61,8 @@ class JointState:
     pair_parent: np.ndarray  # (feature,) the place of that parent in this epoch, -1 for none
     pair_gain: np.ndarray  # (feature,) what that parent adds to the feature's log-likelihood
     bound: float  # H(y) + mean log posterior of the true class
-    paid: float  # the price of the picks of this epoch
-    information: float  # the bound less the price, at least 0
+    paid: float  # the penalty of the picks of this epoch
+    information: float  # the bound less the penalty, at least 0
     earlier: np.ndarray  # (feature,) what each would add to the ends of the earlier epochs, summed
     epoch: int
 
@@ -96,8 +96,8 @@ class Joint:
         )
 
     @staticmethod
-    def largest_passes(sizes: Sizes, _options: HOFS) -> tuple[Pass, ...]:
-        """The passes that take most memory, with arrays of the right sizes and no content."""
+    def largest_requests(sizes: Sizes, _options: HOFS) -> tuple[Request, ...]:
+        """The reductions that take most memory, with arrays of the right sizes and no content."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         candidates = {
             "table": empty(m, N_FOLDS, c, b),
@@ -110,11 +110,11 @@ class Joint:
         rows = empty(k, N_FOLDS, c, b * b)
         shared = {"n_classes": c, "n_codes": b, "by_fold": True}
         return (
-            Pass(PAIR_COUNTS, Context(shared), (0,)),
-            Pass(POSTERIOR_GAINS, Context({"rows": rows}, candidates), tuple(range(k))),
+            Request(PAIR_COUNTS, Context(shared), (0,)),
+            Request(POSTERIOR_GAINS, Context({"rows": rows}, candidates), tuple(range(k))),
         )
 
-    def score(self, state: JointState) -> Generator[Pass, Partial, tuple[JointState, Scores]]:
+    def score(self, state: JointState) -> Generator[Request, Partial, tuple[JointState, Scores]]:
         """The state with what it had to learn, and the scores of every feature."""
         counts = self.problem.counts[:, :, None]  # with no pick; of the last one below
         if len(state.affinity) < len(state.chosen):
@@ -146,7 +146,7 @@ class Joint:
             gains, may_win = yield from self._gains(state, shared, candidates, columns)
         gain, kind = self._choose_kind(state, gains, candidates)
         bound = state.bound + gain
-        known = np.maximum(bound - state.paid - self._price(state), 0.0)
+        known = np.maximum(bound - state.paid - self._penalty(state), 0.0)
         score = np.where(may_win, bound + self._start_of(state), -np.inf)
         return state, Scores(score, known, known - state.information, (candidates, kind, gain))
 
@@ -156,7 +156,7 @@ class Joint:
         shared: dict[str, Any],
         candidates: dict[str, np.ndarray],
         columns: tuple[int, ...],
-    ) -> Generator[Pass, Partial, tuple[np.ndarray, np.ndarray]]:
+    ) -> Generator[Request, Partial, tuple[np.ndarray, np.ndarray]]:
         """What each kind of row of each candidate gains, and which candidates may win.
 
         Of many samples some parts are summed up for all candidates, and the others for those that
@@ -173,11 +173,11 @@ class Joint:
         possible = self._possible(state, candidates)
         may_win = np.ones(problem.n_features, np.bool_)
 
-        def ask(parts: tuple[int, ...], truth: np.ndarray, *, squares: bool) -> Pass:
+        def ask(parts: tuple[int, ...], truth: np.ndarray, *, squares: bool) -> Request:
             own = {**candidates, "wanted": may_win, "truth": truth}
             context = Context({**shared, "parts": parts, "squares": squares}, own)
             share = len(parts) / N_PARTS * float(may_win.mean())
-            return Pass(POSTERIOR_GAINS, context, columns, share=share)
+            return Request(POSTERIOR_GAINS, context, columns, share=share)
 
         gain, square, estimate = np.zeros((3, *possible.shape))
         share = 0.0
@@ -213,7 +213,7 @@ class Joint:
             subsets=(*state.subsets, subset),
             rows=(*state.rows, row),
             bound=state.bound + float(gain[pick]),
-            paid=state.paid + self._price(state),
+            paid=state.paid + self._penalty(state),
             information=float(scores.information[pick]),
         )
 
@@ -243,16 +243,18 @@ class Joint:
         result: np.ndarray = state.earlier + HEAD_START * self.problem.relevance
         return result
 
-    def _price(self, state: JointState) -> float:
+    def _penalty(self, state: JointState) -> float:
         """What the choice of one of many costs, in nats a sample.
 
         The best of M scores that say nothing is above their mean by the logarithm of M, about,
-        over the number of samples: without this price noise would add up to information.
+        over the number of samples: without this penalty noise would add up to information.
         """
         n_candidates = int(self.problem.usable.sum()) - len(state.chosen)
-        return PRICE * math.log(max(n_candidates, 1)) / self.problem.n_samples
+        return PENALTY * math.log(max(n_candidates, 1)) / self.problem.n_samples
 
-    def _learn(self, state: JointState) -> Generator[Pass, Partial, tuple[JointState, np.ndarray]]:
+    def _learn(
+        self, state: JointState
+    ) -> Generator[Request, Partial, tuple[JointState, np.ndarray]]:
         """Count the last pick against every feature: affinities, Gram row, closest picks.
 
         With the state go the counts.

@@ -271,7 +271,7 @@ class VMI(Method):
         What is assumed of the features within a class: ``"naive"``, that they are independent, or
         ``"pairwise"``, a geometric mean over the pairs with each chosen feature.
     restart
-        The posterior starts afresh when the best gain falls below this many nats.
+        The posterior restarts when the best gain falls below this many nats.
 
     Examples
     --------
@@ -363,7 +363,7 @@ _BY_NAME: dict[str, type[Method]] = {
     for method in (HOFS, MIM, MIFS, MRMR, JMI, CMIM, SpecCMI, VMI, CIFE, ICAP, DISR, JMIM)
 }
 
-#: The names of HOFS and the rivals that its paper compares it with: what `compare` runs.
+#: The names of HOFS and the baselines that its paper compares it with: what `compare` runs.
 METHODS: tuple[str, ...] = ("hofs", "mim", "mifs", "mrmr", "jmi", "cmim", "spec_cmi", "vmi")
 #: All names that `select` takes.
 METHOD_NAMES: tuple[str, ...] = tuple(_BY_NAME)

@@ -1,4 +1,4 @@
-"""The rivals that look at pairs: every score is a line on what pair counts say."""
+"""The baselines that look at pairs: every score is a line on what pair counts say."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hofs_dask.engine.statistic import Context, Partial, Pass
-from hofs_dask.engine.statistics import PAIR_TERMS
+from hofs_dask.engine.counts import PAIR_TERMS
+from hofs_dask.engine.reduction import Context, Partial, Request
 from hofs_dask.methods.affinity import correlation_of
 from hofs_dask.methods.options import (
     CIFE,
@@ -25,7 +25,7 @@ from hofs_dask.methods.options import (
 )
 from hofs_dask.methods.problem import Problem, Scores, Sizes, empty
 
-#: The counts that one pass over all pairs keeps, about: so many columns are counted at a time.
+#: The counts that one scan over all pairs keeps, about: so many columns are counted at a time.
 PANEL_BYTES = 32 * 2**20
 #: The least mean redundancy that `mrmr` divides by, in nats.
 LEAST_REDUNDANCY = 1e-12
@@ -41,10 +41,10 @@ class PairTerms:
     correlation: np.ndarray  # signed
 
 
-def learn(problem: Problem, pick: int) -> Generator[Pass, Partial, PairTerms]:
+def learn(problem: Problem, pick: int) -> Generator[Request, Partial, PairTerms]:
     """Count a chosen feature against every feature."""
     context = _context(problem, np.array([pick]), np.zeros(1, np.intp))
-    terms = (yield Pass(PAIR_TERMS, context, (pick,), key=("pair-terms", pick)))["terms"][:, 0]
+    terms = (yield Request(PAIR_TERMS, context, (pick,), key=("pair-terms", pick)))["terms"][:, 0]
     return PairTerms(
         redundancy=terms[:, 0],
         conditional=terms[:, 1],
@@ -69,7 +69,7 @@ class PairMatrices:
         return result
 
 
-def learn_all(problem: Problem) -> Generator[Pass, Partial, PairMatrices]:
+def learn_all(problem: Problem) -> Generator[Request, Partial, PairMatrices]:
     """Count all pairs, a panel of columns against all features at a time, each pair once."""
     m, relevance = problem.n_features, problem.relevance
     redundancy, conditional = np.zeros((m, m)), np.zeros((m, m))
@@ -78,7 +78,7 @@ def learn_all(problem: Problem) -> Generator[Pass, Partial, PairMatrices]:
         panel = np.arange(start, min(start + width, m))
         # a column with itself too: that is its entropy
         context = _context(problem, panel, panel)
-        terms = (yield Pass(PAIR_TERMS, context, tuple(panel.tolist())))["terms"]
+        terms = (yield Request(PAIR_TERMS, context, tuple(panel.tolist())))["terms"]
         redundancy[start:, panel] = terms[start:, :, 0]
         conditional[start:, panel] = terms[start:, :, 1]
     lower = np.tril_indices(m, -1)
@@ -94,7 +94,7 @@ def learn_all(problem: Problem) -> Generator[Pass, Partial, PairMatrices]:
 
 @dataclass(frozen=True)
 class PairwiseState:
-    """What a rival that looks at pairs knows after some rounds."""
+    """What a baseline that looks at pairs knows after some rounds."""
 
     chosen: tuple[int, ...]
     subsets: tuple[int, ...]
@@ -109,10 +109,10 @@ class PairwiseState:
 
 @dataclass(frozen=True)
 class Pairwise:
-    """MIM, MIFS, mRMR, JMI, CMIM, SPEC_CMI, CIFE, ICAP, DISR and JMIM: one pass a round.
+    """MIM, MIFS, mRMR, JMI, CMIM, SPEC_CMI, CIFE, ICAP, DISR and JMIM: one reduction a round.
 
     What they are said to know is what each pick tells of the label beyond any single earlier pick,
-    ``min_j I(x_i : y | x_j)``, summed up and at most H(y): an estimate that costs no pass.
+    ``min_j I(x_i : y | x_j)``, summed up and at most H(y): an estimate that costs no reduction.
     """
 
     problem: Problem
@@ -125,8 +125,8 @@ class Pairwise:
         return PairwiseState((), (), none, none, none, none, np.zeros(0), information=0.0)
 
     @staticmethod
-    def largest_passes(sizes: Sizes, options: Method) -> tuple[Pass, ...]:
-        """The passes that take most memory, with arrays of the right sizes and no content."""
+    def largest_requests(sizes: Sizes, options: Method) -> tuple[Request, ...]:
+        """The reductions that take most memory, with arrays of the right sizes and no content."""
         width = _panel_width(sizes) if _needs_all_pairs(options) else 1
         own = {
             "numbers": empty(sizes.n_features, sizes.n_codes),
@@ -138,9 +138,11 @@ class Pairwise:
             "parents": empty(width, sizes.n_codes),
             "after": empty(width),
         }
-        return (Pass(PAIR_TERMS, Context(shared, own), tuple(range(width))),)
+        return (Request(PAIR_TERMS, Context(shared, own), tuple(range(width))),)
 
-    def score(self, state: PairwiseState) -> Generator[Pass, Partial, tuple[PairwiseState, Scores]]:
+    def score(
+        self, state: PairwiseState
+    ) -> Generator[Request, Partial, tuple[PairwiseState, Scores]]:
         """The state with what it had to learn, and the scores of every feature."""
         spectral = _needs_all_pairs(self.options)
         if spectral and not len(state.centrality):
@@ -180,7 +182,7 @@ class Pairwise:
         )
 
     def restart(self, state: PairwiseState, _scores: Scores) -> PairwiseState:
-        """The state itself: these criteria have nothing to start afresh."""
+        """The state itself: these criteria have no restarts."""
         return state
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hofs_dask.engine.statistic import Context, Pass
-from hofs_dask.engine.statistics import PAIR_COUNTS
+from hofs_dask.engine.counts import PAIR_COUNTS
+from hofs_dask.engine.reduction import Context, Request
 from hofs_dask.kernels.entropy import entropy, information
 
 
@@ -111,19 +111,19 @@ class Problem:
         return result
 
 
-def count_pairs(problem: Problem, pick: int, *, by_fold: bool) -> Pass:
-    """The pass that counts a chosen feature against every feature."""
+def count_pairs(problem: Problem, pick: int, *, by_fold: bool) -> Request:
+    """The reduction that counts a chosen feature against every feature."""
     shared = {
         "n_classes": problem.n_classes,
         "n_codes": problem.table_width,
         "by_fold": by_fold,
     }
-    return Pass(PAIR_COUNTS, Context(shared), (pick,))
+    return Request(PAIR_COUNTS, Context(shared), (pick,))
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the size of a pass depends on."""
+    """What the size of a reduction depends on."""
 
     n_features: int
     n_classes: int

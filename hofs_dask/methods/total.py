@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
+from hofs_dask.engine.counts import PAIR_COUNTS
+from hofs_dask.engine.reduction import Context, Partial, Request
 from hofs_dask.engine.rows import ROW_TERMS, ROW_VALUES
-from hofs_dask.engine.statistic import Context, Partial, Pass
-from hofs_dask.engine.statistics import PAIR_COUNTS
 from hofs_dask.kernels.entropy import information
 from hofs_dask.kernels.rows import (
     MAX_PASSES,
@@ -69,8 +69,8 @@ class Total:
         )
 
     @staticmethod
-    def largest_passes(sizes: Sizes, _options: HOFS) -> tuple[Pass, ...]:
-        """The passes that take most memory, with arrays of the right sizes and no content."""
+    def largest_requests(sizes: Sizes, _options: HOFS) -> tuple[Request, ...]:
+        """The reductions that take most memory, with arrays of the right sizes and no content."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         shared = {"n_classes": c, "n_codes": b, "by_fold": False}
         rows = {"members": empty(k, b), "n_samples": 0, "label_columns": empty(c, c - 1)}
@@ -78,12 +78,12 @@ class Total:
         table = {"values": empty(m, b), "theta": empty(m, c - 1, k + c + 1)}
         sizes_of_members = {**rows, "sizes": (max(MOST_CELLS // (c * b), 1),)}
         return (
-            Pass(PAIR_COUNTS, Context(shared), (0,)),
-            Pass(ROW_VALUES, Context(sizes_of_members, table), tuple(range(k))),
-            Pass(ROW_TERMS, Context(rows, terms), tuple(range(k))),
+            Request(PAIR_COUNTS, Context(shared), (0,)),
+            Request(ROW_VALUES, Context(sizes_of_members, table), tuple(range(k))),
+            Request(ROW_TERMS, Context(rows, terms), tuple(range(k))),
         )
 
-    def score(self, state: TotalState) -> Generator[Pass, Partial, tuple[TotalState, Scores]]:
+    def score(self, state: TotalState) -> Generator[Request, Partial, tuple[TotalState, Scores]]:
         """The state with what it had to learn, and the scores of every feature."""
         problem = self.problem
         if state.chosen and not len(state.alone):
@@ -115,7 +115,7 @@ class Total:
         )
 
     def restart(self, state: TotalState, _scores: Scores) -> TotalState:
-        """The state itself: these criteria have nothing to start afresh."""
+        """The state itself: these criteria have no restarts."""
         return state
 
     def _learned(self, state: TotalState, counts: np.ndarray) -> TotalState:
@@ -134,7 +134,7 @@ class Total:
 
     def _label_entropy(
         self, state: TotalState, members: tuple[int, ...], pair_counts: np.ndarray | None = None
-    ) -> Generator[Pass, Partial, np.ndarray]:
+    ) -> Generator[Request, Partial, np.ndarray]:
         """h(y | members, x_i) of every feature: the rows of the label columns, chained.
 
         Given the pair counts (feature, parent code, class, code) of the only member.
@@ -162,15 +162,15 @@ class Total:
             for r, rows in enumerate(theta):
                 starts[:, r, : rows.shape[1]] = rows
             context = Context(shared, {"values": numbers, "theta": starts})
-            value: np.ndarray = (yield Pass(ROW_VALUES, context, chosen))["value"]
+            value: np.ndarray = (yield Request(ROW_VALUES, context, chosen))["value"]
             return value
         shared["n_classes"] = problem.n_classes
         for _ in range(MAX_PASSES):
             own = {"values": numbers, "rows": chain.trial, "wanted": chain.wanted}
-            means = yield Pass(ROW_TERMS, Context(shared, own), chosen)
+            means = yield Request(ROW_TERMS, Context(shared, own), chosen)
             chain = chain.advance(means["value"], means["gradient"], means["hessian"])
             # what is left is known to less than rounding, so that it does not matter should two
-            # chunkings stop one pass apart
+            # chunkings stop one reduction apart
             if chain.done:
                 break
         return chain.value

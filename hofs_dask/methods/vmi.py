@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from hofs_dask.engine.counts import PAIR_COUNTS
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
-from hofs_dask.engine.statistic import N_PARTS, Context, Partial, Pass
-from hofs_dask.engine.statistics import PAIR_COUNTS
+from hofs_dask.engine.reduction import N_PARTS, Context, Partial, Request
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation
 from hofs_dask.methods.options import VMI
@@ -60,20 +60,20 @@ class VariationalInformation:
         return VMIState((), (), none, none, **self._fresh(), epoch=0)
 
     @staticmethod
-    def largest_passes(sizes: Sizes, options: VMI) -> tuple[Pass, ...]:
-        """The passes that take most memory, with arrays of the right sizes and no content."""
+    def largest_requests(sizes: Sizes, options: VMI) -> tuple[Request, ...]:
+        """The reductions that take most memory, with arrays of the right sizes and no content."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
-        counted = Pairwise.largest_passes(sizes, options)
+        counted = Pairwise.largest_requests(sizes, options)
         candidates, rows = {"table": empty(m, 1, c, b)}, empty(k, c, b)
         if options.form == "pairwise":
             shared = {"n_classes": c, "n_codes": b, "by_fold": False}
-            counted = (Pass(PAIR_COUNTS, Context(shared), (0,)),)
+            counted = (Request(PAIR_COUNTS, Context(shared), (0,)),)
             candidates["pair_table"] = empty(m, k, 1, c, b * b)
             rows = empty(k, k, c, b * b)
         context = Context({"rows": rows}, candidates)
-        return (*counted, Pass(POSTERIOR_GAINS, context, tuple(range(k))))
+        return (*counted, Request(POSTERIOR_GAINS, context, tuple(range(k))))
 
-    def score(self, state: VMIState) -> Generator[Pass, Partial, tuple[VMIState, Scores]]:
+    def score(self, state: VMIState) -> Generator[Request, Partial, tuple[VMIState, Scores]]:
         """The state with what it had to learn, and the scores of every feature."""
         if len(state.affinity) < len(state.chosen):
             state = yield from self._learn(state)
@@ -89,7 +89,7 @@ class VariationalInformation:
             "n_samples": problem.n_samples,
         }
         candidates = self._candidates(state)
-        gain = (yield Pass(POSTERIOR_GAINS, Context(shared, candidates), picks))["gain"]
+        gain = (yield Request(POSTERIOR_GAINS, Context(shared, candidates), picks))["gain"]
         kind = "pair" if len(state.pair_logs) else "table"
         bound = state.information + gain[:, KINDS.index(kind)]
         return state, Scores(bound, bound, bound - state.information)
@@ -124,7 +124,7 @@ class VariationalInformation:
             "information": 0.0,
         }
 
-    def _learn(self, state: VMIState) -> Generator[Pass, Partial, VMIState]:
+    def _learn(self, state: VMIState) -> Generator[Request, Partial, VMIState]:
         """Count the last pick against every feature."""
         problem, pick = self.problem, state.chosen[-1]
         if self.options.form == "naive":

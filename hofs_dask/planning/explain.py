@@ -1,4 +1,4 @@
-"""What a run will do, before anything of it runs: layout, passes, bytes, memory and time."""
+"""What a run will do, before anything of it runs: layout, reductions, bytes, memory and time."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dask.utils import format_bytes
 from hofs_dask.encoding.encode import source_rows
 from hofs_dask.engine.budget import Estimate, check, estimate, room
 from hofs_dask.engine.cluster import current_workers, memory_limits, on_a_worker
-from hofs_dask.engine.passes import walks
-from hofs_dask.engine.statistic import Pass
-from hofs_dask.engine.statistics import MARGINAL_COUNTS, PAIR_TERMS
+from hofs_dask.engine.counts import MARGINAL_COUNTS, PAIR_TERMS
+from hofs_dask.engine.reduction import Request
+from hofs_dask.engine.scanning import scans
 from hofs_dask.methods.options import Method
 from hofs_dask.planning.rehearsal import Rehearsal, rehearse
 from hofs_dask.planning.trial import N_FEATURES, try_encoding, try_reading
 from hofs_dask.scheduling.compute import compute
 from hofs_dask.search.events import duration
-from hofs_dask.search.rounds import largest_passes
+from hofs_dask.search.rounds import largest_requests
 from hofs_dask.store.bins import Bins, count_bins
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.labels import N_QUANTILES, Labels
@@ -63,16 +63,16 @@ class Encoding:
 
 
 @dataclass(frozen=True)
-class Passes:
-    """The passes of one statistic.
+class Reductions:
+    """The reductions of one reduction.
 
     Attributes
     ----------
-    statistic
+    reduction
         Its name.
     a_round
-        Passes of one of the later rounds.
-    n_passes
+        Reductions of one of the later rounds.
+    n_reductions
         In all.
     n_cells
         Cells that they go over, in all.
@@ -80,9 +80,9 @@ class Passes:
         Of a thread, in all.
     """
 
-    statistic: str
+    reduction: str
     a_round: int
-    n_passes: int
+    n_reductions: int
     n_cells: int
     seconds: float
 
@@ -93,14 +93,14 @@ class Searching:
 
     Attributes
     ----------
-    passes
-        By statistic.
-    n_walks
-        Times that the samples are gone over; passes of several methods share them.
-    walk_bytes, n_read
-        Bytes of one walk, and those that are read in all: what workers keep is read once.
+    reductions
+        By reduction.
+    n_scans
+        Times that the samples are gone over; reductions of several methods share them.
+    scan_bytes, n_read
+        Bytes of one scan, and those that are read in all: what workers keep is read once.
     memory
-        Of the worker that is pressed most, in its largest walk.
+        Of the worker that is pressed most, in its largest scan.
     n_workers, n_threads
         Who does it; all threads of all workers.
     parts
@@ -109,9 +109,9 @@ class Searching:
         Why it would be refused and what to do, empty where it fits.
     """
 
-    passes: tuple[Passes, ...]
-    n_walks: int
-    walk_bytes: int
+    reductions: tuple[Reductions, ...]
+    n_scans: int
+    scan_bytes: int
     n_read: int
     memory: Estimate
     n_workers: int
@@ -289,7 +289,7 @@ def plan_search(
     """
     layout = layout_of(codes)
     n_classes, n_codes = len(codes.labels.classes), max(int(codes.n_codes.max()), 2)
-    largest = [largest_passes(codes, method, n_features) for method in methods]
+    largest = [largest_requests(codes, method, n_features) for method in methods]
     kind = codes.labels.kind
     rehearsals = [
         rehearse(method, n_features, codes.n_samples, n_classes, n_codes, kind)
@@ -298,22 +298,24 @@ def plan_search(
     read = on_a_worker(try_reading, codes) if codes.path else layout.chunk_bytes / STORE_RATE
     workers = current_workers([request for several in largest for request in several])
     counted = [
-        _passes(codes, method_passes, rehearsal, n_features)
-        for method_passes, rehearsal in zip(largest, rehearsals, strict=True)
+        _reductions(codes, method_requests, rehearsal, n_features)
+        for method_requests, rehearsal in zip(largest, rehearsals, strict=True)
     ]
     n_runs = 1 + n_resamples
-    # all searches go on at once; what does not fit one walk makes several
+    # all searches go on at once; what does not fit one scan makes several
     widest = [
         replace(request, resample=resample)
         for resample in (None, *range(n_resamples))
-        for method_passes in largest
-        for request in [max(method_passes, key=lambda each: _partial_bytes(each, layout))]
+        for method_requests in largest
+        for request in [max(method_requests, key=lambda each: _partial_bytes(each, layout))]
     ]
-    cut = walks(codes, widest)
-    n_walks = len(cut) * max(sum(each.n_passes for each in passes) for passes in counted)
+    cut = scans(codes, widest)
+    n_scans = len(cut) * max(
+        sum(each.n_reductions for each in reductions) for reductions in counted
+    )
     refusal = ""
-    found = [estimate(codes, walk, workers) for walk in cut]
-    for request in (request for method_passes in largest for request in method_passes):
+    found = [estimate(codes, scan, workers) for scan in cut]
+    for request in (request for method_requests in largest for request in method_requests):
         found.append(estimate(codes, [request], workers))
         try:
             check(codes, request, found[-1], workers)
@@ -321,16 +323,16 @@ def plan_search(
             refusal = str(error)
     memory = max(found, key=lambda each: each.total)
     n_threads = sum(worker.n_threads for worker in workers)
-    n_columns = max(len(request.columns) for walk in cut for request in walk)
-    walk_bytes = layout.n_bytes + codes.n_samples * (1 + n_columns * (len(layout.tiles) > 1))
-    kept = min(memory.cache * len(workers) / walk_bytes, 1.0)
-    n_read = int(walk_bytes * (1 + (n_walks - 1) * (1 - kept)))
-    passes = _joined(counted, n_runs)
+    n_columns = max(len(request.columns) for scan in cut for request in scan)
+    scan_bytes = layout.n_bytes + codes.n_samples * (1 + n_columns * (len(layout.tiles) > 1))
+    kept = min(memory.cache * len(workers) / scan_bytes, 1.0)
+    n_read = int(scan_bytes * (1 + (n_scans - 1) * (1 - kept)))
+    reductions = _joined(counted, n_runs)
     busy = min(n_threads, len(layout.groups(n_threads)) * len(layout.tiles))
     parts = {
-        "counting": sum(each.seconds for each in passes) / busy,
+        "counting": sum(each.seconds for each in reductions) / busy,
         "reading": n_read / layout.chunk_bytes * read / busy,
-        "tasks": n_walks * layout.n_tasks(n_threads) * _task_seconds(),
+        "tasks": n_scans * layout.n_tasks(n_threads) * _task_seconds(),
         "driver": n_runs * sum(_driver(each, codes, n_features) for each in rehearsals),
     }
     labels = ", ".join(method.label for method in methods)
@@ -341,7 +343,7 @@ def plan_search(
     )
     n_workers = len(workers) if workers[0].address else 0
     searching = Searching(
-        passes, n_walks, walk_bytes, n_read, memory, n_workers, n_threads, parts, refusal
+        reductions, n_scans, scan_bytes, n_read, memory, n_workers, n_threads, parts, refusal
     )
     return Plan(title, _explained(codes), None, searching)
 
@@ -362,17 +364,17 @@ def _explained(codes: CodeStore) -> Layout:
     return chosen if chosen.chunks == codes.chunks else given
 
 
-def _passes(
-    codes: CodeStore, largest: Sequence[Pass], rehearsal: Rehearsal, n_rounds: int
-) -> list[Passes]:
-    """The passes of a search by statistic; rounds after the rehearsed ones are like the last."""
+def _reductions(
+    codes: CodeStore, largest: Sequence[Request], rehearsal: Rehearsal, n_rounds: int
+) -> list[Reductions]:
+    """The requests of a search by reduction; rounds after the rehearsed ones are like the last."""
     n_rehearsed, m = len(rehearsal.driver), codes.n_features
     n_cells = codes.n_samples * m
     found = []
-    for name in dict.fromkeys(step.statistic for step in rehearsal.steps):
-        steps = [step for step in rehearsal.steps if step.statistic == name]
+    for name in dict.fromkeys(step.reduction for step in rehearsal.steps):
+        steps = [step for step in rehearsal.steps if step.reduction == name]
         a_round = sum(step.rank == n_rehearsed for step in steps)
-        n_passes, cells, seconds = 0, 0, 0.0
+        n_reductions, cells, seconds = 0, 0, 0.0
         for step in steps:
             times = 1 + (n_rounds - n_rehearsed) * (step.rank == n_rehearsed)
             if name == PAIR_TERMS.name and step.rank == 1:
@@ -380,28 +382,28 @@ def _passes(
                 cells += step.n_columns * n_cells // N_FEATURES * (m + 1) // 2
                 seconds += step.seconds * n_cells * (m + 1) / (N_FEATURES + 1)
                 continue
-            n_passes += times
+            n_reductions += times
             cells += times * n_cells
             seconds += times * step.seconds * n_cells
-        panels = [len(each.columns) for each in largest if each.statistic.name == name]
+        panels = [len(each.columns) for each in largest if each.reduction.name == name]
         if panels and panels[0] > 1 and name == PAIR_TERMS.name:
-            n_passes += -(-m // panels[0])
-        found.append(Passes(name, a_round, n_passes, cells, seconds))
+            n_reductions += -(-m // panels[0])
+        found.append(Reductions(name, a_round, n_reductions, cells, seconds))
     return found
 
 
-def _joined(counted: Sequence[Sequence[Passes]], n_runs: int) -> tuple[Passes, ...]:
-    """The passes of all methods by statistic, over so many runs each."""
-    found: dict[str, Passes] = {}
-    for one in (each for passes in counted for each in passes):
-        have = found.get(one.statistic, Passes(one.statistic, 0, 0, 0, 0.0))
+def _joined(counted: Sequence[Sequence[Reductions]], n_runs: int) -> tuple[Reductions, ...]:
+    """The reductions of all methods by reduction, over so many runs each."""
+    found: dict[str, Reductions] = {}
+    for one in (each for reductions in counted for each in reductions):
+        have = found.get(one.reduction, Reductions(one.reduction, 0, 0, 0, 0.0))
         # one count of all features serves every method
-        if one.statistic == MARGINAL_COUNTS.name and have.n_passes:
+        if one.reduction == MARGINAL_COUNTS.name and have.n_reductions:
             continue
-        found[one.statistic] = Passes(
-            one.statistic,
+        found[one.reduction] = Reductions(
+            one.reduction,
             have.a_round + n_runs * one.a_round,
-            have.n_passes + n_runs * one.n_passes,
+            have.n_reductions + n_runs * one.n_reductions,
             have.n_cells + n_runs * one.n_cells,
             have.seconds + n_runs * one.seconds,
         )
@@ -414,8 +416,8 @@ def _driver(rehearsal: Rehearsal, codes: CodeStore, n_rounds: int) -> float:
     return codes.n_features * (sum(rehearsal.driver) + later)
 
 
-def _partial_bytes(request: Pass, layout: Layout) -> int:
-    return request.statistic.nbytes(request.context, layout.chunks[1])
+def _partial_bytes(request: Request, layout: Layout) -> int:
+    return request.reduction.nbytes(request.context, layout.chunks[1])
 
 
 def _task_seconds() -> float:
@@ -442,29 +444,29 @@ def _encoding_lines(encoding: Encoding) -> list[str]:
 
 
 def _searching_blocks(searching: Searching, layout: Layout) -> list[tuple[str, list[str]]]:
-    n_cells = sum(each.n_cells for each in searching.passes)
-    n_passes = sum(each.n_passes for each in searching.passes)
+    n_cells = sum(each.n_cells for each in searching.reductions)
+    n_reductions = sum(each.n_reductions for each in searching.reductions)
     memory = searching.memory
-    kept = min(memory.cache * max(searching.n_workers, 1) / searching.walk_bytes, 1.0)
+    kept = min(memory.cache * max(searching.n_workers, 1) / searching.scan_bytes, 1.0)
     table = [f"{'':<18}{'a round':>8}{'in all':>8}{'cells':>10}{'ns a cell':>11}"]
-    for each in searching.passes:
+    for each in searching.reductions:
         rate = 1e9 * each.seconds / max(each.n_cells, 1)
         table.append(
-            f"{each.statistic:<18}{each.a_round:>8}{each.n_passes:>8}{each.n_cells:>10.1e}"
+            f"{each.reduction:<18}{each.a_round:>8}{each.n_reductions:>8}{each.n_cells:>10.1e}"
             f"{rate:>11.1f}"
         )
     shown = ("resident", "tasks", "partials", "context", "cache")
     verdict = f"it would be refused: {searching.refusal}" if searching.refusal else "it fits"
     return [
-        ("passes", table),
+        ("reductions", table),
         (
-            "walks",
+            "scans",
             [
-                f"{searching.n_walks:,} over the samples for at most "
-                f"{n_passes:,} pass{'es' * (n_passes != 1)}, "
+                f"{searching.n_scans:,} over the samples for at most "
+                f"{n_reductions:,} reduction{'s' * (n_reductions != 1)}, "
                 f"{n_cells:.1e} cells; "
-                f"{_number(layout.n_tasks(searching.n_threads), 'task')} a walk",
-                f"{format_bytes(searching.walk_bytes)} a walk, of which {kept:.0%} stays in the "
+                f"{_number(layout.n_tasks(searching.n_threads), 'task')} a scan",
+                f"{format_bytes(searching.scan_bytes)} a scan, of which {kept:.0%} stays in the "
                 f"workers: {format_bytes(searching.n_read)} read in all",
             ],
         ),

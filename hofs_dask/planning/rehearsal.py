@@ -1,4 +1,4 @@
-"""A method at work on a little made-up data: which passes it asks for, and what they cost here."""
+"""A method at work on a little made-up data: its reductions, and what they cost."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from hofs_dask.engine.cluster import on_a_worker
-from hofs_dask.engine.statistic import Context, Partial, Pass
-from hofs_dask.engine.statistics import MARGINAL_COUNTS
+from hofs_dask.engine.counts import MARGINAL_COUNTS
+from hofs_dask.engine.reduction import Context, Partial, Request
 from hofs_dask.methods.options import Method
 from hofs_dask.methods.problem import Problem
-from hofs_dask.planning.trial import N_FEATURES, try_pass
+from hofs_dask.planning.trial import N_FEATURES, try_reduction
 from hofs_dask.search.rounds import next_pick, search_of
 
 #: Samples that a method rehearses on, the fewest first: the more, the less does it count what a
-#: pass costs in any case. But no more than there are, but for the first: they decide on passes.
+#: reduction costs in any case. No more than there are, but for the first.
 N_TRIED = (512, 8192, 65_536)
 #: Seconds that the next number of samples may take; a slower method is judged by the last one.
 PATIENCE = 0.3
@@ -28,13 +28,13 @@ N_ROUNDS = 3
 
 @dataclass(frozen=True)
 class Step:
-    """A pass of a rehearsal.
+    """A reduction of a rehearsal.
 
     Attributes
     ----------
     rank
         The round that asked for it, from 1; 0 for before the first.
-    statistic
+    reduction
         Its name.
     n_columns
         The columns that it counted with.
@@ -43,7 +43,7 @@ class Step:
     """
 
     rank: int
-    statistic: str
+    reduction: str
     n_columns: int
     seconds: float
 
@@ -55,7 +55,7 @@ class Rehearsal:
     Attributes
     ----------
     steps
-        The passes, in order.
+        The reductions, in order.
     driver
         Seconds of the driver a feature, one a round.
     """
@@ -84,7 +84,7 @@ def rehearse(
     --------
     >>> from hofs_dask.methods.options import JMI
     >>> found = rehearse(JMI(), 3, n_samples=1000, n_classes=2, n_codes=5, kind="class")
-    >>> [(step.rank, step.statistic) for step in found.steps]
+    >>> [(step.rank, step.reduction) for step in found.steps]
     [(0, 'marginal-counts'), (2, 'pair-terms'), (3, 'pair-terms')]
     """
     problem = (n_classes, n_codes, kind)
@@ -105,16 +105,16 @@ def _rehearse(
     n_codes: int,
     kind: str,
 ) -> Rehearsal:
-    # the driver drives as ever; a worker, which knows no method, does the passes
+    # the driver drives as ever; a worker, which knows no method, does the reductions
     steps: list[Step] = []
     n_copies = -(-n_samples // n_tried)
 
-    def run(request: Pass, rank: int) -> Partial:
-        total, seconds = on_a_worker(try_pass, request, n_tried, n_copies, n_classes, n_codes)
-        steps.append(Step(rank, request.statistic.name, len(request.columns), seconds))
+    def run(request: Request, rank: int) -> Partial:
+        total, seconds = on_a_worker(try_reduction, request, n_tried, n_copies, n_classes, n_codes)
+        steps.append(Step(rank, request.reduction.name, len(request.columns), seconds))
         return total
 
-    total = run(Pass(MARGINAL_COUNTS, Context({"n_classes": n_classes, "n_codes": n_codes})), 0)
+    total = run(Request(MARGINAL_COUNTS, Context({"n_classes": n_classes, "n_codes": n_codes})), 0)
     problem = Problem(
         n_codes=np.full(N_FEATURES, n_codes),
         missing_code=np.full(N_FEATURES, -1),

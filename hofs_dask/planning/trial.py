@@ -1,4 +1,4 @@
-"""What one thread of a worker can do: a pass, a read, an encoding, tried on a little data."""
+"""What one thread of a worker can do: a reduction, a read, an encoding, tried on a little data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hofs_dask.engine.statistic import N_PARTS, NO_PLACES, Block, Partial, Pass, Tile, frozen
+from hofs_dask.engine.reduction import N_PARTS, NO_PLACES, Block, Partial, Request, Tile, frozen
 from hofs_dask.kernels.hashing import fold_of
 from hofs_dask.kernels.planes import WORD, n_bits
 from hofs_dask.store.bins import Bins, encode_planes, make_tables, most_bins
@@ -46,30 +46,30 @@ def made_up(n_samples: int, n_classes: int, n_codes: int) -> Block:
     return Block(tile, tile.only(NO_PLACES), labels.astype(np.uint8), parts)
 
 
-def try_pass(
-    request: Pass, n_samples: int, n_copies: int, n_classes: int, n_codes: int
+def try_reduction(
+    request: Request, n_samples: int, n_copies: int, n_classes: int, n_codes: int
 ) -> tuple[Partial, float]:
-    """The finished total of a pass over made-up data, and the seconds that it computes a cell.
+    """The finished total of a scan over made-up data, and the seconds that it computes a cell.
 
     The total is that of so many copies of the samples: what is summed up over all of them is so
     many times as large. The time is that of the thread, whatever else the machine does.
     """
     block = made_up(n_samples, n_classes, n_codes)
-    statistic, context = request.statistic, frozen(request.context)
+    reduction, context = request.reduction, frozen(request.context)
     own = frozen(replace(block, columns=block.tile.only(np.array(request.columns, np.intp))))
-    total = statistic.identity(context, N_FEATURES)
-    ready = frozen(statistic.prepare(context))
-    statistic.chunk(ready, own, total)
+    total = reduction.identity(context, N_FEATURES)
+    ready = frozen(reduction.prepare(context))
+    reduction.chunk(ready, own, total)
     # once more: the first may have compiled, and touched the memory of the partial
     again = {name: array.copy() for name, array in total.items()}
     fresh = replace(  # not unpacked yet
         own, tile=Tile(own.tile.planes, n_samples), columns=Tile(own.columns.planes, n_samples)
     )
     start = time.thread_time()
-    statistic.chunk(ready, fresh, again)
+    reduction.chunk(ready, fresh, again)
     seconds = (time.thread_time() - start) / (N_FEATURES * n_samples)
     copies = {name: n_copies * array for name, array in total.items()}
-    return statistic.finalize(context, copies), seconds
+    return reduction.finalize(context, copies), seconds
 
 
 def try_reading(codes: CodeStore) -> float:

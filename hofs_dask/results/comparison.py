@@ -80,7 +80,7 @@ class Comparison:
     ...     )
     >>> result = Comparison.from_selections(
     ...     {"hofs": chosen(2, 0, 1), "mim": chosen(2, 0, 3), "jmi": chosen(0, 1, 2)},
-    ...     attrs={"n_walks": 4, "n_passes": 11},
+    ...     attrs={"n_scans": 4, "n_reductions": 11},
     ... )
     >>> result
     3 of 4 features by each of 3 methods: 4 by any, 2 by all
@@ -96,7 +96,7 @@ class Comparison:
     mim  0.50
     jmi  1.00  0.50
     <BLANKLINE>
-    4 walks over the data for 11 passes
+    4 scans over the data for 11 reductions
     >>> result["mim"].features
     ['blue', 'red', 'infrared']
     """
@@ -132,7 +132,7 @@ class Comparison:
         selections : mapping of str to Selection
             The selection of each method by its label, all of the same features.
         attrs : mapping
-            What was done for all of them: n_walks, n_passes, ...
+            What was done for all of them: n_scans, n_reductions, ...
         resamples : mapping of str to sequence of arrays, optional
             By label, the positions of the features that the method chose of each bootstrap
             resample of the data, best first: as many resamples for each method. One alone says

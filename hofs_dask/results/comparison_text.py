@@ -41,8 +41,8 @@ def as_text(dataset: xr.Dataset) -> str:
     if rows:
         sides = ["left", *["right"] * (len(rows[0]) - 1)]
         lines += ["", agreement_title(dataset), *aligned(_cut(rows), sides)]
-    if walks(dataset):
-        lines += ["", walks(dataset)]
+    if scans(dataset):
+        lines += ["", scans(dataset)]
     return "\n".join(lines)
 
 
@@ -81,7 +81,7 @@ def as_html(dataset: xr.Dataset) -> str:
     return (
         '<div class="hofs-comparison">'
         f"<p>{'<br>'.join([f'<strong>{headline}</strong>', *details])}</p>"
-        f"{''.join(parts)}{_paragraph(walks(dataset))}</div>"
+        f"{''.join(parts)}{_paragraph(scans(dataset))}</div>"
     )
 
 
@@ -207,20 +207,20 @@ def agreement_title(dataset: xr.Dataset) -> str:
     return f"{title}; stability: that of {counted(dataset.attrs['n_resamples'], 'resample')}"
 
 
-def walks(dataset: xr.Dataset) -> str:
-    """Return how often the data was read for how many passes, nothing where it is not known.
+def scans(dataset: xr.Dataset) -> str:
+    """Return how often the data was read for how many reductions, nothing where it is not known.
 
     Examples
     --------
     >>> import xarray as xr
-    >>> walks(xr.Dataset(attrs={"n_walks": 41, "n_passes": 182}))
-    '41 walks over the data for 182 passes'
+    >>> scans(xr.Dataset(attrs={"n_scans": 41, "n_reductions": 182}))
+    '41 scans over the data for 182 reductions'
     """
     attrs = dataset.attrs
-    if "n_walks" not in attrs or "n_passes" not in attrs:
+    if "n_scans" not in attrs or "n_reductions" not in attrs:
         return ""
-    passes = counted(attrs["n_passes"], "pass", "passes")
-    return f"{counted(attrs['n_walks'], 'walk')} over the data for {passes}"
+    reductions = counted(attrs["n_reductions"], "reduction", "reductions")
+    return f"{counted(attrs['n_scans'], 'scan')} over the data for {reductions}"
 
 
 def _n_fitting(rows: list[list[str]]) -> int:

@@ -120,7 +120,7 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
             ax.text(
                 start,
                 0.98,
-                "fresh start",
+                "restart",
                 rotation=90,
                 va="top",
                 size=7,

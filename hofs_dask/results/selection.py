@@ -36,14 +36,14 @@ VARIABLES = {
     "gain": (
         "rank",
         "nats",
-        "information that the feature added: by joint net of the price of choosing among many, by "
-        "methods that look at pairs the least that it adds to one earlier pick",
+        "information that the feature added: by joint net of the penalty of choosing among many, "
+        "by methods that look at pairs the least that it adds to one earlier pick",
     ),
     "information": (
         "rank",
         "nats",
-        "information about the target of the features chosen since the last fresh start: by joint "
-        "net of the price of choosing among many",
+        "information about the target of the features chosen since the last restart: by joint "
+        "net of the penalty of choosing among many",
     ),
     "redundancy": (
         "rank",
@@ -52,7 +52,7 @@ VARIABLES = {
     ),
     "margin": ("rank", "nats", "score of the chosen feature less that of the runner-up"),
     "runner_up": ("rank", "1", "name of the feature that came second, as text, empty for none"),
-    "epoch": ("rank", "1", "number of fresh starts of the posterior before this pick"),
+    "epoch": ("rank", "1", "number of restarts of the posterior before this pick"),
     "forced": ("rank", "1", "whether the feature was asked for by the user"),
     "relevance": ("feature", "nats", "mutual information of the feature alone and the target"),
     "usable": ("feature", "1", "whether the feature varies and so was a candidate"),

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-# What the note of a fresh start means, and a gain of zero.
-FRESH_START = "fresh start: nothing left gained enough, so the rest is ranked anew"
-NO_GAIN = "gain 0: no more than its price, where the order says little; min_gain=0.001 stops before"
+# What the note of a restart means, and a gain of zero.
+FRESH_START = "restart: nothing left gained enough, so the rest is ranked anew"
+NO_GAIN = (
+    "gain 0: no more than its penalty, where the order says little; min_gain=0.001 stops before"
+)
 
 # What fits on one screen.
 WIDTH = 88
@@ -131,7 +133,7 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
     forced = dataset["forced"].values
     fresh = np.diff(dataset["epoch"].values, prepend=0) > 0
     notes = [
-        "; ".join(filter(None, ["included" * included, "fresh start" * started]))
+        "; ".join(filter(None, ["included" * included, "restart" * started]))
         for included, started in zip(forced.tolist(), fresh.tolist(), strict=True)
     ]
     return pd.DataFrame(
@@ -202,7 +204,7 @@ def remarks(dataset: xr.Dataset) -> list[str]:
     >>> attrs = {"method": "hofs"}
     >>> result = Selection.from_picks(picks, names=["a", "b"], relevance=[0.5, 0.1], attrs=attrs)
     >>> [line.split(":")[0] for line in remarks(result.to_dataset())]
-    ['fresh start', 'gain 0']
+    ['restart', 'gain 0']
     """
     shown = dataset.isel(rank=slice(SHOWN_RANKS))
     idle = (shown["gain"].values == 0) & ~shown["forced"].values
@@ -229,8 +231,8 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
 
     Examples
     --------
-    >>> counted(1, "class", "classes"), counted(2, "walk")
-    ('1 class', '2 walks')
+    >>> counted(1, "class", "classes"), counted(2, "scan")
+    ('1 class', '2 scans')
     """
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
 

@@ -26,7 +26,7 @@ def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
 
     Here, in this thread, is where tasks belong whose data is in memory and would only travel. A
     client warns of a graph of more than 10 MB. Ours hold what they need and hold it once: data
-    that is in memory, or the context of a pass.
+    that is in memory, or the context of a reduction.
 
     Raises
     ------

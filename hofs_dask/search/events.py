@@ -42,47 +42,47 @@ class RoundStarted:
 
 
 @dataclass(frozen=True)
-class PassStarted:
-    """A walk over all samples begins.
+class ScanStarted:
+    """A scan over all samples begins.
 
     Attributes
     ----------
     rank : int
         The round that it is part of, the first of several; 0 for the count of every feature before
         the first round.
-    statistic : str
-        What is summed over the samples, as in the names of Dask's tasks; several sums of one walk
+    reduction : str
+        What is summed over the samples, as in the names of Dask's tasks; several sums of one scan
         are joined with ``+``.
-    n_passes : int
+    n_reductions : int
         How many sums that are.
 
     Examples
     --------
-    >>> PassStarted(2, statistic="pair-terms x2 + posterior-gains", n_passes=3).n_passes
+    >>> ScanStarted(2, reduction="pair-terms x2 + posterior-gains", n_reductions=3).n_reductions
     3
     """
 
     rank: int
-    statistic: str
-    n_passes: int = 1
+    reduction: str
+    n_reductions: int = 1
 
 
 @dataclass(frozen=True)
-class PassDone:
-    """A walk over all samples is over.
+class ScanEnded:
+    """A scan over all samples is over.
 
     Attributes
     ----------
     rank : int
         The round that it was part of, the first of several; 0 for the count of every feature before
         the first round.
-    statistic : str
-        What was summed over the samples, as in the names of Dask's tasks; several sums of one walk
+    reduction : str
+        What was summed over the samples, as in the names of Dask's tasks; several sums of one scan
         are joined with ``+``.
-    n_passes : int
+    n_reductions : int
         How many sums that were.
     n_bytes : int
-        Bytes of codes that the walk goes through: a byte a sample for each feature, for each
+        Bytes of codes that the scan goes through: a byte a sample for each feature, for each
         chosen column that it needs beside them, and for the label.
     n_cells : int
         Samples with a label times features times sums.
@@ -91,14 +91,14 @@ class PassDone:
 
     Examples
     --------
-    >>> done = PassDone(2, "pair-counts", 1, n_bytes=720, n_cells=700, seconds=0.5)
+    >>> done = ScanEnded(2, "pair-counts", 1, n_bytes=720, n_cells=700, seconds=0.5)
     >>> done.n_cells / done.seconds
     1400.0
     """
 
     rank: int
-    statistic: str
-    n_passes: int
+    reduction: str
+    n_reductions: int
     n_bytes: int
     n_cells: int
     seconds: float
@@ -120,14 +120,14 @@ class RoundEnded:
         What it added and what all chosen features hold about the target, in nats.
     seconds : float
         How long the round took, writing the checkpoint included.
-    n_passes : int
-        Sums over the samples that the round needed; none where counts that are known will do.
+    n_scans : int
+        Scans over the samples that the round needed; 0 where known counts are enough.
     method : str
         The method whose round it was.
 
     Examples
     --------
-    >>> ended = RoundEnded(1, "x3", subset=0, gain=0.4, information=0.4, seconds=0.2, n_passes=1)
+    >>> ended = RoundEnded(1, "x3", subset=0, gain=0.4, information=0.4, seconds=0.2, n_scans=1)
     >>> ended.feature
     'x3'
     """
@@ -138,11 +138,11 @@ class RoundEnded:
     gain: float
     information: float
     seconds: float
-    n_passes: int
+    n_scans: int
     method: str = "hofs"
 
 
-Event = RoundStarted | PassStarted | PassDone | RoundEnded
+Event = RoundStarted | ScanStarted | ScanEnded | RoundEnded
 Notify = Callable[[Event], None]
 
 
@@ -151,8 +151,8 @@ def tell_all(listeners: Sequence[Notify], event: Event) -> None:
 
     Examples
     --------
-    >>> tell_all([print], PassStarted(1, "pair-terms"))
-    PassStarted(rank=1, statistic='pair-terms', n_passes=1)
+    >>> tell_all([print], ScanStarted(1, "pair-terms"))
+    ScanStarted(rank=1, reduction='pair-terms', n_reductions=1)
     """
     for listener in listeners:
         listener(event)
@@ -198,7 +198,7 @@ class _Lines(ABC):
 class Progress(_Lines):
     """A listener to events that writes a line a round.
 
-    On a terminal, a line that says which pass is running comes and goes in between.
+    On a terminal, a line that says which reduction is running comes and goes in between.
 
     Parameters
     ----------
@@ -209,9 +209,9 @@ class Progress(_Lines):
     --------
     >>> with Progress(sys.stdout) as progress:
     ...     progress(RoundStarted(rank=3, n_features=4, n_candidates=9))
-    ...     progress(RoundEnded(3, "x3", 0, 0.4, 0.4, seconds=0.2, n_passes=1))
+    ...     progress(RoundEnded(3, "x3", 0, 0.4, 0.4, seconds=0.2, n_scans=1))
     2 of 4 rounds are kept: going on
-    round 3/4  x3        subset 1  gain 0.4000  information 0.4000   1 pass    0.2 s  eta 0.2 s
+    round 3/4  x3        subset 1  gain 0.4000  information 0.4000   1 scan     0.2 s  eta 0.2 s
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -228,10 +228,10 @@ class Progress(_Lines):
                     kept = f"{event.rank - 1} of {event.n_features} rounds are kept: going on"
                     self._write(kept)
                 self._n_features = event.n_features
-            case PassStarted():
-                self._write_transient(f"{self._round(event.rank)}  {event.statistic} ...")
+            case ScanStarted():
+                self._write_transient(f"{self._round(event.rank)}  {event.reduction} ...")
             case RoundEnded():
-                if event.rank > 2:  # the first two may need fewer passes than the others
+                if event.rank > 2:  # the first two may need fewer reductions than the others
                     self._recent.append(event.seconds)
                 self._write(self._line(event))
 
@@ -244,7 +244,7 @@ class Progress(_Lines):
             f"subset {event.subset + 1:<{len(str(self._n_features))}}",
             f"gain {event.gain:7.4f}",
             f"information {event.information:7.4f}",
-            f"{event.n_passes:2} pass{'es' if event.n_passes != 1 else '  '}",
+            f"{event.n_scans:2} scan{'s' if event.n_scans != 1 else ' '}",
             duration(event.seconds),
         ]
         if event.rank < self._n_features and self._recent:
@@ -258,8 +258,8 @@ class Progress(_Lines):
         return f"round {rank:{len(str(self._n_features))}}/{self._n_features}"
 
 
-class WalkProgress(_Lines):
-    """A listener to events that writes a line a walk: what it summed, how far all methods are.
+class ScanProgress(_Lines):
+    """A listener to events that writes a line a scan: what it summed, how far all methods are.
 
     Parameters
     ----------
@@ -268,16 +268,16 @@ class WalkProgress(_Lines):
 
     Examples
     --------
-    >>> with WalkProgress(sys.stdout) as progress:
-    ...     progress(RoundEnded(1, "x3", 0, 0.4, 0.4, seconds=0.2, n_passes=1, method="jmi"))
-    ...     progress(PassStarted(2, "pair-terms x2", n_passes=2))
-    ...     progress(PassDone(2, "pair-terms x2", 2, n_bytes=720, n_cells=1400, seconds=0.5))
-    walk 1    0.5 s  pair-terms x2  (chosen: jmi 1)
+    >>> with ScanProgress(sys.stdout) as progress:
+    ...     progress(RoundEnded(1, "x3", 0, 0.4, 0.4, seconds=0.2, n_scans=1, method="jmi"))
+    ...     progress(ScanStarted(2, "pair-terms x2", n_reductions=2))
+    ...     progress(ScanEnded(2, "pair-terms x2", 2, n_bytes=720, n_cells=1400, seconds=0.5))
+    scan 1    0.5 s  pair-terms x2  (chosen: jmi 1)
     """
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
-        self._n_walks = 0
+        self._n_scans = 0
         self._chosen: dict[str, int] = {}
 
     def __call__(self, event: Event) -> None:
@@ -285,14 +285,14 @@ class WalkProgress(_Lines):
         match event:
             case RoundEnded():
                 self._chosen[event.method] = event.rank
-            case PassStarted():
-                self._write_transient(f"walk {self._n_walks + 1}  {event.statistic} ...")
-            case PassDone():
-                self._n_walks += 1
+            case ScanStarted():
+                self._write_transient(f"scan {self._n_scans + 1}  {event.reduction} ...")
+            case ScanEnded():
+                self._n_scans += 1
                 far = ", ".join(f"{method} {rank}" for method, rank in self._chosen.items())
                 chosen = f"  (chosen: {far})" if far else ""
                 time = duration(event.seconds)
-                self._write(f"walk {self._n_walks}  {time}  {event.statistic}{chosen}")
+                self._write(f"scan {self._n_scans}  {time}  {event.reduction}{chosen}")
 
 
 def progress_stream(progress: bool | None) -> TextIO | None:

@@ -21,15 +21,15 @@ class Pick:
     score : float
         Criterion of the feature, in nats.
     gain : float
-        Information that it added, in nats; by `joint` net of the price of choosing among many.
+        Information that it added, in nats; by `joint` net of the penalty of choosing among many.
     information : float
-        Information of the features chosen since the last fresh start, in nats.
+        Information of the features chosen since the last restart, in nats.
     margin : float
         Score less that of the runner-up, in nats.
     runner_up : int
         Position of the feature that came second, -1 for none.
     epoch : int
-        Number of fresh starts of the posterior before this pick.
+        Number of restarts of the posterior before this pick.
     forced : bool
         Whether the user asked for the feature.
     redundancy : float

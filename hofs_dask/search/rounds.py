@@ -1,4 +1,4 @@
-"""The greedy loop: score, choose, assign, add. Many searches may share their walks."""
+"""The greedy loop: score, choose, assign, add. Many searches may share their scans."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from hofs_dask.engine.passes import run, walks
-from hofs_dask.engine.statistic import N_FOLDS, Context, Partial, Pass
-from hofs_dask.engine.statistics import MARGINAL_COUNTS
+from hofs_dask.engine.counts import MARGINAL_COUNTS
+from hofs_dask.engine.reduction import N_FOLDS, Context, Partial, Request
+from hofs_dask.engine.scanning import run, scans
 from hofs_dask.errors import some_of
 from hofs_dask.methods.affinity import join
 from hofs_dask.methods.joint import Joint, JointState
@@ -28,10 +28,10 @@ from hofs_dask.search.checkpoint import Checkpoint
 from hofs_dask.search.events import (
     Event,
     Notify,
-    PassDone,
-    PassStarted,
     RoundEnded,
     RoundStarted,
+    ScanEnded,
+    ScanStarted,
     tell_all,
 )
 from hofs_dask.search.picks import Pick, Ranking
@@ -53,8 +53,8 @@ STATES = {
 }
 
 Result = TypeVar("Result")
-#: Asks for passes and is sent their totals; tells events and is sent nothing.
-Steps = Generator[Pass | Event, Any, Result]
+#: Asks for reductions and is sent their totals; tells events and is sent nothing.
+Steps = Generator[Request | Event, Any, Result]
 
 
 class Search(Protocol):
@@ -71,7 +71,7 @@ class Search(Protocol):
     def start(self) -> Any:
         """The state before the first round."""
 
-    def score(self, state: Any) -> Generator[Pass, Partial, tuple[Any, Scores]]:
+    def score(self, state: Any) -> Generator[Request, Partial, tuple[Any, Scores]]:
         """The state with what it had to learn, and the scores of every feature."""
 
     def add(self, state: Any, scores: Scores, pick: int, subset: int, /) -> Any:
@@ -91,7 +91,7 @@ def search(
     min_gain: float | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Steps[Ranking]:
-    """The ranked selection of `n_features` features of a code store, as a generator of passes.
+    """The ranked selection of `n_features` features of a code store, as a generator of reductions.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def search(
         yield RoundStarted(rank, n_features, int(candidates.sum()), method.label)
         forced = include[rank - 1] if rank <= len(include) else None
         steps = next_pick(work, at.state, candidates, forced, min_gain)
-        (pick, state), n_passes = yield from _counted(steps)
+        (pick, state), n_scans = yield from _counted(steps)
         if pick is None:
             at = replace(at, ended=True)
         else:
@@ -139,7 +139,7 @@ def search(
                 gain=pick.gain,
                 information=pick.information,
                 seconds=time.perf_counter() - start,
-                n_passes=n_passes,
+                n_scans=n_scans,
                 method=method.label,
             )
     return Ranking(
@@ -180,7 +180,7 @@ def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:
             result: Result = stop.value
             return result
         total = None
-        if isinstance(request, Pass):
+        if isinstance(request, Request):
             key = None if request.key is None else (resample, request.key)
             total = yield replace(request, resample=resample, key=key)
 
@@ -188,16 +188,16 @@ def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:
 def drive(
     codes: CodeStore, searches: Mapping[Hashable, Steps[Result]], listeners: Sequence[Notify] = ()
 ) -> tuple[dict[Hashable, Result], int, int]:
-    """What generators of passes return, and the number of walks and of passes that it took.
+    """What generators of reductions return, and the number of scans and of reductions that it took.
 
-    All searches go on at once: what they ask for is summed up in one walk over the samples, and
+    All searches go on at once: what they ask for is summed up in one scan over the samples, and
     what several ask for is summed up once.
     """
     results: dict[Hashable, Result] = {}
-    asked: dict[Hashable, Pass] = {}
+    asked: dict[Hashable, Request] = {}
     kept: dict[Hashable, Partial] = {}
     ranks: dict[Hashable, int] = {}
-    n_walks = n_passes = 0
+    n_scans = n_reductions = 0
 
     def send(name: Hashable, total: Partial | None) -> None:
         while True:
@@ -207,7 +207,7 @@ def drive(
                 asked.pop(name, None)
                 results[name] = stop.value
                 return
-            if isinstance(found, Pass):
+            if isinstance(found, Request):
                 asked[name] = found
                 return
             if isinstance(found, RoundStarted):
@@ -228,45 +228,45 @@ def drive(
             groups.setdefault(("of", name) if request.key is None else request.key, []).append(name)
         unique = [asked[names[0]] for names in groups.values()]
         totals: list[Partial] = []
-        for walk in walks(codes, unique):
+        for scan in scans(codes, unique):
             rank = min((ranks[name] for name in asked if name in ranks), default=0)
-            totals += _walk(codes, walk, rank, listeners)
-            n_walks, n_passes = n_walks + 1, n_passes + len(walk)
+            totals += _scan(codes, scan, rank, listeners)
+            n_scans, n_reductions = n_scans + 1, n_reductions + len(scan)
         for names, request, total in zip(groups.values(), unique, totals, strict=True):
             if request.key is not None and len(searches) > 1:
                 kept[request.key] = total
             for name in names:
                 send(name, total)
     release()
-    return {name: results[name] for name in searches}, n_walks, n_passes
+    return {name: results[name] for name in searches}, n_scans, n_reductions
 
 
-def _walk(
-    codes: CodeStore, walk: Sequence[Pass], rank: int, listeners: Sequence[Notify]
+def _scan(
+    codes: CodeStore, scan: Sequence[Request], rank: int, listeners: Sequence[Notify]
 ) -> list[Partial]:
-    """The totals of one walk; the listeners are told."""
-    numbers = Counter(request.statistic.name for request in walk)
+    """The totals of one scan; the listeners are told."""
+    numbers = Counter(request.reduction.name for request in scan)
     name = " + ".join(f"{name} x{n}" if n > 1 else name for name, n in numbers.items())
-    tell_all(listeners, PassStarted(rank, name, len(walk)))
+    tell_all(listeners, ScanStarted(rank, name, len(scan)))
     start = time.perf_counter()
-    totals = run(codes, walk)
+    totals = run(codes, scan)
     seconds = time.perf_counter() - start
-    n_columns = len({column for request in walk for column in request.columns})
+    n_columns = len({column for request in scan for column in request.columns})
     n_bytes = codes.n_samples * (codes.n_features + n_columns + 1)  # and the label
-    n_cells = round(codes.n_samples * codes.n_features * sum(each.share for each in walk))
-    tell_all(listeners, PassDone(rank, name, len(walk), n_bytes, n_cells, seconds))
+    n_cells = round(codes.n_samples * codes.n_features * sum(each.share for each in scan))
+    tell_all(listeners, ScanEnded(rank, name, len(scan), n_bytes, n_cells, seconds))
     return totals
 
 
-def largest_passes(codes: CodeStore, method: Method, n_features: int) -> tuple[Pass, ...]:
-    """The passes of a search that take most memory, with arrays of the right sizes alone."""
+def largest_requests(codes: CodeStore, method: Method, n_features: int) -> tuple[Request, ...]:
+    """The reductions of a search that take most memory, with arrays of the right sizes alone."""
     sizes = Sizes(
         n_features=codes.n_features,
         n_classes=len(codes.labels.classes),
         n_codes=int(codes.n_codes.max()),
         n_picks=n_features - 1,
     )
-    found: tuple[Pass, ...] = search_of(method).largest_passes(sizes, method)
+    found: tuple[Request, ...] = search_of(method).largest_requests(sizes, method)
     return found
 
 
@@ -276,7 +276,7 @@ def next_pick(
     candidates: np.ndarray,
     forced: int | None,
     min_gain: float | None,
-) -> Generator[Pass, Partial, tuple[Pick | None, Any]]:
+) -> Generator[Request, Partial, tuple[Pick | None, Any]]:
     """The pick of one round and the state that knows it; None where nothing gains enough."""
     least = work.restart_gain if min_gain is None else min_gain
     fresh = not state.chosen
@@ -319,17 +319,17 @@ def search_of(method: Method) -> Any:
 
 
 def _counted(
-    steps: Generator[Pass, Partial, Result],
-) -> Generator[Pass, Partial, tuple[Result, int]]:
-    """What the steps return, and how many passes they asked for."""
-    n_passes = 0
+    steps: Generator[Request, Partial, Result],
+) -> Generator[Request, Partial, tuple[Result, int]]:
+    """What the steps return, and how many reductions they asked for."""
+    n_reductions = 0
     total: Any = None
     while True:
         try:
             request = steps.send(total)
         except StopIteration as stop:
-            return stop.value, n_passes
-        n_passes += 1
+            return stop.value, n_reductions
+        n_reductions += 1
         total = yield request
 
 
@@ -353,10 +353,10 @@ def describe(
     )
 
 
-def _count_all(codes: CodeStore) -> Generator[Pass, Partial, np.ndarray]:
+def _count_all(codes: CodeStore) -> Generator[Request, Partial, np.ndarray]:
     """The counts of the codes of every feature."""
     shared = {"n_classes": len(codes.labels.classes), "n_codes": int(codes.n_codes.max())}
-    total = yield Pass(MARGINAL_COUNTS, Context(shared), key="marginal-counts")
+    total = yield Request(MARGINAL_COUNTS, Context(shared), key="marginal-counts")
     return total["counts"]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hofs_dask.engine.posteriors import PosteriorRow
-from hofs_dask.engine.statistic import N_FOLDS
+from hofs_dask.engine.reduction import N_FOLDS
 from hofs_dask.methods.joint import JointState
 from hofs_dask.methods.pairwise import PairwiseState
 from hofs_dask.methods.total import TotalState

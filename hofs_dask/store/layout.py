@@ -1,7 +1,7 @@
 """How codes are cut up: the one place that decides chunks, tiles, spans and bits.
 
 All of it follows from the numbers of samples, features, codes and classes and from the memory of a
-worker. What a chunk takes as a file and in memory is said here too, for whoever plans a walk.
+worker. What a chunk takes as a file and in memory is said here too, for whoever plans a scan.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PARTIAL_SHARE, CHUNK_SHARE = 0.5, 0.25
 
 @dataclass(frozen=True)
 class Room:
-    """What a worker has free for a pass; by default that of one of which nothing is known."""
+    """What a worker has free for a reduction; by default that of one of which nothing is known."""
 
     n_bytes: int = 2**30
     n_threads: int = 1
@@ -128,7 +128,7 @@ class Layout:
         return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
     def n_tasks(self, n_threads: int) -> int:
-        """The tasks of one walk: map tasks and the tree of each tile."""
+        """The tasks of one scan: map tasks and the tree of each tile."""
         level = len(self.groups(n_threads))
         total = level
         while level > FAN_IN:

@@ -32,7 +32,7 @@ from pipelines.bench.speed import (
     bench_streaming,
 )
 from pipelines.bench.tools import Curve, Figure, Run, Size, machine
-from pipelines.model import Walk, fastest_walks
+from pipelines.model import Scan, fastest_scans
 
 #: Every group: what measures it, on which data, and the tiny data that a test runs it on.
 GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
@@ -109,7 +109,7 @@ def main(
     given = {name: value for name, value in asked.items() if value is not None}
     figures: list[dict[str, object]] = []
     curves: list[Curve] = []
-    walks: list[Walk] = []
+    scans: list[Scan] = []
     click.echo(f"{about['date']}, {about['cpu']}, {about['cores']} cores, {workers} workers")
     if about["load"] > BUSY:
         click.echo(f"others are at work here: the load is {about['load']}")
@@ -128,12 +128,12 @@ def main(
                     "machine": [about],
                     "figures": figures,
                     "curves": [asdict(curve) for curve in [*curves, *run.curves]],
-                    "walks": [asdict(walk) for walk in fastest_walks([*walks, *run.walks])],
+                    "scans": [asdict(scan) for scan in fastest_scans([*scans, *run.scans])],
                 }
                 output.write_text(as_json(report))
             click.echo(f"         {name} took {time.perf_counter() - start:.0f} s")
             curves += run.curves
-            walks += run.walks
+            scans += run.scans
     if curves:
         draw_curves(curves, output.with_suffix(".png"))
 

@@ -15,10 +15,10 @@ import psutil
 from distributed import Client, LocalCluster
 
 import hofs_dask as hd
-from hofs_dask.engine import passes
+from hofs_dask.engine import scanning
 from hofs_dask.engine.cluster import Worker
-from hofs_dask.engine.passes import run
-from hofs_dask.engine.statistic import Context, Pass
+from hofs_dask.engine.reduction import Context, Request
+from hofs_dask.engine.scanning import run
 from hofs_dask.kernels.planes import add_plane_counts, cell_masks, first_bits, n_bits, pack
 from hofs_dask.store.codes import CodeStore
 from pipelines.bench.tools import (
@@ -26,7 +26,7 @@ from pipelines.bench.tools import (
     Figure,
     Run,
     Size,
-    counting_pass,
+    counting_request,
     fastest,
     forget_chunks,
     kernel_seconds,
@@ -183,13 +183,13 @@ def _peak_of(
 
 
 def bench_scheduler(job: Run) -> Iterator[Figure]:
-    """Walks of very many tiny tasks on more and more workers: what a task costs."""
+    """Scans of very many tiny tasks on more and more workers: what a task costs."""
     size = job.size
     counts = [n for n in (2, 8, 16, 32) if n <= max(job.n_workers, 2)]
-    request = Pass(READ_ONLY, Context({}))
+    request = Request(READ_ONLY, Context({}))
     with (
         job.cluster(counts[0], "1 GiB") as client,
-        patch.object(passes, "current_workers", _workers),
+        patch.object(scanning, "current_workers", _workers),
     ):
         local = client.cluster
         assert isinstance(local, LocalCluster)
@@ -203,7 +203,7 @@ def bench_scheduler(job: Run) -> Iterator[Figure]:
             (seconds,) = fastest(job.repeats, partial(run, codes, [request]))
             busy = (sum(driver.cpu_times()[:2]) - busy) / job.repeats
             job.record(codes, "read-only", seconds)
-            n_tasks = count(job.walks[-1].store, request, n_workers).tasks
+            n_tasks = count(job.scans[-1].store, request, n_workers).tasks
             times.append(seconds / n_tasks)
             x = tuple(map(float, counts[: len(times)]))
             job.curves[:] = [Curve("workers", "a task", x, tuple(times), f"{n_tasks} tasks")]
@@ -222,7 +222,7 @@ def _scaled(size: Size, factors: dict[str, float]) -> Size:
 
 
 def _time(job: Run, method: hd.JMI | hd.HOFS) -> float:
-    """The time of a selection whose first walk reads the store and whose others need not."""
+    """The time of a selection whose first scan reads the store and whose others need not."""
     codes, n_picks = job.codes(), job.size.n_picks
     listen = job.listener(codes, kept=True)
     hd.select(codes, None, min(2, n_picks), method=method)  # compiles, and copies columns
@@ -255,7 +255,7 @@ def _ceiling(job: Run, client: Client, where: str, n_chunks: int) -> Figure:
 
 
 def _count(size: Size, n_rows: int, n_chunks: int) -> None:
-    """Count as many chunks as a walk does, one pick against all, of which so many differ."""
+    """Count as many chunks as a scan does, one pick against all, of which so many differ."""
     planes, masks = _chunks(size, n_rows, n_chunks)
     out = np.zeros((size.n_features, size.n_classes * size.n_codes**2), np.int64)
     for number in range(CEILING_CHUNKS):
@@ -276,28 +276,28 @@ def _chunks(size: Size, n_rows: int, n_chunks: int) -> tuple[list[np.ndarray], n
 
 
 def _cost_of_a_chunk(job: Run, n_samples: int) -> Figure:
-    """The time of a walk on one worker, less that of its kernel, over the number of chunks."""
+    """The time of a scan on one worker, less that of its kernel, over the number of chunks."""
     n_chunks = max(min(SMALL_CHUNKS, n_samples // 100), 4)
     size = Size(n_chunks * CHUNK_SAMPLES, CHUNK_FEATURES)
     codes = job.resized(size).codes(chunks=(CHUNK_SAMPLES, CHUNK_FEATURES))
-    request = counting_pass(codes)
+    request = counting_request(codes)
     kernel = kernel_seconds(codes, request, 1)
     with dask.config.set({"hofs_dask.cache": "0"}):
         run(codes, [request])
-        (walk,) = fastest(3 * job.repeats, partial(run, codes, [request]))
-    job.record(codes, "pair-terms", walk, n_columns=1)
+        (scan,) = fastest(3 * job.repeats, partial(run, codes, [request]))
+    job.record(codes, "pair-terms", scan, n_columns=1)
     return Figure(
         "overhead a chunk",
-        1e3 * (walk - kernel) / n_chunks,
+        1e3 * (scan - kernel) / n_chunks,
         "ms",
         f"{n_chunks} chunks of {CHUNK_SAMPLES} x {CHUNK_FEATURES}, one worker",
-        {"walk": walk, "kernel": kernel},
+        {"scan": scan, "kernel": kernel},
         target=1.0,
     )
 
 
-def _workers(_walk: Sequence[Pass]) -> tuple[Worker, ...]:
-    """The current workers, without compiling on each what a walk that only reads does not need."""
+def _workers(_scan: Sequence[Request]) -> tuple[Worker, ...]:
+    """The current workers, without compiling on each what a scan that only reads does not need."""
     places = sorted(Client.current().nthreads())
     return tuple(Worker(place, 1, 2**30, 2**28) for place in places)
 

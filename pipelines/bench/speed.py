@@ -13,15 +13,15 @@ import dask
 import numpy as np
 
 import hofs_dask as hd
-from hofs_dask.engine.passes import run
-from hofs_dask.engine.statistic import Context, Pass
+from hofs_dask.engine.reduction import Context, Request
+from hofs_dask.engine.scanning import run
 from hofs_dask.store.codes import CodeStore, read_codes, read_labels
 from pipelines.bench.tools import (
     Figure,
     Run,
     bincount_seconds,
     chunk_files,
-    counting_pass,
+    counting_request,
     fastest,
     forget_chunks,
     forgetter,
@@ -51,7 +51,7 @@ def bench_compare(job: Run) -> Iterator[Figure]:
         forget = forgetter(chunk_files(codes))
 
         def from_disk(event: object) -> None:
-            if isinstance(event, hd.PassStarted):
+            if isinstance(event, hd.ScanStarted):
                 forget()
 
         hd.select(codes, None, 2, method="vmi")  # workers compile before anything is timed
@@ -75,7 +75,7 @@ def bench_compare(job: Run) -> Iterator[Figure]:
                     hd.select(codes, None, size.n_picks, method=method, callback=callback)
 
             with dask.config.set({"hofs_dask.cache": cache}):
-                # long runs of many walks: one of each is enough
+                # long runs of many scans: one of each is enough
                 seconds, of_seconds = fastest(1, together, apart)
             yield ratio(f"compare: {what}", size, seconds, "one after the other", of_seconds)
 
@@ -99,7 +99,7 @@ def bench_cached(job: Run) -> Iterator[Figure]:
             )
         wide = job.resized(replace(size, n_samples=size.n_samples // 10, n_codes=MANY_CODES))
         codes = wide.codes()
-        seconds = kernel_seconds(codes, counting_pass(codes), job.repeats)
+        seconds = kernel_seconds(codes, counting_request(codes), job.repeats)
         n_cells = codes.n_samples * codes.n_features
         yield Figure(
             "pair counts, kernel alone",
@@ -112,12 +112,12 @@ def bench_cached(job: Run) -> Iterator[Figure]:
 
 
 def bench_streaming(job: Run) -> Iterator[Figure]:
-    """A round against a walk that only reads, and that against the raw files."""
+    """A round against a scan that only reads, and that against the raw files."""
     with job.cluster() as client, dask.config.set({"hofs_dask.cache": "0"}):
         codes, size = job.codes(), job.size
         files = chunk_files(codes)
         forget = forgetter(files)
-        counting, reading = counting_pass(codes), Pass(READ_ONLY, Context({}))
+        counting, reading = counting_request(codes), Request(READ_ONLY, Context({}))
         workers = sorted(client.nthreads())
         shares = [list(map(str, files[i :: len(workers)])) for i in range(len(workers))]
 
@@ -127,14 +127,14 @@ def bench_streaming(job: Run) -> Iterator[Figure]:
                 [client.submit(_read_files, own, workers=[at], pure=False) for own, at in pairs]
             )
 
-        walks: tuple[Callable[[], object], ...] = (
+        scans: tuple[Callable[[], object], ...] = (
             partial(run, codes, [counting]),
             partial(run, codes, [reading]),
             raw,
         )
         for where in ("the page cache", "the disk"):
             before = forget if where == "the disk" else None
-            a_round, a_read, the_files = fastest(3 * job.repeats, *walks, before=before)
+            a_round, a_read, the_files = fastest(3 * job.repeats, *scans, before=before)
             if before is None:
                 job.record(codes, "pair-terms", a_round, n_columns=1)
                 job.record(codes, "read-only", a_read)
@@ -142,12 +142,12 @@ def bench_streaming(job: Run) -> Iterator[Figure]:
                 f"a round of jmi from {where}",
                 size,
                 a_round,
-                "a walk that only reads",
+                "a scan that only reads",
                 a_read,
                 target=1.3,
             )
             yield ratio(
-                f"a walk that only reads from {where}",
+                f"a scan that only reads from {where}",
                 size,
                 a_read,
                 "one read a file",
@@ -199,7 +199,7 @@ def bench_small(job: Run) -> Iterator[Figure]:
         2 * job.repeats,
         partial(fresh, "import hofs_dask; hofs_dask.select"),
         partial(fresh, "import numpy, numba"),
-        partial(fresh, "pass"),
+        partial(fresh, "reduction"),
     )
     parts = {"seconds": whole, "numpy and numba alone": bare, "nothing": nothing}
     yield Figure("import and select of a fresh process", whole, "s", "", parts, target=1.5)
@@ -212,7 +212,7 @@ def _in_memory(codes: CodeStore) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _whole_run(job: Run, codes: CodeStore, method: str | hd.HOFS, repeats: int) -> float:
-    """The time of a selection whose first walk reads the store and whose others need not."""
+    """The time of a selection whose first scan reads the store and whose others need not."""
     listen = job.listener(codes, kept=True)
     whole = partial(hd.select, codes, None, job.size.n_picks, method=method, callback=listen)
     with dask.config.set({"hofs_dask.cache": "1 GiB"}):

@@ -24,13 +24,13 @@ from distributed import Client, LocalCluster
 import hofs_dask as hd
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import MALLOC
-from hofs_dask.engine.passes import run
-from hofs_dask.engine.statistic import Block, Context, Partial, Pass
-from hofs_dask.engine.statistics import MARGINAL_COUNTS
+from hofs_dask.engine.counts import MARGINAL_COUNTS
+from hofs_dask.engine.reduction import Block, Context, Partial, Request
+from hofs_dask.engine.scanning import run
 from hofs_dask.methods.pairwise import learn
 from hofs_dask.search.rounds import describe
 from hofs_dask.store.codes import CodeStore
-from pipelines.model import Walk
+from pipelines.model import Scan
 
 #: Samples that one task draws, and cells at most.
 DRAWN_ROWS, DRAWN_CELLS = 25_000, 5_000_000
@@ -113,7 +113,7 @@ class Run:
     repeats: int
     processes: bool = True  # whether workers are processes of their own; tests need not wait
     curves: list[Curve] = field(default_factory=list)
-    walks: list[Walk] = field(default_factory=list)
+    scans: list[Scan] = field(default_factory=list)
 
     def resized(self, size: Size) -> Run:
         """The same run with data of another size."""
@@ -147,32 +147,32 @@ class Run:
         return hd.encode(*draw(size), path, bins=None, chunks=chunks)
 
     def listener(self, codes: CodeStore, *, kept: bool) -> Callable[[object], None]:
-        """A callback of `select` that records every walk, and what a round does beside them.
+        """A callback of `select` that records every scan, and what a round does beside them.
 
-        The first walk reads in any case.
+        The first scan reads in any case.
         """
         methods = {"jmi": "jmi", hd.HOFS().label: "joint"}
-        walked = [0.0]
+        scanned = [0.0]
 
         def listen(event: object) -> None:
             if isinstance(event, hd.RoundStarted):
-                walked[0] = 0.0
+                scanned[0] = 0.0
             if isinstance(event, hd.RoundEnded) and event.method in methods and event.rank > 1:
                 self.record(
                     codes,
                     f"{methods[event.method]} on the driver",
-                    event.seconds - walked[0],
+                    event.seconds - scanned[0],
                     n_columns=event.rank - 1,
                     kept=kept,
                 )
-            if isinstance(event, hd.PassDone):
-                walked[0] += event.seconds
+            if isinstance(event, hd.ScanEnded):
+                scanned[0] += event.seconds
                 n_columns = {"marginal-counts": 0, "posterior-gains": event.rank - 1}
                 self.record(
                     codes,
-                    event.statistic,
+                    event.reduction,
                     event.seconds,
-                    n_columns=n_columns.get(event.statistic, 1),
+                    n_columns=n_columns.get(event.reduction, 1),
                     kept=kept and event.rank > 0,
                     share=event.n_cells / (codes.n_samples * codes.n_features),
                 )
@@ -182,18 +182,18 @@ class Run:
     def record(
         self,
         codes: CodeStore,
-        statistic: str,
+        reduction: str,
         seconds: float,
         *,
         n_columns: int = 0,
         kept: bool = False,
         share: float = 1.0,
     ) -> None:
-        """Keep the time of a walk on the current workers."""
+        """Keep the time of a scan on the current workers."""
         n_workers = len(Client.current().nthreads())
-        self.walks.append(
-            Walk(
-                statistic,
+        self.scans.append(
+            Scan(
+                reduction,
                 codes.n_samples,
                 codes.n_features,
                 int(codes.n_codes.max()),
@@ -279,23 +279,23 @@ def chunk_files(codes: CodeStore) -> list[Path]:
     return sorted(path for path in files if path.name != "zarr.json")
 
 
-def counting_pass(codes: CodeStore, pick: int = 0) -> Pass:
-    """The pass in which a method that looks at pairs counts one pick against all features."""
+def counting_request(codes: CodeStore, pick: int = 0) -> Request:
+    """The reduction in which a method that looks at pairs counts one pick against all features."""
     shared = {"n_classes": len(codes.labels.classes), "n_codes": int(codes.n_codes.max())}
-    (total,) = run(codes, [Pass(MARGINAL_COUNTS, Context(shared))])
+    (total,) = run(codes, [Request(MARGINAL_COUNTS, Context(shared))])
     return next(learn(describe(codes, total["counts"]), pick))
 
 
-def kernel_seconds(codes: CodeStore, request: Pass, repeats: int) -> float:
-    """The time that a statistic takes of one thread for the chunks of a store, reading left out."""
-    chunk = request.statistic.chunk
+def kernel_seconds(codes: CodeStore, request: Request, repeats: int) -> float:
+    """The time that a reduction takes of one thread for the chunks of a store, reading left out."""
+    chunk = request.reduction.chunk
     times: list[float] = []
 
     def timed(context: Context, block: Block, partial: Partial) -> None:
         times.extend(fastest(5 * repeats, lambda: chunk(context, block, partial)))
 
     with dask.config.set({"scheduler": "synchronous", "hofs_dask.cache": "0"}):
-        run(codes, [replace(request, statistic=replace(request.statistic, chunk=timed))])
+        run(codes, [replace(request, reduction=replace(request.reduction, chunk=timed))])
     return sum(times)
 
 

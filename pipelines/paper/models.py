@@ -20,7 +20,7 @@ from hofs_dask.synthetic import (
     tree_model,
 )
 
-#: Whose gains are shown: the default, the paper's criterion, its authors' program, and its rival.
+#: Methods whose gains are shown: the default, the paper's, its authors' program, a baseline.
 METHODS: tuple[Method, ...] = (
     hd.HOFS(),
     hd.HOFS(criterion="sum"),

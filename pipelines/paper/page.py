@@ -211,21 +211,21 @@ def _tests(
     n_sets = len(next(iter(found.values())))
     difference = critical_difference(len(labels), n_sets, LEVEL)
     own = labels.index("hofs")
-    rivals = [place for place in range(len(labels)) if place != own]
+    baselines = [place for place in range(len(labels)) if place != own]
     sentences, rows = [], []
     for column, errors in found.items():
         mean = places[column]
         order = 1 + int((mean < mean[own] - 1e-9).sum())
-        p = {place: wilcoxon(errors[:, own], errors[:, place]) for place in rivals}
+        p = {place: wilcoxon(errors[:, own], errors[:, place]) for place in baselines}
         worse = [
             labels[place]
-            for place in rivals
+            for place in baselines
             if mean[own] - mean[place] > difference
             or (p[place] < LEVEL and np.median(errors[:, own] - errors[:, place]) > 0)
         ]
         better = [
             labels[place]
-            for place in rivals
+            for place in baselines
             if mean[place] - mean[own] > difference
             or (p[place] < LEVEL and np.median(errors[:, own] - errors[:, place]) < 0)
         ]
@@ -234,7 +234,7 @@ def _tests(
             f"{len(labels)}; significantly better than {_names(better)}, significantly worse than "
             f"{_names(worse)} (Friedman p = {friedman(errors):.2g})."
         )
-        rows.append([_column_name(column), *(f"{p[place]:.3f}" for place in rivals)])
+        rows.append([_column_name(column), *(f"{p[place]:.3f}" for place in baselines)])
     path = folder / "ranks.png"
     figures.draw_ranks(
         {
@@ -251,7 +251,7 @@ def _tests(
         f"signed ranks of Wilcoxon have p < {LEVEL}, each pair by itself. HOFS:\n",
         *sentences,
         "\nWilcoxon's p of HOFS and each other method:\n",
-        table(["", *(NAMES[labels[place]] for place in rivals)], rows),
+        table(["", *(NAMES[labels[place]] for place in baselines)], rows),
         f"\n![Mean ranks of the methods]({_link(path)})",
     ]
 
@@ -264,7 +264,7 @@ def information_section(outcomes: Sequence[Outcome]) -> str:
         "expectation. The probabilities are the mean of a logistic regression's and of a "
         "forest's of 100 random trees (5 samples a leaf), mixed with one sample of equal shares. "
         "A negative number is a model that is worse than knowing the shares of the classes. The "
-        "paper does not state its unit; its numbers pass log(classes), which is all that there "
+        "paper does not state its unit; its numbers exceed log(classes), which is all that there "
         "is to know, so that they are not nats of the label. Higher is better.",
         outcomes,
         lambda outcome, label, scope: outcome.information(scope, label),
@@ -501,7 +501,7 @@ def tree_section(found: Mapping[str, Any], folder: Path) -> str:
             ),
             "\nThe gains of the default criterion are "
             f"{'closer' if own < theirs else 'NOT closer'} to the truth than those that the paper "
-            f"prints: {own:.4f} against {theirs:.4f}. They are net of the price of choosing, and "
+            f"prints: {own:.4f} against {theirs:.4f}. They are net of the penalty of choosing, and "
             "features are asked for in the order of the table. x4 to x9 add nothing, as each "
             "depends on y through its parent alone; `sum` counts what the subsets share several "
             "times, so that a second feature of a subset seems to take information away.\n",

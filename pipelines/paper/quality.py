@@ -10,9 +10,9 @@ import dask
 import numpy as np
 
 import hofs_dask as hd
-from hofs_dask.engine.passes import run
-from hofs_dask.engine.statistic import Context, Pass
-from hofs_dask.engine.statistics import MARGINAL_COUNTS
+from hofs_dask.engine.counts import MARGINAL_COUNTS
+from hofs_dask.engine.reduction import Context, Request
+from hofs_dask.engine.scanning import run
 from hofs_dask.kernels.rows import (
     MAX_PASSES,
     Newton,
@@ -159,7 +159,7 @@ def _encoded(data: DataSet) -> tuple[np.ndarray, np.ndarray]:
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
         store = hd.encode(data.x, data.y, f"{folder}/codes", nominal=nominal, target_kind="class")
         shared = {"n_classes": data.n_classes, "n_codes": int(store.n_codes.max())}
-        (total,) = run(store, [Pass(MARGINAL_COUNTS, Context(shared))])
+        (total,) = run(store, [Request(MARGINAL_COUNTS, Context(shared))])
         codes = read_codes(store, slice(0, data.n_features), slice(0, data.n_samples))
     numbers = np.take_along_axis(describe(store, total["counts"]).filled, codes.astype(np.intp), 1)
     return codes, numbers

@@ -83,11 +83,11 @@ def test_compare__takes_a_source_with_a_target(source: Path) -> None:
     assert "add --target NAME" in result.stderr
 
 
-def test_compare__progress_is_a_line_a_walk(codes: Path) -> None:
+def test_compare__progress_is_a_line_a_scan(codes: Path) -> None:
     result = run("compare", codes, "--n-features", 2, "--method", "mim,jmi", "--progress")
     assert [line.split()[:2] for line in result.stderr.splitlines()] == [
-        ["walk", "1"],
-        ["walk", "2"],
+        ["scan", "1"],
+        ["scan", "2"],
     ]
     assert "marginal-counts" not in result.stdout
 

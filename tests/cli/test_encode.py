@@ -30,7 +30,7 @@ def test_encode__explain_is_a_page_and_writes_nothing(source: Path, tmp_path: Pa
     assert result.stdout.startswith("encode: ")
     assert "4 bits a code" in result.stdout
     assert "in two reads" in result.stdout
-    assert "passes" not in result.stdout
+    assert "reductions" not in result.stdout
     assert not place.exists()
 
 

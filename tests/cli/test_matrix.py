@@ -61,7 +61,7 @@ def test_matrix__takes_a_source_with_a_target(source: Path, tmp_path: Path) -> N
     assert run("matrix", source, *output).exit_code == 2
     result = run("matrix", source, "--target", "y", *output, "--progress")
     assert result.exit_code == 0, result.output
-    assert result.stderr.startswith("walk 1 ")
+    assert result.stderr.startswith("scan 1 ")
 
 
 @pytest.mark.parametrize(

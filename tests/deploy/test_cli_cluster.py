@@ -80,7 +80,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, hd.Selection]:
-    """A code store whose passes take a while, and the result of threads."""
+    """A code store whose reductions take a while, and the result of threads."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 200_000)
     x = rng.normal(size=(len(y), 60)).astype(np.float32)
@@ -102,7 +102,7 @@ def test_cluster__result_is_that_of_threads(
 
 
 @pytest.mark.parametrize(
-    "known", [True, False], ids=["in a pass", "while it is asked what it takes"]
+    "known", [True, False], ids=["in a reduction", "while it is asked what it takes"]
 )
 def test_cluster__worker_that_is_killed_changes_nothing(
     cluster: Cluster, reference: tuple[Path, hd.Selection], known: bool
@@ -115,16 +115,16 @@ def test_cluster__worker_that_is_killed_changes_nothing(
         times["killed"] = time.monotonic()
 
     def listen(event: Any) -> None:
-        in_the_middle = getattr(event, "statistic", None) == "posterior-gains" and event.rank == 3
-        if in_the_middle and isinstance(event, hd.PassStarted) and "started" not in times:
+        in_the_middle = getattr(event, "reduction", None) == "posterior-gains" and event.rank == 3
+        if in_the_middle and isinstance(event, hd.ScanStarted) and "started" not in times:
             times["started"] = time.monotonic()
             threading.Timer(0.03, kill, [victim]).start()
-        elif in_the_middle and isinstance(event, hd.PassDone):
+        elif in_the_middle and isinstance(event, hd.ScanEnded):
             times.setdefault("done", time.monotonic())
 
     with Client(cluster.address) as client:
         client.wait_for_workers(2, timeout=30)
-        if known:  # workers are asked once, when kernels that a pass needs are new to them
+        if known:  # workers are asked once, when kernels that a reduction needs are new to them
             hd.select(codes, None, n_features=3)
         victim = next(iter(client.run(os.getpid).values()))
         assert hd.select(codes, None, n_features=3, callback=listen) == expected

@@ -1,4 +1,4 @@
-"""Memory is known before a pass starts, and refused with both numbers and a remedy."""
+"""Memory is known before a reduction starts, and refused with both numbers and a remedy."""
 
 from dataclasses import replace
 from unittest.mock import Mock
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import hofs_dask as hd
-from hofs_dask.engine import budget, passes
+from hofs_dask.engine import budget, scanning
 from hofs_dask.engine.cluster import Worker
-from hofs_dask.engine.statistic import Context, Pass
-from hofs_dask.engine.statistics import PAIR_COUNTS
+from hofs_dask.engine.counts import PAIR_COUNTS
+from hofs_dask.engine.reduction import Context, Request
 
 MIB = 2**20
 
@@ -25,7 +25,7 @@ def codes(tmp_path):
 @pytest.fixture
 def request_():
     context = Context({"n_classes": 2, "n_codes": 32, "by_fold": True})
-    return Pass(PAIR_COUNTS, context, (0,))
+    return Request(PAIR_COUNTS, context, (0,))
 
 
 def worker(limit, threads=1, resident=100 * MIB):
@@ -73,19 +73,19 @@ def test_estimate__reads_as_a_line(codes, request_):
     assert "partials" in text
 
 
-def test_pass_that_does_not_fit__is_refused_with_both_numbers_and_chunks(
+def test_reduction_that_does_not_fit__is_refused_with_both_numbers_and_chunks(
     codes, request_, monkeypatch
 ):
-    monkeypatch.setattr(passes, "current_workers", Mock(return_value=(worker(150 * MIB),)))
+    monkeypatch.setattr(scanning, "current_workers", Mock(return_value=(worker(150 * MIB),)))
     with pytest.raises(MemoryError, match=r"(?s)MiB.*112.50 MiB.*150.00 MiB.*chunks=\(1000, \d+\)"):
-        passes.run(codes, [request_])
+        scanning.run(codes, [request_])
 
 
-def test_pass_that_no_chunks_make_fit__says_how_much_memory_does(codes, request_, monkeypatch):
+def test_reduction_that_no_chunks_make_fit__says_how_much_memory_does(codes, request_, monkeypatch):
     tight = worker(160 * MIB, resident=130 * MIB)
-    monkeypatch.setattr(passes, "current_workers", Mock(return_value=(tight,)))
+    monkeypatch.setattr(scanning, "current_workers", Mock(return_value=(tight,)))
     with pytest.raises(MemoryError, match=r"give the workers \d+\.\d\d MiB or more$") as refused:
-        passes.run(codes, [request_])
+        scanning.run(codes, [request_])
     assert "chunks=(" not in str(refused.value)
 
 
@@ -95,19 +95,19 @@ def test_estimate_of_a_selection__refuses_more_features_than_there_are(codes):
 
 
 def test_advice__fits(codes, request_, tmp_path, monkeypatch):
-    """The chunks that the error names make the same pass fit."""
+    """The chunks that the error names make the same reduction fit."""
     small = worker(150 * MIB)
-    monkeypatch.setattr(passes, "current_workers", Mock(return_value=(small,)))
+    monkeypatch.setattr(scanning, "current_workers", Mock(return_value=(small,)))
     with pytest.raises(MemoryError) as refused:
-        passes.run(codes, [request_])
+        scanning.run(codes, [request_])
     text = str(refused.value)
     chunks = text[text.index("chunks=(") + 8 :].split(")")[0]
     rows, features = (int(part) for part in chunks.split(","))
     x = np.random.default_rng(0).normal(size=(5000, 40))
     again = hd.encode(x, x[:, 0] > 0, tmp_path / "again.zarr", bins=32, chunks=(rows, features))
-    total = passes.run(again, [request_])[0]["counts"]
+    total = scanning.run(again, [request_])[0]["counts"]
     monkeypatch.undo()
-    np.testing.assert_array_equal(total, passes.run(codes, [request_])[0]["counts"])
+    np.testing.assert_array_equal(total, scanning.run(codes, [request_])[0]["counts"])
 
 
 @pytest.mark.parametrize(
@@ -122,15 +122,15 @@ def test_advice__fits(codes, request_, tmp_path, monkeypatch):
     ],
     ids=lambda method: method.label,
 )
-def test_estimate_of_a_selection__covers_every_pass_of_it(codes, monkeypatch, method):
+def test_estimate_of_a_selection__covers_every_reduction_of_it(codes, monkeypatch, method):
     found = []
-    estimate = passes.estimate
+    estimate = scanning.estimate
 
     def recording(*arguments):
         found.append(estimate(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(passes, "estimate", recording)
+    monkeypatch.setattr(scanning, "estimate", recording)
     ahead = hd.estimate(codes, 4, method=method).memory
     found.clear()
     hd.select(codes, None, 4, method=method)

@@ -68,7 +68,7 @@ def test_cache__of_larger_data_a_share_is_kept_and_the_rest_streams():
         for chunk in range(10):
             cache.get("store", chunk, 450, 100, reader, check)
             assert cache.nbytes <= 450
-    # four chunks are read once, six in each of five passes
+    # four chunks are read once, six in each of five reductions
     assert reader.reads == 4 + 5 * 6
     assert reader.kept.count(True) == 4
 

@@ -27,7 +27,7 @@ def test_workers__do_not_count_the_chunks_that_they_keep():
     assert after.resident - before.resident < 2**25
 
 
-def test_workers__are_asked_again_where_a_pass_does_not_fit(client, monkeypatch, tmp_path):
+def test_workers__are_asked_again_where_a_reduction_does_not_fit(client, monkeypatch, tmp_path):
     rng = np.random.default_rng(0)
     codes = hd.encode(rng.normal(size=(100, 4)), np.arange(100) % 2, tmp_path / "codes.zarr")
     describe, asked = cluster._describe, []

@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 
 from hofs_dask.engine import posteriors
 from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
-from hofs_dask.engine.statistic import N_PARTS, Block, Context, Tile
+from hofs_dask.engine.reduction import N_PARTS, Block, Context, Tile
 
 N, M, B, K = 300, 4, 5, 2
 

@@ -11,7 +11,7 @@ import xarray as xr
 import zarr
 
 import hofs_dask as hd
-from hofs_dask.engine import posteriors, statistics
+from hofs_dask.engine import counts, posteriors
 from tests.fuzz.records import Answer, Subject
 
 N, M, PICKS = 700, 24, 3
@@ -181,5 +181,5 @@ NAMES = tuple(dict.fromkeys(subject.name for subject in SUBJECTS))
 
 def compile_kernels() -> None:
     """Compile what damaged artefacts may need and honest ones do not."""
-    for module in (statistics, posteriors):
+    for module in (counts, posteriors):
         module.warm_up()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hofs_dask as hd
-from hofs_dask.engine.passes import run
+from hofs_dask.engine.scanning import run
 from hofs_dask.methods import joint
 
 
@@ -28,13 +28,13 @@ def test_stages__find_the_same_as_all_samples_at_once(monkeypatch, tmp_path, sou
     codes = hd.encode(*data(60_000, n_classes), tmp_path / "codes", bins=5)
     wanted = []
 
-    def spy(codes, walk):
+    def spy(codes, scan):
         wanted.extend(
             request.context.per_feature["wanted"].sum()
-            for request in walk
-            if request.statistic.name == "posterior-gains"
+            for request in scan
+            if request.reduction.name == "posterior-gains"
         )
-        return run(codes, walk)
+        return run(codes, scan)
 
     def find():
         return hd.select(codes, None, 6, method=hd.HOFS(source=source)).to_dataset()

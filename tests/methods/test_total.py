@@ -13,18 +13,18 @@ def test_rows__of_counts_are_those_of_samples(monkeypatch, n_classes):
     y = rng.integers(0, n_classes, 900)
     x = rng.normal(size=(900, 7)) + rng.normal(size=(900, 1)) + 0.5 * y[:, None]
     x[rng.random(x.shape) < 0.05] = np.nan
-    passes, results = [], []
+    reductions, results = [], []
 
     def listen(event):
-        if isinstance(event, hd.PassDone):
-            passes[-1].append(event.statistic)
+        if isinstance(event, hd.ScanEnded):
+            reductions[-1].append(event.reduction)
 
     for few in (total.FEW_CELLS, 0):
         monkeypatch.setattr(total, "FEW_CELLS", few)
-        passes.append([])
+        reductions.append([])
         method = hd.HOFS(criterion="sum")
         results.append(hd.select(x, y, 4, method=method, bins=4, callback=listen))
-    assert ("row-values" in passes[0], "row-terms" in passes[0]) == (True, False)
-    assert ("row-values" in passes[1], "row-terms" in passes[1]) == (False, True)
+    assert ("row-values" in reductions[0], "row-terms" in reductions[0]) == (True, False)
+    assert ("row-values" in reductions[1], "row-terms" in reductions[1]) == (False, True)
     assert results[1].indices.tolist() == results[0].indices.tolist()
     np.testing.assert_allclose(results[1].scores, results[0].scores, rtol=1e-10)

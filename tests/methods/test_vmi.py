@@ -1,4 +1,4 @@
-"""VMI on plain arrays, its passes summed up over one block: no store, no cluster."""
+"""VMI on plain arrays, its reductions summed up over one block: no store, no cluster."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 from hofs_dask.engine.posteriors import POSTERIOR_GAINS
-from hofs_dask.engine.statistic import Block, Tile
+from hofs_dask.engine.reduction import Block, Tile
 from hofs_dask.methods.options import VMI
 from hofs_dask.methods.problem import Problem, Scores, Sizes
 from hofs_dask.methods.vmi import VariationalInformation
@@ -38,7 +38,7 @@ def work_on(x, y, form, restart=0.01):
 
 
 def driven(steps, block):
-    """What a generator of passes returns, and the passes."""
+    """What a generator of reductions returns, and the reductions."""
     total, asked = None, []
     while True:
         try:
@@ -46,11 +46,11 @@ def driven(steps, block):
         except StopIteration as stop:
             return stop.value, asked
         asked.append(request)
-        statistic, context = request.statistic, request.context
-        part = statistic.identity(context, len(block.codes))
+        reduction, context = request.reduction, request.context
+        part = reduction.identity(context, len(block.codes))
         samples = replace(block, columns=Tile.of(block.codes[list(request.columns)]))
-        statistic.chunk(statistic.prepare(context), samples, part)
-        total = statistic.finalize(context, part)
+        reduction.chunk(reduction.prepare(context), samples, part)
+        total = reduction.finalize(context, part)
 
 
 def after(work, block, picks):
@@ -182,16 +182,16 @@ def test_learned_rows__are_correlations_and_informations(form):
 
 
 @FORMS
-def test_largest_passes__are_as_large_as_those_of_the_last_round(form):
+def test_largest_requests__are_as_large_as_those_of_the_last_round(form):
     x, y = random_data(5, 3)
     work, block = work_on(x, y, form)
     state, scores = after(work, block, [0])
     state = work.add(state, Scores(scores, scores, scores), 1, 0)
     _, asked = driven(work.score(state), block)
-    planned = work.largest_passes(Sizes(4, 3, 3, n_picks=2), work.options)
-    assert [p.statistic for p in planned] == [request.statistic for request in asked]
+    planned = work.largest_requests(Sizes(4, 3, 3, n_picks=2), work.options)
+    assert [p.reduction for p in planned] == [request.reduction for request in asked]
     assert [len(p.columns) for p in planned] == [len(request.columns) for request in asked]
     for plan, request in zip(planned, asked, strict=True):
         for name, array in plan.context.per_feature.items():
-            if request.statistic is POSTERIOR_GAINS:
+            if request.reduction is POSTERIOR_GAINS:
                 assert array.nbytes >= request.context.per_feature[name].nbytes, name

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from pipelines.bench.__main__ import GROUPS, main
 from pipelines.bench.tools import Curve, Figure
-from pipelines.model import fit, read_walks
+from pipelines.model import fit, read_scans
 
 
 def test_bench__runs_and_writes_what_it_measured(tmp_path):
@@ -24,7 +24,7 @@ def test_bench__runs_and_writes_what_it_measured(tmp_path):
         assert figure["name"] in done.output
         assert (figure["holds"] is None) == (figure["target"] is None)
     assert (tmp_path / "bench.png").stat().st_size > 0
-    assert all(value >= 0 for value in fit(read_walks(output)).constants.values())
+    assert all(value >= 0 for value in fit(read_scans(output)).constants.values())
 
 
 def test_figure__holds_where_its_target_is_met():

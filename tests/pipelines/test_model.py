@@ -10,15 +10,15 @@ import pytest
 from click.testing import CliRunner
 
 import hofs_dask as hd
-from hofs_dask.engine import passes
-from hofs_dask.engine.statistic import Context, Pass
+from hofs_dask.engine import scanning
+from hofs_dask.engine.reduction import Context, Request
 from hofs_dask.store.chunks import Chunks
-from pipelines.bench.tools import counting_pass
+from pipelines.bench.tools import counting_request
 from pipelines.model import (
     READ_ONLY,
     UNITS,
+    Scan,
     Store,
-    Walk,
     count,
     driver_parts,
     fit,
@@ -40,8 +40,8 @@ def store_of(codes):
 
 
 def graph_of(codes, asked, monkeypatch):
-    """The graph of a walk, what its tasks read, and its total."""
-    graph, read, compute, read_chunk = {}, [], passes.compute, Chunks.read
+    """The graph of a scan, what its tasks read, and its total."""
+    graph, read, compute, read_chunk = {}, [], scanning.compute, Chunks.read
 
     def spying(*totals):
         for total in totals:
@@ -54,10 +54,10 @@ def graph_of(codes, asked, monkeypatch):
             read.append(found.nbytes)
         return found
 
-    monkeypatch.setattr(passes, "compute", spying)
+    monkeypatch.setattr(scanning, "compute", spying)
     monkeypatch.setattr(Chunks, "read", reading)
     with dask.config.set({"scheduler": "synchronous", "hofs_dask.cache": "0"}):
-        (total,) = passes.run(codes, [asked])
+        (total,) = scanning.run(codes, [asked])
     return graph, read, total
 
 
@@ -65,11 +65,11 @@ def graph_of(codes, asked, monkeypatch):
     ("n_samples", "n_features", "chunks"),
     [(100, 5, (100, 5)), (1000, 5, (10, 5)), (330, 7, (10, 2)), (4100, 3, (100, 3))],
 )
-@pytest.mark.parametrize("small", [0, passes.SMALL_GRAPH], ids=["plans are keys", "or not"])
+@pytest.mark.parametrize("small", [0, scanning.SMALL_GRAPH], ids=["plans are keys", "or not"])
 def test_count__equals_the_graph(tmp_path, monkeypatch, n_samples, n_features, chunks, small):
-    monkeypatch.setattr(passes, "SMALL_GRAPH", small)
+    monkeypatch.setattr(scanning, "SMALL_GRAPH", small)
     codes = encoded(tmp_path, n_samples, n_features, chunks)
-    asked = counting_pass(codes)
+    asked = counting_request(codes)
     store = store_of(codes)
     found = count(store, request("pair-terms", store, 1), 1, new_columns=1)
     graph, read, total = graph_of(codes, asked, monkeypatch)
@@ -94,21 +94,21 @@ def test_count__equals_the_graph(tmp_path, monkeypatch, n_samples, n_features, c
     n_copied = -(-n_samples // chunks[0]) if found.copies else 0
     assert len(read) == found.chunks + n_copied
     assert sum(array.nbytes for array in total.values()) == found.returned
-    partial = asked.statistic.identity(asked.context.tile(slice(0, chunks[1])), chunks[1])
+    partial = asked.reduction.identity(asked.context.tile(slice(0, chunks[1])), chunks[1])
     assert sum(array.nbytes for array in partial.values()) == found.partial
 
 
-def test_count__a_walk_that_only_reads_sends_nothing():
+def test_count__a_scan_that_only_reads_sends_nothing():
     store = Store(10_000, 40, 5, 2, 100, 4)
-    found = count(store, Pass(READ_ONLY, Context({})), 4)
+    found = count(store, Request(READ_ONLY, Context({})), 4)
     assert (found.partial, found.combined, found.context, found.returned) == (0, 0, 0, 0)
     # three planes of two words a chunk and feature, a checksum a chunk, a label a tile
     assert found.read == 1000 * (4 * 3 * 2 * 8 + 4) + 10 * 10_000
 
 
-def walks():
-    """Walks of all kinds and sizes, that took no time."""
-    for statistic, n_columns in (
+def scans():
+    """Scans of all kinds and sizes, that took no time."""
+    for reduction, n_columns in (
         ("read-only", 0),
         ("pair-terms", 1),
         ("posterior-gains", 4),
@@ -119,8 +119,8 @@ def walks():
             for n_features, tile in ((10, 10), (2_000, 2_000), (2_000, 100)):
                 for n_classes in (2, 8):
                     for kept in (False, True):
-                        yield Walk(
-                            statistic=statistic,
+                        yield Scan(
+                            reduction=reduction,
                             n_samples=n_samples,
                             n_features=n_features,
                             n_codes=4 if n_classes == 2 else 64,
@@ -137,7 +137,7 @@ def walks():
 
 def known_constants():
     return dict.fromkeys(UNITS, 0.5e-9) | {
-        "walk": 20e-3,
+        "scan": 20e-3,
         "task": 1e-3,
         "chunk": 1e-4,
         "round": 0.01,
@@ -146,8 +146,8 @@ def known_constants():
 
 def timed(constants):
     return [
-        replace(walk, seconds=sum(constants[name] * n for name, n in parts_of(walk).items()))
-        for walk in walks()
+        replace(scan, seconds=sum(constants[name] * n for name, n in parts_of(scan).items()))
+        for scan in scans()
     ]
 
 
@@ -159,16 +159,16 @@ def test_fit__recovers_known_constants():
     assert np.abs(found.errors).max() < 1e-6
 
 
-def test_fit__takes_the_fastest_of_equal_walks():
+def test_fit__takes_the_fastest_of_equal_scans():
     constants = known_constants()
     usual = timed(constants)
-    slowed = [replace(walk, seconds=3 * walk.seconds) for walk in usual]
+    slowed = [replace(scan, seconds=3 * scan.seconds) for scan in usual]
     found = fit([*slowed, *usual])
-    assert len(found.walks) == len(usual)
+    assert len(found.scans) == len(usual)
     assert np.abs(found.errors).max() < 1e-6
 
 
-def test_driver_parts__a_rival_grows_with_picks_and_joint_with_tables():
+def test_driver_parts__a_baseline_grows_with_picks_and_joint_with_tables():
     store = Store(1000, 10, 4, 2, 100, 10)
     assert driver_parts(store, "jmi", 3)["jmi on the driver"] == 30
     assert driver_parts(store, "joint", 3)["joint on the driver"] == 10 * 2 * 16
@@ -178,7 +178,7 @@ def test_main__prints_constants_and_predictions(tmp_path):
     path = tmp_path / "bench.json"
     content = {
         "machine": [{"date": "2026-01-01", "cpu": "a processor", "cores": 2}],
-        "walks": [vars(walk) for walk in timed(known_constants())],
+        "scans": [vars(scan) for scan in timed(known_constants())],
     }
     path.write_text(json.dumps(content))
     done = CliRunner().invoke(main, [str(path)], catch_exceptions=False)

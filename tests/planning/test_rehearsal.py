@@ -1,4 +1,4 @@
-"""A rehearsal asks for the passes that the real search asks for."""
+"""A rehearsal asks for the reductions that the real search asks for."""
 
 from collections import Counter
 
@@ -20,9 +20,9 @@ METHODS = [
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
 @pytest.mark.parametrize(("n_classes", "n_codes"), [(2, 2), (7, 5)])
-def test_rehearsal__gives_a_cost_to_every_pass(method, n_classes, n_codes):
+def test_rehearsal__gives_a_cost_to_every_reduction(method, n_classes, n_codes):
     found = rehearse(method, 9, 1000, n_classes, n_codes, "class")
-    assert found.steps[0].statistic == "marginal-counts"
+    assert found.steps[0].reduction == "marginal-counts"
     assert all(0 < step.seconds < 1e-4 for step in found.steps)
     assert len(found.driver) == N_ROUNDS
     assert {step.rank for step in found.steps} <= set(range(N_ROUNDS + 1))
@@ -37,15 +37,15 @@ def test_rehearsal__asks_for_what_the_search_asks_for(method, n_samples, tmp_pat
     codes = hd.encode(x, y, tmp_path / "codes.zarr", bins=5)
     events = []
     hd.select(codes, None, 3, method=method, callback=events.append)
-    asked = Counter(event.statistic for event in events if isinstance(event, hd.PassDone))
+    asked = Counter(event.reduction for event in events if isinstance(event, hd.ScanEnded))
     rehearsed = rehearse(method, 3, n_samples, 2, 5, "class").steps
-    assert Counter(step.statistic for step in rehearsed) == asked
+    assert Counter(step.reduction for step in rehearsed) == asked
 
 
 def test_rehearsal__knows_that_few_candidates_are_scored_on_all_samples():
     def cost(n_samples):
         steps = rehearse(hd.HOFS(), 3, n_samples, 2, 5, "class").steps
-        gains = [step for step in steps if step.statistic == "posterior-gains" and step.rank == 3]
+        gains = [step for step in steps if step.reduction == "posterior-gains" and step.rank == 3]
         return len(gains), sum(step.seconds for step in gains)
 
     (one, all_of_them), (three, most_of_them) = cost(10_000), cost(1_000_000)

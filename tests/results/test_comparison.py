@@ -84,7 +84,7 @@ def made(names: list[Any] = NAMES, *, resampled: bool = True, **attrs: str | flo
     return Comparison.from_selections(
         originals(names),
         resamples=RESAMPLES if resampled else None,
-        attrs={"n_walks": 41, "n_passes": 182} | attrs,
+        attrs={"n_scans": 41, "n_reductions": 182} | attrs,
     )
 
 
@@ -110,7 +110,7 @@ def many(
         resamples={label: [np.array(order()) for _ in range(3)] for label in labels}
         if resampled
         else None,
-        attrs={"n_walks": 41, "n_passes": 182},
+        attrs={"n_scans": 41, "n_reductions": 182},
     )
 
 
@@ -184,7 +184,12 @@ def test_to_dataset__has_every_variable_with_name_and_units() -> None:
 
 def test_to_dataset__has_attributes_that_all_share_and_those_of_each() -> None:
     attrs = made().to_dataset().attrs
-    expected = {"format": "hofs_dask comparison", "n_walks": 41, "n_passes": 182, "n_resamples": 4}
+    expected = {
+        "format": "hofs_dask comparison",
+        "n_scans": 41,
+        "n_reductions": 182,
+        "n_resamples": 4,
+    }
     assert (ATTRS | expected).items() <= attrs.items()
     assert "method" not in attrs
     assert json.loads(attrs["options"]) == {
@@ -245,7 +250,7 @@ def test_from_selections__carries_whatever_a_selection_has_by_rank(
 
 def test_comparison__equals_only_its_like() -> None:
     assert made() == made()
-    assert made() != made(n_walks=40)
+    assert made() != made(n_scans=40)
     assert made() != made(resampled=False)
     assert made() != made(["rouge", *NAMES[1:]])
     assert made() != made()["mim"]
@@ -484,7 +489,7 @@ def test_repr__shows_ranks_overlap_and_stability() -> None:
         "jmi        0.67  0.67",
         "stability  1.00  0.58  0.53",
         "",
-        "41 walks over the data for 182 passes",
+        "41 scans over the data for 182 reductions",
     ]
 
 
@@ -502,7 +507,7 @@ def test_repr__leaves_out_what_is_not_known() -> None:
 
 
 def test_repr__counts_one_of_a_kind() -> None:
-    assert "1 walk over the data for 1 pass" in repr(made(n_walks=1, n_passes=1))
+    assert "1 scan over the data for 1 reduction" in repr(made(n_scans=1, n_reductions=1))
 
 
 @pytest.mark.parametrize("prefix", ["x", "band ", "standard deviation of the radius "])
@@ -552,7 +557,7 @@ def test_shortened__keeps_names_apart_where_it_can() -> None:
 def test_repr_html__has_a_row_a_rank_up_to_a_limit() -> None:
     page = made()._repr_html_()
     assert page.count("<tr") == (1 + 3) + (1 + 3)
-    assert "41 walks over the data for 182 passes" in page
+    assert "41 scans over the data for 182 reductions" in page
     assert page.count("rgba(0,114,178,") == 3 + 3
     assert page.count(f"solid {COLOURS[0]}") == 4  # blue three times, green
     assert page.count(f"solid {ABSENT}") == 1

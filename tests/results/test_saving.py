@@ -124,7 +124,7 @@ def outcome(path: Path) -> Selection | Comparison | str:
 @pytest.mark.filterwarnings("ignore")  # the libraries warn of what they are about to refuse
 def test_load__damaged_files_are_never_another_result(path: Path, seed: int) -> None:
     rng = random.Random(seed)
-    result = Comparison.from_selections({"mim": OLD, "jmi": NEW}, attrs={"n_walks": 3})
+    result = Comparison.from_selections({"mim": OLD, "jmi": NEW}, attrs={"n_scans": 3})
     result.save(path)
     sound = path.with_name("sound")
     shutil.copytree(path, sound) if path.is_dir() else shutil.copy(path, sound)

@@ -108,17 +108,17 @@ def test_to_dataset__has_every_variable_with_name_and_units() -> None:
 
 def test_to_dataset__says_what_its_figures_are() -> None:
     data = made().to_dataset()
-    price = "by joint net of the price of choosing among many"
+    penalty = "by joint net of the penalty of choosing among many"
     assert data["score"].attrs["long_name"].startswith("criterion")
-    assert f"information that the feature added: {price}" in data["gain"].attrs["long_name"]
+    assert f"information that the feature added: {penalty}" in data["gain"].attrs["long_name"]
     assert data["information"].attrs["long_name"] == (
-        "information about the target of the features chosen since the last fresh start: " + price
+        "information about the target of the features chosen since the last restart: " + penalty
     )
     assert data["subset"].attrs["long_name"].endswith("from 0; shown from 1")
 
 
 def restarted() -> Selection:
-    """An included feature, one chosen beside it, and two after a fresh start."""
+    """An included feature, one chosen beside it, and two after a restart."""
     picks = [
         Pick(0, subset=0, score=0.1, gain=0.1, information=0.1, margin=-0.2, forced=True),
         Pick(1, subset=1, score=0.3, gain=0.2, information=0.3, margin=0.1),
@@ -139,7 +139,7 @@ def test_to_dataframe__is_the_table_that_is_printed() -> None:
             "information": [0.1, 0.3, 0.2, 0.3],
             "relevance": [0.1, 0.25, 0.2, 0.15],
             "margin": [np.nan, 0.1, 0.1, np.nan],
-            "note": ["included", "", "fresh start", ""],
+            "note": ["included", "", "restart", ""],
         }
     )
     pd.testing.assert_frame_equal(restarted().to_dataframe(), expected)
@@ -419,14 +419,14 @@ def test_repr__shows_subsets_and_ranks() -> None:
     ]
 
 
-def test_repr__notes_included_features_and_fresh_starts() -> None:
+def test_repr__notes_included_features_and_restarts() -> None:
     assert repr(restarted()).splitlines()[-6:] == [
         "rank  feature  subset    gain  information  relevance  margin  note",
         "   1  red           1  0.1000       0.1000     0.1000       -  included",
         "   2  green         2  0.2000       0.3000     0.2500  0.1000",
-        "   3  blue          1  0.2000       0.2000     0.2000  0.1000  fresh start",
+        "   3  blue          1  0.2000       0.2000     0.2000  0.1000  restart",
         "   4  flat          1  0.1000       0.3000     0.1500       -",
-        "fresh start: nothing left gained enough, so the rest is ranked anew",
+        "restart: nothing left gained enough, so the rest is ranked anew",
     ]
     assert FRESH_START in restarted()._repr_html_()
     assert FRESH_START not in repr(made()) + made()._repr_html_()
@@ -503,7 +503,7 @@ def test_plot__draws_information_and_gain_in_the_colours_of_the_subsets() -> Non
 
 
 @pytest.mark.usefixtures("_closed_figures")
-def test_plot__breaks_the_line_at_a_fresh_start() -> None:
+def test_plot__breaks_the_line_at_a_restart() -> None:
     picks = [
         Pick(position, 0, score=0, gain=0.1, information=total, margin=0, epoch=epoch)
         for position, (total, epoch) in enumerate([(0.1, 0), (0.2, 0), (0.1, 1), (0.2, 1)])

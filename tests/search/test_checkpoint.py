@@ -36,8 +36,8 @@ def whole(codes):
     return {c: hd.select(codes, None, N_CHOSEN, method=hd.HOFS(c)) for c in CRITERIA}
 
 
-def count_passes(events):
-    return sum(isinstance(event, hd.PassDone) for event in events)
+def count_reductions(events):
+    return sum(isinstance(event, hd.ScanEnded) for event in events)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -55,7 +55,7 @@ def test_states__come_back_bit_for_bit(codes, whole, criterion, tmp_path, monkey
     result = hd.select(codes, None, N_CHOSEN, method=method, checkpoint=tmp_path)
     assert result == whole[criterion]
     assert [len(snapshot.picks) for snapshot in saved] == list(range(1, N_CHOSEN + 1))
-    if criterion == "joint":  # the test has seen both: shared zeros and counts, and fresh starts
+    if criterion == "joint":  # the test has seen both: shared zeros and counts, and restarts
         assert saved[-1].state.epoch > 1
         assert any(any(snapshot.state.pair_counts.strides) for snapshot in saved)
         assert any(not any(snapshot.state.pair_counts.strides) for snapshot in saved)
@@ -84,9 +84,9 @@ def test_resume__after_any_round_gives_the_same(codes, whole, criterion, rank, t
 def test_resume__after_cuts_in_every_round_gives_the_same(codes, whole, criterion, tmp_path):
     options = {"method": hd.HOFS(criterion), "checkpoint": tmp_path}
     for rank in range(1, N_CHOSEN + 1):
-        for kind in (hd.RoundStarted, hd.PassDone, hd.RoundEnded):
-            if (kind, rank) == (hd.PassDone, 1):
-                continue  # the first round needs no pass
+        for kind in (hd.RoundStarted, hd.ScanEnded, hd.RoundEnded):
+            if (kind, rank) == (hd.ScanEnded, 1):
+                continue  # the first round needs no reduction
             with pytest.raises(CutError):
                 hd.select(codes, None, N_CHOSEN, **options, callback=cut_at(kind, rank))
     events = []
@@ -96,7 +96,7 @@ def test_resume__after_cuts_in_every_round_gives_the_same(codes, whole, criterio
 
 def test_resume__before_the_first_round_has_ended_starts_anew(codes, whole, tmp_path):
     with pytest.raises(CutError):
-        hd.select(codes, None, 3, checkpoint=tmp_path, callback=cut_at(hd.PassDone, 0))
+        hd.select(codes, None, 3, checkpoint=tmp_path, callback=cut_at(hd.ScanEnded, 0))
     assert not (tmp_path / FILE).exists()
     assert hd.select(codes, None, N_CHOSEN, checkpoint=tmp_path) == whole["joint"]
 
@@ -112,7 +112,7 @@ def interruptible():
 @pytest.mark.usefixtures("interruptible")
 def test_keyboard_interrupt__leaves_a_checkpoint(codes, whole, tmp_path):
     def interrupt(event):
-        if isinstance(event, hd.PassDone) and event.rank == 3:
+        if isinstance(event, hd.ScanEnded) and event.rank == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
@@ -121,7 +121,7 @@ def test_keyboard_interrupt__leaves_a_checkpoint(codes, whole, tmp_path):
     assert hd.select(codes, None, N_CHOSEN, checkpoint=tmp_path) == whole["joint"]
 
 
-def test_finished_run__is_returned_without_a_pass(codes, whole, tmp_path):
+def test_finished_run__is_returned_without_a_reduction(codes, whole, tmp_path):
     hd.select(codes, None, N_CHOSEN, checkpoint=tmp_path)
     before = (tmp_path / FILE).stat()
     events = []
@@ -131,7 +131,7 @@ def test_finished_run__is_returned_without_a_pass(codes, whole, tmp_path):
     assert (tmp_path / FILE).stat().st_mtime_ns == before.st_mtime_ns
 
 
-def test_finished_run__by_min_gain_is_returned_without_a_pass(codes, tmp_path):
+def test_finished_run__by_min_gain_is_returned_without_a_reduction(codes, tmp_path):
     options = {"min_gain": 0.01, "include": ["x0"]}
     expected = hd.select(codes, None, 9, **options)
     assert 1 < len(expected) < 9
@@ -139,7 +139,7 @@ def test_finished_run__by_min_gain_is_returned_without_a_pass(codes, tmp_path):
     events = []
     again = hd.select(codes, None, 9, **options, checkpoint=tmp_path, callback=events.append)
     assert again == expected
-    assert count_passes(events) == 0
+    assert count_reductions(events) == 0
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)

@@ -41,19 +41,19 @@ class Terminal(io.StringIO):
 
 def test_events__come_in_the_order_of_the_search(heard):
     assert [(type(event).__name__, event.rank) for event in heard[0]] == [
-        ("PassStarted", 0),
-        ("PassDone", 0),
+        ("ScanStarted", 0),
+        ("ScanEnded", 0),
         ("RoundStarted", 1),
         ("RoundEnded", 1),
         ("RoundStarted", 2),
-        ("PassStarted", 2),
-        ("PassDone", 2),
+        ("ScanStarted", 2),
+        ("ScanEnded", 2),
         ("RoundEnded", 2),
         ("RoundStarted", 3),
-        ("PassStarted", 3),
-        ("PassDone", 3),
-        ("PassStarted", 3),
-        ("PassDone", 3),
+        ("ScanStarted", 3),
+        ("ScanEnded", 3),
+        ("ScanStarted", 3),
+        ("ScanEnded", 3),
         ("RoundEnded", 3),
     ]
 
@@ -64,11 +64,11 @@ def test_round_started__says_how_many_are_wanted_and_how_many_are_left(heard):
     assert [event.n_candidates for event in started] == [5, 4, 3]
 
 
-def test_pass_done__counts_bytes_and_cells_of_labelled_samples(heard):
-    done = [event for event in heard[0] if isinstance(event, hd.PassDone)]
-    begun = [event for event in heard[0] if isinstance(event, hd.PassStarted)]
+def test_reduction_done__counts_bytes_and_cells_of_labelled_samples(heard):
+    done = [event for event in heard[0] if isinstance(event, hd.ScanEnded)]
+    begun = [event for event in heard[0] if isinstance(event, hd.ScanStarted)]
     names = ["marginal-counts", "pair-counts", "pair-counts", "posterior-gains"]
-    assert [event.statistic for event in done] == [event.statistic for event in begun] == names
+    assert [event.reduction for event in done] == [event.reduction for event in begun] == names
     # a byte a sample for each feature, for the label, and for the chosen columns that are needed
     columns = [N_FEATURES + 1, N_FEATURES + 2, N_FEATURES + 2, N_FEATURES + 3]
     assert [event.n_bytes for event in done] == [(N_SAMPLES - N_DROPPED) * n for n in columns]
@@ -83,23 +83,23 @@ def test_round_ended__has_the_figures_of_the_selection(heard):
     assert [event.feature for event in ended] == result.features == ["x3", "x1", "x4"]
     for name in ("subset", "gain", "information"):
         assert [getattr(event, name) for event in ended] == table[name].values.tolist()
-    assert [event.n_passes for event in ended] == [0, 1, 2]
-    done = [event for event in events if isinstance(event, hd.PassDone)]
+    assert [event.n_reductions for event in ended] == [0, 1, 2]
+    done = [event for event in events if isinstance(event, hd.ScanEnded)]
     for event in ended:
         assert event.seconds >= sum(part.seconds for part in done if part.rank == event.rank)
 
 
-def test_round_ended__counts_the_passes_before_a_fresh_start_too(codes):
+def test_round_ended__counts_the_reductions_before_a_restart_too(codes):
     events = []
     result = hd.select(codes, None, 5, callback=events.append).to_dataset()
     fresh = np.flatnonzero(np.diff(result.epoch.values)) + 2
     ended = {event.rank: event for event in events if isinstance(event, hd.RoundEnded)}
     assert len(ended) == 5
-    # the epoch of three picks ends after a pass of posteriors, that of one after its counts
-    assert [ended[rank].n_passes for rank in fresh] == [2, 1]
+    # the epoch of three picks ends after a reduction of posteriors, that of one after its counts
+    assert [ended[rank].n_scans for rank in fresh] == [2, 1]
     for rank in fresh:
-        n_done = sum(isinstance(e, hd.PassDone) and e.rank == rank for e in events)
-        assert ended[rank].n_passes == n_done
+        n_done = sum(isinstance(e, hd.ScanEnded) and e.rank == rank for e in events)
+        assert ended[rank].n_scans == n_done
 
 
 def test_min_gain__leaves_the_last_round_without_an_end(codes):
@@ -111,7 +111,7 @@ def test_min_gain__leaves_the_last_round_without_an_end(codes):
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, StopIteration])
-@pytest.mark.parametrize("kind", [hd.RoundStarted, hd.PassStarted, hd.PassDone, hd.RoundEnded])
+@pytest.mark.parametrize("kind", [hd.RoundStarted, hd.ScanStarted, hd.ScanEnded, hd.RoundEnded])
 def test_callback__what_it_raises_ends_the_run(codes, kind, error):
     def stop(event):
         if isinstance(event, kind) and event.rank == 2:
@@ -132,14 +132,14 @@ def test_progress__writes_a_line_a_round(codes, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     number, time = r"\d\.\d{4}", r"\d+(\.\d)? s"
-    passes = ["0 passes", "1 pass", "2 passes", "2 passes"]
+    scans = ["0 scans", "1 scan", "2 scans", "2 scans"]
     # the first two rounds say nothing of the time that is left
     ends = ["", "", rf"  eta +{time}", ""]
-    rounds = zip(err.splitlines(), ["x3", "x1", "x4", "x\\d"], passes, ends, strict=True)
-    for rank, (line, feature, n_passes, end) in enumerate(rounds, start=1):
+    rounds = zip(err.splitlines(), ["x3", "x1", "x4", "x\\d"], scans, ends, strict=True)
+    for rank, (line, feature, n_scans, end) in enumerate(rounds, start=1):
         assert re.fullmatch(
             rf"round {rank}/4  {feature} +subset {rank}  gain +{number}  information +{number} +"
-            rf"{n_passes} +{time}{end}",
+            rf"{n_scans} +{time}{end}",
             line,
         )
 
@@ -148,10 +148,10 @@ def test_progress__lines_are_aligned():
     stream = io.StringIO()
     progress = Progress(stream)
     progress(hd.RoundStarted(1, n_features=12, n_candidates=20))
-    progress(hd.RoundEnded(3, "x1", 0, 0.5, 0.5, seconds=1.0, n_passes=1))
-    progress(hd.RoundEnded(10, "x15", 11, -0.1, 0.4, seconds=100.0, n_passes=12))
+    progress(hd.RoundEnded(3, "x1", 0, 0.5, 0.5, seconds=1.0, n_scans=1))
+    progress(hd.RoundEnded(10, "x15", 11, -0.1, 0.4, seconds=100.0, n_scans=12))
     first, second = stream.getvalue().splitlines()
-    for word in ("subset", "gain", "information", "pass", "eta"):
+    for word in ("subset", "gain", "information", "scan", "eta"):
         assert first.index(word) == second.index(word)
 
 
@@ -168,11 +168,11 @@ def test_progress__time_left_is_that_of_recent_rounds():
     progress = Progress(stream)
     progress(hd.RoundStarted(1, n_features=10, n_candidates=20))
     for rank, seconds in enumerate([100.0, 2.0, 2.0, 2.0, 2.0, 2.0], start=1):
-        progress(hd.RoundEnded(rank, "x", 0, 0.5, 0.5, seconds=seconds, n_passes=1))
+        progress(hd.RoundEnded(rank, "x", 0, 0.5, 0.5, seconds=seconds, n_scans=1))
     assert stream.getvalue().splitlines()[-1].endswith("eta   8.0 s")
 
 
-def test_progress__a_terminal_sees_the_running_pass_come_and_go(codes, monkeypatch):
+def test_progress__a_terminal_sees_the_running_reduction_come_and_go(codes, monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     hd.select(codes, None, 2)
@@ -189,7 +189,7 @@ def test_progress__a_terminal_sees_the_running_pass_come_and_go(codes, monkeypat
 
 def test_progress__an_error_finds_a_clean_line(codes, monkeypatch):
     def stop(event):
-        if isinstance(event, hd.PassDone):
+        if isinstance(event, hd.ScanEnded):
             raise RuntimeError("enough")
 
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import hofs_dask as hd
 from hofs_dask.encoding.encode import source_rows
-from hofs_dask.engine.statistic import Context
-from hofs_dask.engine.statistics import PAIR_COUNTS
+from hofs_dask.engine.counts import PAIR_COUNTS
+from hofs_dask.engine.reduction import Context
 from hofs_dask.io.source import open_source
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.store.layout import (

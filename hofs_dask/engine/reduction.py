@@ -1,4 +1,4 @@
-"""The record of a statistic, and what it is computed from. No dask, no zarr."""
+"""The record of a reduction, and what it is computed from. No dask, no zarr."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Partial = dict[str, np.ndarray]
 Layout = Mapping[str, tuple[tuple[int, ...], type[np.generic]]]
 
 
-#: How many folds a statistic can keep apart, and into how many parts the samples are cut.
+#: How many folds a reduction can keep apart, and into how many parts the samples are cut.
 N_FOLDS, N_PARTS = 4, 16
 
 NO_PLACES = np.zeros(0, np.int64)
@@ -111,7 +111,7 @@ class Block:
     """The samples of one chunk that have a label."""
 
     tile: Tile  # the candidates
-    columns: Tile  # the chosen features that the pass asked for
+    columns: Tile  # the chosen features that the reduction asked for
     labels: np.ndarray  # uint8 (sample,)
     parts: np.ndarray  # uint8 (sample,), of N_PARTS; those of equal remainders make a fold
 
@@ -128,7 +128,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Context:
-    """What the driver tells every task of a pass."""
+    """What the driver tells every task of a reduction."""
 
     shared: Mapping[str, Any]
     per_feature: Mapping[str, np.ndarray] = field(default_factory=dict)  # features along axis 0
@@ -166,7 +166,7 @@ def frozen(value: Any) -> Any:
 
 
 def combine(first: Partial, second: Partial) -> Partial:
-    """The partial of the samples of both, of any statistic.
+    """The partial of the samples of both, of any reduction.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def _as_given(context: Context) -> Context:
 
 
 @dataclass(frozen=True)
-class Statistic:
+class Reduction:
     """A sum over samples, as data: how a chunk adds to it and what the total means.
 
     The law: however the samples are split into blocks and the blocks into partials, the finished
@@ -218,12 +218,12 @@ class Statistic:
 
 
 @dataclass(frozen=True)
-class Pass:
+class Request:
     """A sum over all samples: what a method asks the engine for."""
 
-    statistic: Statistic
+    reduction: Reduction
     context: Context
     columns: tuple[int, ...] = ()  # the features that every tile needs beside its own
-    key: Hashable = None  # passes of equal keys have equal totals; None for one of its own
+    key: Hashable = None  # reductions of equal keys have equal totals; None for one of its own
     resample: int | None = None  # the number of a bootstrap resample; None for the samples
     share: float = 1.0  # of the cells, about, that it computes with

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hofs_dask as hd
-from hofs_dask.engine import passes
+from hofs_dask.engine import scanning
 from hofs_dask.engine.cache import CACHE
-from hofs_dask.engine.statistic import Context, Pass
-from hofs_dask.engine.statistics import MARGINAL_COUNTS
+from hofs_dask.engine.counts import MARGINAL_COUNTS
+from hofs_dask.engine.reduction import Context, Request
 from hofs_dask.errors import CodeStoreError
 from hofs_dask.kernels.hashing import fold_of, row_hash
 from hofs_dask.store import layout
@@ -102,7 +102,7 @@ def test_selection__is_the_same_for_any_chunks_of_the_source(tmp_path, expected)
         assert_same(result, expected["joint"])
 
 
-def test_pass__is_one_compute(tmp_path, monkeypatch):
+def test_reduction__is_one_compute(tmp_path, monkeypatch):
     codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(500, 4), target_kind="class")
     calls = []
     compute = dask.base.compute
@@ -113,11 +113,11 @@ def test_pass__is_one_compute(tmp_path, monkeypatch):
 
     monkeypatch.setattr(dask.base, "compute", counting)
     context = Context({"n_classes": 3, "n_codes": int(codes.n_codes.max())})
-    passes.run(codes, [Pass(MARGINAL_COUNTS, context)])
+    scanning.run(codes, [Request(MARGINAL_COUNTS, context)])
     assert calls == [3]  # one call, one total a tile
 
 
-def test_pass__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
+def test_reduction__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
     x = np.random.default_rng(0).normal(size=(20_000, 3))
     codes = hd.encode(x, x[:, 0] > 0, tmp_path / "codes.zarr", chunks=(20, 3))
     monkeypatch.setattr(layout, "LEAST_SPANS", 1000)
@@ -133,7 +133,7 @@ def test_pass__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
 
     monkeypatch.setattr(dask.base, "compute", measuring)
     context = Context({"n_classes": 2, "n_codes": int(codes.n_codes.max())})
-    passes.run(codes, [Pass(MARGINAL_COUNTS, context)])
+    scanning.run(codes, [Request(MARGINAL_COUNTS, context)])
     (n_bytes, n_tasks) = sizes[0]
     assert n_tasks > 1000
     assert n_bytes < 1_000_000
@@ -152,7 +152,7 @@ def test_tiles__a_chosen_column_is_copied_once(tmp_path):
     codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, 4), target_kind="class")
     first = hd.select(codes, None, 4)
     copies = set(known_copies(codes))
-    # the last pick is never a column of a pass
+    # the last pick is never a column of a reduction
     assert copies == set(first.indices[:-1].tolist())
     written = {
         path: path.stat().st_mtime_ns
@@ -227,12 +227,12 @@ def test_tree__floats_are_added_in_one_order_however_spans_are_shared_out(n_span
         nodes = {}
         for span in range(a, b):
             nodes[0, span] = {"sum": values[span]}
-            passes._climb(nodes, n_spans)
+            scanning._climb(nodes, n_spans)
         assert len(nodes) <= 2 * n_spans.bit_length()
         partials.append((nodes,))
     while len(partials) > 1:
         partials = [
-            passes._combine(plan, *partials[a : a + fan_in])
+            scanning._combine(plan, *partials[a : a + fan_in])
             for a in range(0, len(partials), fan_in)
         ]
     ((total,),) = ((nodes.values()) for nodes in partials[0])

@@ -1,4 +1,4 @@
-"""The rivals of HOFS on plain arrays in memory, slow and obvious: what the package must agree with.
+"""The baselines of HOFS on plain arrays in memory, slow and obvious.
 
 It shares no code with the package. Every information is the mean over the samples of the logarithm
 of a ratio of its own counts, never a difference or a sum of other informations, so that identities
@@ -317,10 +317,10 @@ def select_vmi(
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
 ) -> Epochs:
-    """The picks of VMI, their bounds, and the number of fresh starts before each.
+    """The picks of VMI, their bounds, and the number of restarts before each.
 
     Every sample has a weight log p(c) + sum_t log q(x_t | x_<t, c) for every class; x_<t are the
-    columns chosen since the last fresh start. The bound is H(y) and the mean of log q(y | x).
+    columns chosen since the last restart. The bound is H(y) and the mean of log q(y | x).
 
     Parameters
     ----------

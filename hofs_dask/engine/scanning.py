@@ -1,4 +1,4 @@
-"""Walks over the code store: map tasks that read their own codes, a fixed tree, one compute."""
+"""Scans over the code store: map tasks that read their own codes, a fixed tree, one compute."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dask.delayed import Delayed, delayed
 from hofs_dask.engine.budget import check, estimate, size_of
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import Worker, current_workers
-from hofs_dask.engine.statistic import (
+from hofs_dask.engine.reduction import (
     N_PARTS,
     Block,
     Context,
     Partial,
-    Pass,
-    Statistic,
+    Reduction,
+    Request,
     Tile,
     combine,
     frozen,
@@ -92,10 +92,10 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Job:
-    """A pass as a task of its walk sees it, but for its context."""
+    """A reduction as a task of its scan sees it, but for its context."""
 
-    statistic: Statistic
-    columns: tuple[int, ...]  # places among the columns of the walk
+    reduction: Reduction
+    columns: tuple[int, ...]  # places among the columns of the scan
     resample: int | None
 
 
@@ -115,12 +115,12 @@ class _Plan:
 _Nodes = dict[tuple[int, int] | None, Partial]
 
 
-def walks(codes: CodeStore, requests: Sequence[Pass]) -> list[list[Pass]]:
-    """The requests in order, cut into as few walks as fit the memory of the current workers."""
+def scans(codes: CodeStore, requests: Sequence[Request]) -> list[list[Request]]:
+    """The requests in order, cut into as few scans as fit the memory of the current workers."""
     if len(requests) == 1:  # there is nothing to cut, and asking takes time
         return [list(requests)]
     workers = current_workers(requests)
-    found: list[list[Pass]] = []
+    found: list[list[Request]] = []
     for request in requests:
         if found and estimate(codes, [*found[-1], request], workers).fits:
             found[-1].append(request)
@@ -129,26 +129,26 @@ def walks(codes: CodeStore, requests: Sequence[Pass]) -> list[list[Pass]]:
     return found
 
 
-def run(codes: CodeStore, walk: Sequence[Pass], *, pinned: bool = True) -> list[Partial]:
-    """The finished totals of passes over all samples, in one walk over them.
+def run(codes: CodeStore, scan: Sequence[Request], *, pinned: bool = True) -> list[Partial]:
+    """The finished totals of scans over all samples, in one scan over them.
 
     One task takes some spans of row chunks and one tile of features. Spans depend on the store
     alone, so that the sums are the same on any cluster; how many make a task depends on the
     workers. Where there are several tiles, a column that all of them need is copied first, so that
     no tile has to read its neighbours.
     """
-    workers = current_workers(walk)
-    found = estimate(codes, walk, workers)
-    if len(walk) == 1 and not found.fits:  # several are put together only where they fit
+    workers = current_workers(scan)
+    found = estimate(codes, scan, workers)
+    if len(scan) == 1 and not found.fits:  # several are put together only where they fit
         # what earlier work left behind may be gone by now
-        workers = current_workers(walk, anew=True)
-        found = estimate(codes, walk, workers)
-        check(codes, walk[0], found, workers)
+        workers = current_workers(scan, anew=True)
+        found = estimate(codes, scan, workers)
+        check(codes, scan[0], found, workers)
     layout = layout_of(codes)
     tiles, spans = layout.tiles, layout.spans
     groups = layout.groups(sum(worker.n_threads for worker in workers))
-    columns = tuple(dict.fromkeys(column for request in walk for column in request.columns))
-    name = "+".join(dict.fromkeys(request.statistic.name for request in walk))
+    columns = tuple(dict.fromkeys(column for request in scan for column in request.columns))
+    name = "+".join(dict.fromkeys(request.reduction.name for request in scan))
     copied: _Copied = {}
     copies: list[Any] = [None] * len(groups)
     if len(tiles) > 1 and len(columns) <= max(COPY_SHARE * codes.chunks[1], COPY_ALWAYS):
@@ -156,16 +156,16 @@ def run(codes: CodeStore, walk: Sequence[Pass], *, pinned: bool = True) -> list[
         copied, copies = _copies(codes, columns, rows, name)
     jobs = tuple(
         _Job(
-            request.statistic,
+            request.reduction,
             tuple(columns.index(column) for column in request.columns),
             request.resample,
         )
-        for request in walk
+        for request in scan
     )
     totals = []
     for number, features in enumerate(tiles):
         contexts = tuple(
-            request.statistic.narrow(request.context.tile(features)) for request in walk
+            request.reduction.narrow(request.context.tile(features)) for request in scan
         )
         place = _Place.of(codes, layout, columns, copied, features, found.cache)
         of_plan = _tasks_of(_Plan(place, features, jobs, contexts), len(groups))
@@ -175,28 +175,30 @@ def run(codes: CodeStore, walk: Sequence[Pass], *, pinned: bool = True) -> list[
             # and their partials meet without a transfer
             task = number * len(groups) + position
             with _at(workers[task * len(workers) // (len(tiles) * len(groups))], pinned):
-                partials.append(of_plan(f"{name}-map", _map_spans, group.start, group.stop, copy))
+                partials.append(
+                    of_plan(f"scan-map-{name}", _map_spans, group.start, group.stop, copy)
+                )
         while len(partials) > FAN_IN:
             partials = [
-                of_plan(f"{name}-combine", _combine, *partials[a : a + FAN_IN])
+                of_plan(f"scan-combine-{name}", _combine, *partials[a : a + FAN_IN])
                 for a in range(0, len(partials), FAN_IN)
             ]
-        totals.append(of_plan(f"{name}-finish", _finish, *partials))
+        totals.append(of_plan(f"scan-finish-{name}", _finish, *partials))
     try:
         computed = compute(*totals, *(copy for copy in copies if copy is not None))
     except StrandedError:
         if not pinned:
             raise
-        return run(codes, walk, pinned=False)
+        return run(codes, scan, pinned=False)
     parts, made = computed[: len(totals)], computed[len(totals) :]
     new = joined(made)
     if new:
         add_copies(codes, new)
-    return [_joined([part[number] for part in parts]) for number in range(len(walk))]
+    return [_joined([part[number] for part in parts]) for number in range(len(scan))]
 
 
 def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int, Chunks]) -> Block:
-    """The samples of a chunk of rows with the columns of the walk."""
+    """The samples of a chunk of rows with the columns of the scan."""
     layout, n_rows = place.layout, rows.stop - rows.start
     row, width = rows.start // layout.chunks[0], layout.chunks[1]
     n_words = -(-n_rows // WORD)
@@ -324,7 +326,7 @@ def _copies(
     width = codes.chunks[1]
     source = codes.code_chunks.only({column // width for column in new})
     return copied, [
-        _task(f"{name}-copy", _copy_columns, source, new, rows, codes.chunks, codes.bits)
+        _task(f"scan-copy-{name}", _copy_columns, source, new, rows, codes.chunks, codes.bits)
         for rows in groups
     ]
 
@@ -356,7 +358,7 @@ def _map_spans(
 ) -> tuple[_Nodes, ...]:
     contexts = frozen(plan.contexts)
     ready = frozen(
-        tuple(job.statistic.prepare(each) for job, each in zip(plan.jobs, contexts, strict=True))
+        tuple(job.reduction.prepare(each) for job, each in zip(plan.jobs, contexts, strict=True))
     )
     found: tuple[_Nodes, ...] = tuple({} for _ in plan.jobs)
     place = plan.place
@@ -365,10 +367,10 @@ def _map_spans(
     for number in range(first, last):
         totals = []
         for job, context, nodes in zip(plan.jobs, contexts, found, strict=True):
-            node = None if job.statistic.exact(context) else (0, number)
+            node = None if job.reduction.exact(context) else (0, number)
             if node not in nodes:
                 n_features = plan.features.stop - plan.features.start
-                nodes[node] = job.statistic.identity(context, n_features)
+                nodes[node] = job.reduction.identity(context, n_features)
             totals.append(nodes[node])
         for rows in cuts(spans[number], place.layout.chunks[0]):
             if any(context is not None for context in ready):
@@ -409,7 +411,7 @@ def _add_chunk(
         for job, context, total in zip(plan.jobs, contexts, totals, strict=True):
             if job.resample == resample and context is not None:
                 columns = samples.columns.only(np.array(job.columns, np.intp))
-                job.statistic.chunk(context, frozen(replace(samples, columns=columns)), total)
+                job.reduction.chunk(context, frozen(replace(samples, columns=columns)), total)
 
 
 def _climb(nodes: _Nodes, n_leaves: int) -> None:
@@ -442,7 +444,7 @@ def _finish(plan: _Plan, *partials: tuple[_Nodes, ...]) -> tuple[Partial, ...]:
         plan.jobs, frozen(plan.contexts), _combine(plan, *partials), strict=True
     ):
         (total,) = nodes.values()
-        finished.append(job.statistic.finalize(context, total))
+        finished.append(job.reduction.finalize(context, total))
     return tuple(finished)
 
 

@@ -1,4 +1,4 @@
-"""The rivals of HOFS against the oracle and against figures worked out by hand."""
+"""The baselines of HOFS against the oracle and against figures worked out by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.metrics import mutual_info_score
 
 import hofs_dask as hd
 from hofs_dask.store.codes import CodeStore, read_codes, read_labels
-from tests import oracles_rivals as oracle
+from tests import oracles_pairwise as oracle
 
 # By the oracle's names; made when a test runs.
 METHODS = {
@@ -88,7 +88,7 @@ CASES = {
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory):
     """The code store of some codes and a target, made once under a name."""
-    folder = tmp_path_factory.mktemp("rivals")
+    folder = tmp_path_factory.mktemp("baselines")
     made = {}
 
     def store(name, x, y, chunks=None):
@@ -516,7 +516,7 @@ def test_schedulers__make_no_difference_to_the_last_bit(stores, chunked, method)
 @pytest.mark.parametrize("method", METHODS)
 def test_include_and_exclude__agree_with_the_oracle(stores, method):
     arguments, _ = CASES["3 classes, 5 codes"]
-    # x11 is x9 again: VMI takes it all the same, and does not start afresh for it
+    # x11 is x9 again: VMI takes it all the same, and does not restart for it
     options = {"include": [8, 9, 11], "exclude": [0, 3, 12]}
     wanted = oracle.select(*interacting(*arguments), 7, method, **options)
     result = hd.select(stores(arguments), None, 7, method=METHODS[method](), **options)

@@ -1,4 +1,4 @@
-"""The law of every statistic: any split of the samples gives the same finished total."""
+"""The law of every reduction: any split of the samples gives the same finished total."""
 
 import os
 import subprocess
@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
-from hofs_dask.engine.rows import ROW_TERMS, ROW_VALUES
-from hofs_dask.engine.statistic import Block, Context, Tile, combine
-from hofs_dask.engine.statistics import (
+from hofs_dask.engine.counts import (
     MARGINAL_COUNTS,
     N_FOLDS,
     PAIR_COUNTS,
     PAIR_TERMS,
 )
+from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
+from hofs_dask.engine.reduction import Block, Context, Tile, combine
+from hofs_dask.engine.rows import ROW_TERMS, ROW_VALUES
 
 N, M, C, B = 60, 4, 3, 5
 
 
 def contexts():
-    """A context for each statistic, with every branch of its chunk function in it."""
+    """A context for each reduction, with every branch of its chunk function in it."""
     rng = np.random.default_rng(7)
     tables = rng.uniform(0.1, 1.0, size=(M, 2, N_FOLDS, C, B))
     pair = rng.uniform(0.1, 1.0, size=(M, 1, N_FOLDS, C, B * B))
@@ -115,10 +115,10 @@ def rows_of(block, rows):
     )
 
 
-def context_of(statistic, block):
-    """The context of a statistic of these samples: pairs are told what is known of the features."""
-    context = CONTEXTS[statistic]
-    if statistic is not PAIR_TERMS:
+def context_of(reduction, block):
+    """The context of a reduction of these samples: pairs are told what is known of the features."""
+    context = CONTEXTS[reduction]
+    if reduction is not PAIR_TERMS:
         return context
     marginals = np.zeros((M, C, B), np.int64)
     for i, codes in enumerate(block.codes):
@@ -126,22 +126,22 @@ def context_of(statistic, block):
     return replace(context, per_feature={**context.per_feature, "marginals": marginals})
 
 
-def finished(statistic, block, splits):
+def finished(reduction, block, splits):
     """The total over blocks cut at ``splits``, one partial each, combined in order."""
-    context = context_of(statistic, block)
-    total = statistic.identity(context, M)
+    context = context_of(reduction, block)
+    total = reduction.identity(context, M)
     for start, stop in zip([0, *splits], [*splits, N], strict=True):
-        partial = statistic.identity(context, M)
-        statistic.chunk(statistic.prepare(context), rows_of(block, slice(start, stop)), partial)
+        partial = reduction.identity(context, M)
+        reduction.chunk(reduction.prepare(context), rows_of(block, slice(start, stop)), partial)
         total = combine(total, partial)
-    return statistic.finalize(context, total)
+    return reduction.finalize(context, total)
 
 
-@pytest.mark.parametrize("statistic", list(CONTEXTS), ids=lambda statistic: statistic.name)
+@pytest.mark.parametrize("reduction", list(CONTEXTS), ids=lambda reduction: reduction.name)
 @given(seed=st.integers(0, 5), splits=st.lists(st.integers(0, N), max_size=6).map(sorted))
-def test_statistic__is_the_same_for_any_split(statistic, seed, splits):
+def test_reduction__is_the_same_for_any_split(reduction, seed, splits):
     block = samples(seed)
-    whole, cut = finished(statistic, block, []), finished(statistic, block, splits)
+    whole, cut = finished(reduction, block, []), finished(reduction, block, splits)
     for name, array in whole.items():
         if array.dtype.kind == "i":
             np.testing.assert_array_equal(cut[name], array)
@@ -149,37 +149,37 @@ def test_statistic__is_the_same_for_any_split(statistic, seed, splits):
             np.testing.assert_allclose(cut[name], array, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("statistic", list(CONTEXTS), ids=lambda statistic: statistic.name)
+@pytest.mark.parametrize("reduction", list(CONTEXTS), ids=lambda reduction: reduction.name)
 @given(seed=st.integers(0, 5), edge=st.integers(1, M - 1))
-def test_statistic__is_the_same_for_any_tiles(statistic, seed, edge):
+def test_reduction__is_the_same_for_any_tiles(reduction, seed, edge):
     block = samples(seed)
-    context = context_of(statistic, block)
+    context = context_of(reduction, block)
     tiles = []
     for features in (slice(0, edge), slice(edge, M)):
         part = context.tile(features)
-        partial = statistic.identity(part, features.stop - features.start)
+        partial = reduction.identity(part, features.stop - features.start)
         cut = Block(Tile.of(block.codes[features]), block.columns, block.labels, block.folds)
-        statistic.chunk(statistic.prepare(part), cut, partial)
-        tiles.append(statistic.finalize(part, partial))
+        reduction.chunk(reduction.prepare(part), cut, partial)
+        tiles.append(reduction.finalize(part, partial))
     result = {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}
-    expected = finished(statistic, block, [])
+    expected = finished(reduction, block, [])
     for name, array in expected.items():
         np.testing.assert_allclose(result[name], array, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("statistic", list(CONTEXTS), ids=lambda statistic: statistic.name)
-def test_statistic__nbytes_is_the_size_of_its_partial(statistic):
-    context = CONTEXTS[statistic]
-    partial = statistic.identity(context, M)
-    assert statistic.nbytes(context, M) == sum(array.nbytes for array in partial.values())
+@pytest.mark.parametrize("reduction", list(CONTEXTS), ids=lambda reduction: reduction.name)
+def test_reduction__nbytes_is_the_size_of_its_partial(reduction):
+    context = CONTEXTS[reduction]
+    partial = reduction.identity(context, M)
+    assert reduction.nbytes(context, M) == sum(array.nbytes for array in partial.values())
 
 
-@pytest.mark.parametrize("statistic", list(CONTEXTS), ids=lambda statistic: statistic.name)
-def test_statistic__leaves_its_input_alone(statistic):
-    block, context = samples(0), CONTEXTS[statistic]
+@pytest.mark.parametrize("reduction", list(CONTEXTS), ids=lambda reduction: reduction.name)
+def test_reduction__leaves_its_input_alone(reduction):
+    block, context = samples(0), CONTEXTS[reduction]
     for array in (block.codes, block.columns.codes, block.labels, block.folds):
         array.setflags(write=False)
-    statistic.chunk(statistic.prepare(context), block, statistic.identity(context, M))
+    reduction.chunk(reduction.prepare(context), block, reduction.identity(context, M))
 
 
 def test_posterior_gains__are_zero_where_a_candidate_has_no_row_of_a_kind():
@@ -191,31 +191,34 @@ def test_posterior_gains__are_zero_where_a_candidate_has_no_row_of_a_kind():
 def test_warm_up__leaves_nothing_to_compile_for_a_selection(tmp_path):
     """In a process of its own: what is compiled there already would hide a gap."""
     script = """
+import importlib, pkgutil
 import numpy as np
 import hofs_dask as hd
-from hofs_dask.engine import posteriors, rows as row_statistics, statistics
-from hofs_dask.kernels import counts, hashing, planes, posterior, rows
+import hofs_dask.kernels
+from hofs_dask.engine import counts, posteriors, rows
+
+names = [module.name for module in pkgutil.iter_modules(hofs_dask.kernels.__path__)]
+modules = [importlib.import_module("hofs_dask.kernels." + name) for name in names]
 
 def compiled():
-    modules = (counts, hashing, planes, posterior, rows)
     return {
         (module.__name__, name): len(function.signatures)
         for module in modules for name, function in vars(module).items()
         if hasattr(function, "signatures")
     }
 
-statistics.warm_up()
-posteriors.warm_up()
-row_statistics.warm_up()
-before = compiled()
 rng = np.random.default_rng(0)
 x1, x2 = rng.integers(0, 2, (2, 500))
 x = np.column_stack([x1, x2, rng.normal(size=(500, 4)) + (x1 == x2)[:, None]])
 x[:, 5] = x[:, 4] + rng.normal(size=500)
+codes = hd.encode(x, x1 == x2, "codes.zarr")  # its kernels are not those of a scan
+for module in (counts, posteriors, rows):
+    module.warm_up()
+before = compiled()
 for criterion in ("joint", "sum", "mean"):
-    hd.select(x, x1 == x2, 6, method=hd.HOFS(criterion=criterion))
+    hd.select(codes, None, 6, method=hd.HOFS(criterion=criterion))
 for method in ("jmi", "vmi", hd.VMI(form="pairwise"), hd.SpecCMI(form="spectral")):
-    hd.select(x, x1 == x2, 4, method=method)
+    hd.select(codes, None, 4, method=method)
 after = compiled()
 assert after == before, set(after.items()) - set(before.items())
 print("nothing left to compile")
@@ -225,6 +228,7 @@ print("nothing left to compile")
         capture_output=True,
         text=True,
         check=False,
+        cwd=tmp_path,
         env={**os.environ, "NUMBA_OPT": "0"},  # what is compiled matters here, not how well
     )
     assert done.stdout.strip() == "nothing left to compile", done.stderr

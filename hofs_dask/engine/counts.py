@@ -1,4 +1,4 @@
-"""The statistics of counts. No dask, no zarr."""
+"""The reductions of counts. No dask, no zarr."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hofs_dask.engine.statistic import (
+from hofs_dask.engine.reduction import (
     N_FOLDS,
     N_PARTS,
     Block,
     Context,
     Layout,
     Partial,
-    Statistic,
+    Reduction,
     Tile,
     frozen,
 )
@@ -117,7 +117,7 @@ def _marginal_chunk(context: Context, block: Block, partial: Partial) -> None:
 
 
 #: ``counts[i, fold, class, code]`` of every feature. Context: n_classes, n_codes.
-MARGINAL_COUNTS = Statistic("marginal-counts", _marginal_layout, _marginal_chunk, as_it_is)
+MARGINAL_COUNTS = Reduction("marginal-counts", _marginal_layout, _marginal_chunk, as_it_is)
 
 
 def _pair_layout(context: Context, n_features: int) -> Layout:
@@ -135,9 +135,9 @@ def _pair_chunk(context: Context, block: Block, partial: Partial) -> None:
     _add(block, digits, _tables(partial["counts"], 1))
 
 
-#: ``counts[i, fold, parent code, class, code]`` of every feature with the one column of the pass.
+#: ``counts[i, fold, parent code, class, code]`` of every feature with one column.
 #: Context: n_classes, n_codes, by_fold.
-PAIR_COUNTS = Statistic("pair-counts", _pair_layout, _pair_chunk, as_it_is)
+PAIR_COUNTS = Reduction("pair-counts", _pair_layout, _pair_chunk, as_it_is)
 
 
 def _terms_layout(context: Context, n_features: int) -> Layout:
@@ -172,11 +172,11 @@ def _terms(context: Context, total: Partial) -> Partial:
     return {"terms": terms}
 
 
-#: ``terms[i, j]`` of every feature with every column of the pass: I(x_i : x_j), I(x_i : y | x_j),
+#: ``terms[i, j]`` of every feature with every column: I(x_i : x_j), I(x_i : y | x_j),
 #: H(x_i, x_j, y), and the Gram sums of the classes. Context: n_classes, parents (column, code), the
 #: numbers of their codes, after (column,), the first feature to count each with; per feature:
 #: numbers (code,), position, marginals (class, code), its counts over the same samples.
-PAIR_TERMS = Statistic("pair-terms", _terms_layout, _terms_chunk, _terms)
+PAIR_TERMS = Reduction("pair-terms", _terms_layout, _terms_chunk, _terms)
 
 
 def warm_up() -> None:
@@ -198,7 +198,7 @@ def warm_up() -> None:
     # a table so wide that it is not counted by comparing sets
     wide = np.zeros((n_features, 1, MOST_PRODUCTS + 1, n_codes), np.int64)
     _add(block, [(block.labels, MOST_PRODUCTS + 1)], wide)
-    for statistic, context in requests:
-        total = statistic.identity(context, n_features)
-        statistic.chunk(frozen(context), block, total)
-        statistic.finalize(frozen(context), total)
+    for reduction, context in requests:
+        total = reduction.identity(context, n_features)
+        reduction.chunk(frozen(context), block, total)
+        reduction.finalize(frozen(context), total)
