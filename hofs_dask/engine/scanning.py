@@ -94,7 +94,7 @@ class _Place:
 class _Job:
     """A reduction as a task of its scan sees it, but for its context."""
 
-    reduction: Reduction
+    reduction: Reduction[Any]
     columns: tuple[int, ...]  # places among the columns of the scan
     resample: int | None
 
@@ -165,7 +165,7 @@ def run(codes: CodeStore, scan: Sequence[Request], *, pinned: bool = True) -> li
     totals = []
     for number, features in enumerate(tiles):
         contexts = tuple(
-            request.reduction.narrow(request.context.tile(features)) for request in scan
+            request.reduction.narrow(request.context.take(features)) for request in scan
         )
         place = _Place.of(codes, layout, columns, copied, features, found.cache)
         of_plan = _tasks_of(_Plan(place, features, jobs, contexts), len(groups))

@@ -18,7 +18,7 @@ from hofs_dask.engine.cluster import current_workers, memory_limits, on_a_worker
 from hofs_dask.engine.counts import MARGINAL_COUNTS, PAIR_TERMS
 from hofs_dask.engine.reduction import Request
 from hofs_dask.engine.scanning import scans
-from hofs_dask.methods.options import Method
+from hofs_dask.methods.base import Method
 from hofs_dask.planning.rehearsal import Rehearsal, rehearse
 from hofs_dask.planning.trial import N_FEATURES, try_encoding, try_reading
 from hofs_dask.scheduling.compute import compute

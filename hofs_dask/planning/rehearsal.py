@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from hofs_dask.engine.cluster import on_a_worker
-from hofs_dask.engine.counts import MARGINAL_COUNTS
-from hofs_dask.engine.reduction import Context, Partial, Request
-from hofs_dask.methods.options import Method
+from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
+from hofs_dask.engine.reduction import Partial, Request
+from hofs_dask.methods.base import Method
 from hofs_dask.methods.problem import Problem
 from hofs_dask.planning.trial import N_FEATURES, try_reduction
-from hofs_dask.search.rounds import next_pick, search_of
+from hofs_dask.search.rounds import next_pick
 
 #: Samples that a method rehearses on, the fewest first: the more, the less does it count what a
 #: reduction costs in any case. No more than there are, but for the first.
@@ -82,7 +82,7 @@ def rehearse(
 
     Examples
     --------
-    >>> from hofs_dask.methods.options import JMI
+    >>> from hofs_dask.methods.pairwise import JMI
     >>> found = rehearse(JMI(), 3, n_samples=1000, n_classes=2, n_codes=5, kind="class")
     >>> [(step.rank, step.reduction) for step in found.steps]
     [(0, 'marginal-counts'), (2, 'pair-terms'), (3, 'pair-terms')]
@@ -114,7 +114,7 @@ def _rehearse(
         steps.append(Step(rank, request.reduction.name, len(request.columns), seconds))
         return total
 
-    total = run(Request(MARGINAL_COUNTS, Context({"n_classes": n_classes, "n_codes": n_codes})), 0)
+    total = run(Request(MARGINAL_COUNTS, MarginalContext(n_classes, n_codes)), 0)
     problem = Problem(
         n_codes=np.full(N_FEATURES, n_codes),
         missing_code=np.full(N_FEATURES, -1),
@@ -124,10 +124,10 @@ def _rehearse(
         label_kind=kind,
         label_values=np.arange(float(n_classes)),
     )
-    work = search_of(method)(problem, method)
+    work = method.search(problem)
     state, candidates, driver = work.start(), problem.candidates.copy(), []
     for rank in range(1, min(n_rounds, N_ROUNDS) + 1):
-        asking = next_pick(work, state, candidates, None, -math.inf)  # no new epoch
+        asking = next_pick(method, work, state, candidates, None, -math.inf)  # no new epoch
         sent: Any = None
         seconds = 0.0
         while True:

@@ -117,7 +117,7 @@ def bench_streaming(job: Run) -> Iterator[Figure]:
         codes, size = job.codes(), job.size
         files = chunk_files(codes)
         forget = forgetter(files)
-        counting, reading = counting_request(codes), Request(READ_ONLY, Context({}))
+        counting, reading = counting_request(codes), Request(READ_ONLY, Context())
         workers = sorted(client.nthreads())
         shares = [list(map(str, files[i :: len(workers)])) for i in range(len(workers))]
 

@@ -24,7 +24,7 @@ from distributed import Client, LocalCluster
 import hofs_dask as hd
 from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import MALLOC
-from hofs_dask.engine.counts import MARGINAL_COUNTS
+from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
 from hofs_dask.engine.reduction import Block, Context, Partial, Request
 from hofs_dask.engine.scanning import run
 from hofs_dask.methods.pairwise import learn
@@ -281,8 +281,8 @@ def chunk_files(codes: CodeStore) -> list[Path]:
 
 def counting_request(codes: CodeStore, pick: int = 0) -> Request:
     """The reduction in which a method that looks at pairs counts one pick against all features."""
-    shared = {"n_classes": len(codes.labels.classes), "n_codes": int(codes.n_codes.max())}
-    (total,) = run(codes, [Request(MARGINAL_COUNTS, Context(shared))])
+    context = MarginalContext(len(codes.labels.classes), int(codes.n_codes.max()))
+    (total,) = run(codes, [Request(MARGINAL_COUNTS, context)])
     return next(learn(describe(codes, total["counts"]), pick))
 
 

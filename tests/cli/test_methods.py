@@ -4,7 +4,8 @@ import pytest
 
 import hofs_dask as hd
 from hofs_dask.cli.methods import method_list, parse_method
-from hofs_dask.methods.options import HOFS, METHOD_NAMES, as_method
+from hofs_dask.methods.hofs import HOFS
+from hofs_dask.methods.registry import METHOD_NAMES, as_method
 
 
 def test_parse_method__none_and_numbers_by_the_type_of_the_option() -> None:

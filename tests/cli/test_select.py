@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import hofs_dask as hd
-from hofs_dask.methods.options import METHOD_NAMES
+from hofs_dask.methods.registry import METHOD_NAMES
 from tests.cli.shell import run
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import hofs_dask as hd
 from hofs_dask.engine import scanning
 from hofs_dask.engine.cache import CACHE
-from hofs_dask.engine.counts import MARGINAL_COUNTS
-from hofs_dask.engine.reduction import Context, Request
+from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
+from hofs_dask.engine.reduction import Request
 from hofs_dask.errors import CodeStoreError
 from hofs_dask.kernels.hashing import fold_of, row_hash
 from hofs_dask.store import layout
@@ -112,7 +112,7 @@ def test_reduction__is_one_compute(tmp_path, monkeypatch):
         return compute(*args, **options)
 
     monkeypatch.setattr(dask.base, "compute", counting)
-    context = Context({"n_classes": 3, "n_codes": int(codes.n_codes.max())})
+    context = MarginalContext(3, int(codes.n_codes.max()))
     scanning.run(codes, [Request(MARGINAL_COUNTS, context)])
     assert calls == [3]  # one call, one total a tile
 
@@ -132,7 +132,7 @@ def test_reduction__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
         return compute(*args, **options)
 
     monkeypatch.setattr(dask.base, "compute", measuring)
-    context = Context({"n_classes": 2, "n_codes": int(codes.n_codes.max())})
+    context = MarginalContext(2, int(codes.n_codes.max()))
     scanning.run(codes, [Request(MARGINAL_COUNTS, context)])
     (n_bytes, n_tasks) = sizes[0]
     assert n_tasks > 1000

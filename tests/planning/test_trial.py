@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hofs_dask as hd
-from hofs_dask.engine.counts import MARGINAL_COUNTS
-from hofs_dask.engine.reduction import Context, Request
+from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
+from hofs_dask.engine.reduction import Request
 from hofs_dask.planning.trial import N_FEATURES, made_up, try_encoding, try_reading, try_reduction
 
 
@@ -18,7 +18,7 @@ def test_made_up__has_every_class_and_the_last_code(n_classes, n_codes):
 
 
 def test_try_reduction__gives_the_total_of_all_copies_and_a_cost():
-    request = Request(MARGINAL_COUNTS, Context({"n_classes": 3, "n_codes": 5}))
+    request = Request(MARGINAL_COUNTS, MarginalContext(3, 5))
     total, seconds = try_reduction(request, 512, 1000, 3, 5)
     assert total["counts"].sum() == 1000 * 512 * N_FEATURES
     assert 0 < seconds < 1e-4

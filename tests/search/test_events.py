@@ -83,7 +83,7 @@ def test_round_ended__has_the_figures_of_the_selection(heard):
     assert [event.feature for event in ended] == result.features == ["x3", "x1", "x4"]
     for name in ("subset", "gain", "information"):
         assert [getattr(event, name) for event in ended] == table[name].values.tolist()
-    assert [event.n_reductions for event in ended] == [0, 1, 2]
+    assert [event.n_scans for event in ended] == [0, 1, 2]
     done = [event for event in events if isinstance(event, hd.ScanEnded)]
     for event in ended:
         assert event.seconds >= sum(part.seconds for part in done if part.rank == event.rank)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 import hofs_dask as hd
 from hofs_dask.encoding.encode import source_rows
-from hofs_dask.engine.counts import PAIR_COUNTS
-from hofs_dask.engine.reduction import Context
+from hofs_dask.engine.counts import PAIR_COUNTS, PairContext
 from hofs_dask.io.source import open_source
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.store.layout import (
@@ -120,7 +119,7 @@ def test_layout__spans_and_tiles_cover_everything_once():
 
 
 def test_layout__the_largest_partial_is_that_of_pair_counts():
-    context = Context({"n_classes": 3, "n_codes": 7, "by_fold": True})
+    context = PairContext(3, 7, by_fold=True)
     assert PAIR_COUNTS.nbytes(context, 5) == 5 * PAIR_BYTES * 3 * 7**2
 
 
