@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +25,7 @@ from hofs_dask.engine.reduction import (
 from hofs_dask.kernels import grids
 from hofs_dask.kernels import posterior as kernel
 from hofs_dask.kernels.gains import log_evidence
+from hofs_dask.scheduling.process import PROCESS
 
 #: The kinds of rows: a table of the code alone, linear on parents with slopes shared by the classes
 #: or one set a class, and a table of the code and a parent's code.
@@ -174,8 +174,6 @@ class GainsContext(Context):
     grids: tuple[np.ndarray | None, ...] = ()  # of the rows; known once prepared
 
 
-_THREAD = threading.local()
-
 #: Where the classes begin in a piece that is not sorted by them.
 NO_STARTS = np.zeros(0, np.intp)
 #: The base of a row without a parent.
@@ -246,14 +244,6 @@ def _pieces(context: GainsContext, block: Block) -> Iterator[_Piece]:
                 yield _piece(context, block, chosen, fold, starts - starts[0])
 
 
-def _memory(n_bytes: int) -> np.ndarray:
-    """Memory of this thread: it is new only once, which costs more than what is done with it."""
-    found: np.ndarray | None = getattr(_THREAD, "memory", None)
-    if found is None or len(found) < n_bytes:
-        found = _THREAD.memory = np.empty(n_bytes, np.uint8)
-    return found
-
-
 def _piece(
     context: GainsContext,
     block: Block,
@@ -263,7 +253,7 @@ def _piece(
 ) -> _Piece:
     """The samples at these rows of a block."""
     n_codes, n_columns = len(block.tile) * len(rows), len(block.columns) * len(rows)
-    memory = _memory(n_codes + n_columns)
+    memory = PROCESS.memory("posterior-gains", n_codes + n_columns)
     codes, columns = block.tile.some(rows, memory), block.columns.some(rows, memory[n_codes:])
     return _Piece(fold, starts, codes, columns, context.numbers)
 

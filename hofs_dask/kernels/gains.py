@@ -33,9 +33,7 @@ def log_evidence(posterior: np.ndarray, row: np.ndarray, axis: int = 0) -> np.nd
     after -= safe
     total = np.exp(after, out=after).sum(axis=axis)
     with np.errstate(divide="ignore"):
-        result: np.ndarray = np.log(total, out=total)
-    result += safe.squeeze(axis=axis)
-    return result
+        return np.log(total) + safe.squeeze(axis=axis)
 
 
 def gains(posterior: np.ndarray, row: np.ndarray, axis: int = 0) -> np.ndarray:
@@ -55,5 +53,4 @@ def gains(posterior: np.ndarray, row: np.ndarray, axis: int = 0) -> np.ndarray:
     >>> gains(np.log([0.5, 0.5]), np.log([0.2, 0.6])).round(4)
     array([-0.6931,  0.4055])
     """
-    result: np.ndarray = row - np.expand_dims(log_evidence(posterior, row, axis), axis)
-    return result
+    return row - np.expand_dims(log_evidence(posterior, row, axis), axis)

@@ -22,12 +22,12 @@ from dask.delayed import delayed
 from distributed import Client, LocalCluster
 
 import hofs_dask as hd
-from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import MALLOC
 from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
 from hofs_dask.engine.reduction import Block, Context, Partial, Request
 from hofs_dask.engine.scanning import run
 from hofs_dask.methods.pairwise import learn
+from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.search.rounds import describe
 from hofs_dask.store.codes import CodeStore
 from pipelines.model import Scan
@@ -344,7 +344,7 @@ def forget_chunks() -> None:
 
 
 def _clear() -> None:
-    CACHE.clear()
+    PROCESS.chunks.clear()
 
 
 def machine() -> dict[str, Any]:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import hofs_dask as hd
 from hofs_dask.engine import scanning
-from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
 from hofs_dask.engine.reduction import Request
 from hofs_dask.errors import CodeStoreError
 from hofs_dask.kernels.hashing import fold_of, row_hash
+from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.store import layout
 from hofs_dask.store.copies import known_copies
 
@@ -197,7 +197,7 @@ def test_tiles__a_damaged_copy_is_noticed(tmp_path):
         Path(codes.place, "columns", str(column), "c", "0", "2") for column in picks.indices[:2]
     )
     first.write_bytes(second.read_bytes())
-    CACHE.clear()
+    PROCESS.chunks.clear()
     with pytest.raises(CodeStoreError, match=rf"'columns/{picks.indices[0]}' .*not what was"):
         hd.select(codes, None, 4)
 
