@@ -158,7 +158,7 @@ def test_compare__refuses_the_checkpoint_of_a_selection(codes, tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"methods": ["jim"]}, ValueError, "unknown method 'jim'; valid: 'jmim', 'mim'"),
+        ({"methods": ["jim"]}, ValueError, "unknown method 'jim'; valid: 'jmim', 'njmim', 'mim'"),
         ({"methods": "jmi"}, TypeError, "give a list"),
         ({"methods": []}, ValueError, "methods is empty"),
         ({"methods": ["jmi", hd.JMI()]}, ValueError, "'jmi' is twice in methods"),

@@ -354,6 +354,93 @@ class JMIM(PairwiseMethod):
         return pairs.joint.min(axis=0)
 
 
+@dataclass(frozen=True)
+class CFR(PairwiseMethod):
+    """Composition of feature relevancy (Gao, Hu, Zhang & He 2018).
+
+    Notes
+    -----
+    Score ``sum_j [I(x_i : y | x_j) + I(x_i : x_j | y) - I(x_i : x_j)]``.
+
+    Examples
+    --------
+    >>> CFR().label
+    'cfr'
+    """
+
+    name: ClassVar[str] = "cfr"
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every candidate."""
+        terms = pairs.conditional + pairs.redundancy_given_label - pairs.redundancy
+        return terms.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class DCSF(PairwiseMethod):
+    """Dynamic change of selected features with the class (Gao, Hu & Zhang 2018).
+
+    Notes
+    -----
+    Score ``sum_j [I(x_i : y | x_j) + I(x_j : y | x_i) - I(x_i : x_j)]``.
+
+    Examples
+    --------
+    >>> DCSF().label
+    'dcsf'
+    """
+
+    name: ClassVar[str] = "dcsf"
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every candidate."""
+        of_chosen = pairs.joint - pairs.relevance  # I(x_j : y | x_i)
+        return (pairs.conditional + of_chosen - pairs.redundancy).sum(axis=0)
+
+
+@dataclass(frozen=True)
+class MRI(PairwiseMethod):
+    """Maximal relevance and maximal independence (Wang, Wei, Yang & Wang 2017).
+
+    Notes
+    -----
+    Score ``I(x_i : y) + 2 / (n_chosen + 1) sum_j [I(x_i : x_j | y) - I(x_i : x_j)]``.
+
+    Examples
+    --------
+    >>> MRI().label
+    'mri'
+    """
+
+    name: ClassVar[str] = "mri"
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every candidate."""
+        change = pairs.redundancy_given_label - pairs.redundancy
+        return pairs.relevance + 2 / (len(change) + 1) * change.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class NJMIM(PairwiseMethod):
+    """Normalised joint mutual information maximisation (Bennasar, Hicks & Setchi 2015).
+
+    Notes
+    -----
+    Score ``min_j I(x_i, x_j : y) / H(x_i, x_j, y)``.
+
+    Examples
+    --------
+    >>> NJMIM().label
+    'njmim'
+    """
+
+    name: ClassVar[str] = "njmim"
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every candidate."""
+        return (pairs.joint / pairs.joint_entropy).min(axis=0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PairwiseState(State):
     """What a method that looks at pairs knows after some rounds."""

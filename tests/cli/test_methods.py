@@ -26,7 +26,7 @@ def test_parse_method__options_after_colons() -> None:
     ("text", "message"),
     [
         ("", "unknown method ''"),
-        ("jim", "unknown method 'jim'; valid: 'jmim', 'mim'"),
+        ("jim", "unknown method 'jim'; valid: 'jmim', 'njmim', 'mim'"),
         ("mifs:", "'' has no '='; give KEY=VALUE, such as beta="),
         ("mifs:beta", "'beta' has no '='"),
         ("mifs:beta=much", "beta is 'much'; give a number"),
