@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from hofs_dask.io.files import read_file
 from hofs_dask.io.paths import as_path, is_url
+from hofs_dask.results.saving.atomic import interrupted, is_free, list_folder, put, resolved
 from hofs_dask.results.saving.content import MOST, DamagedError, ForeignError
 from hofs_dask.results.saving.netcdf import from_netcdf, require_netcdf, to_netcdf
-from hofs_dask.results.saving.places import interrupted, is_free, list_folder, put, resolved
 from hofs_dask.results.saving.remote import Remote
 from hofs_dask.results.saving.zarr_files import from_files, to_files
 

@@ -26,7 +26,7 @@ from hofs_dask.cli.output import output_check, write_selection
 from hofs_dask.io.files import locked
 from hofs_dask.results.comparison import Comparison, load
 from hofs_dask.results.datasets import write
-from hofs_dask.results.saving import places
+from hofs_dask.results.saving import atomic
 from hofs_dask.results.selection import Pick, Selection
 
 
@@ -245,7 +245,7 @@ def consolidated(path: Path) -> None:
 
 
 def many_files(path: Path) -> None:
-    for number in range(places.MOST_ENTRIES):
+    for number in range(atomic.MOST_ENTRIES):
         (path / f"{number}.txt").touch()
 
 
@@ -498,12 +498,12 @@ def forked(work: Callable[[], object]) -> int:
 
 
 def content_of(path: Path) -> object:
-    found = path if path.exists() else places.interrupted(path)
+    found = path if path.exists() else atomic.interrupted(path)
     if found is None:
         return None
     if found.is_file():
         return found.read_bytes()
-    return {name: (found / name).read_bytes() for name in places.list_folder(found)}
+    return {name: (found / name).read_bytes() for name in atomic.list_folder(found)}
 
 
 def anything(_: Path) -> None:
@@ -517,24 +517,24 @@ FILES: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("exchange", [places.exchange, lambda *_: False], ids=["one", "two"])
+@pytest.mark.parametrize("exchange", [atomic.exchange, lambda *_: False], ids=["one", "two"])
 @pytest.mark.parametrize(("old", "new"), FILES, ids=["folder", "file"])
 @pytest.mark.parametrize("first", [False, True], ids=["replaced", "new"])
 def test_put__killed_at_any_step_leaves_the_old_or_the_new(
-    tmp_path: Path, exchange: places.Exchange, old: Any, new: Any, first: bool
+    tmp_path: Path, exchange: atomic.Exchange, old: Any, new: Any, first: bool
 ) -> None:
-    if sys.platform != "linux" and exchange is places.exchange:
+    if sys.platform != "linux" and exchange is atomic.exchange:
         pytest.skip("other systems may not have it")
     seen, moment = set(), 0
     while True:
         moment += 1
         path = tmp_path / str(moment) / "result"
         if not first:
-            places.put(path, old, anything)
+            atomic.put(path, old, anything)
 
         def work(path: Path = path, moment: int = moment) -> None:
             sys.addaudithook(Killed(tmp_path, moment))
-            places.put(path, new, anything, exchange)
+            atomic.put(path, new, anything, exchange)
 
         ended = forked(work)
         found = content_of(path)
@@ -543,7 +543,7 @@ def test_put__killed_at_any_step_leaves_the_old_or_the_new(
             break
         assert os.WTERMSIG(ended) == signal.SIGKILL
         seen.add(str(found))
-        places.put(path, old, anything, exchange)
+        atomic.put(path, old, anything, exchange)
         assert content_of(path) == old
         assert names_in(path.parent) == ["result"], f"killed at step {moment}"
     assert found == new
@@ -585,7 +585,7 @@ def test_save__killed_at_random_moments_leaves_one_of_both(path: Path) -> None:
 
 def test_put__leaves_alone_what_is_not_certainly_a_leftover(tmp_path: Path) -> None:
     path = tmp_path / "result"
-    prefix = places._prefix(path)
+    prefix = atomic._prefix(path)
     living, foreign = tmp_path / f"{prefix}{'0' * 32}", tmp_path / f"{prefix}{'1' * 32}"
     for each in (living, foreign):
         each.mkdir()
@@ -598,17 +598,17 @@ def test_put__leaves_alone_what_is_not_certainly_a_leftover(tmp_path: Path) -> N
     (dead / "new").mkdir(parents=True)
     (dead / "lock").touch()
     with locked(living / "lock"):
-        places.put(path, b"1", anything)
+        atomic.put(path, b"1", anything)
     assert names_in(tmp_path) == sorted(["result", living.name, foreign.name, unlocked.name])
 
 
 def test_put__gives_back_what_came_there_after_the_check(tmp_path: Path) -> None:
     path = tmp_path / "result"
-    places.put(path, {"a": b"old"}, anything)
+    atomic.put(path, {"a": b"old"}, anything)
 
     def late(one: Path, other: Path) -> bool:
         (other / "letter.txt").write_text("dear")
-        return places.exchange(one, other)
+        return atomic.exchange(one, other)
 
     def check(found: Path) -> None:
         if found.exists() and names_in(found) != ["a"]:
@@ -620,7 +620,7 @@ def test_put__gives_back_what_came_there_after_the_check(tmp_path: Path) -> None
     ):
         (path / "letter.txt").unlink(missing_ok=True)
         with pytest.raises(FileExistsError, match="there is a letter"):
-            places.put(path, {"a": b"new"}, check, exchange)
+            atomic.put(path, {"a": b"new"}, check, exchange)
         assert content_of(path) == {"a": b"old", "letter.txt": b"dear"}
         assert names_in(tmp_path) == ["result"]
 
@@ -628,7 +628,7 @@ def test_put__gives_back_what_came_there_after_the_check(tmp_path: Path) -> None
 def test_load__takes_what_two_renames_left(tmp_path: Path) -> None:
     path = tmp_path / "result.zarr"
     NEW.save(path)
-    workplace = tmp_path / f"{places._prefix(path)}{'0' * 32}"
+    workplace = tmp_path / f"{atomic._prefix(path)}{'0' * 32}"
     workplace.mkdir()
     (workplace / "lock").touch()
     path.rename(workplace / "new")

@@ -14,7 +14,7 @@ from typing import Any
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from hofs_dask.results.saving.places import MOST_ENTRIES
+from hofs_dask.results.saving.atomic import MOST_ENTRIES
 
 
 class Remote:
