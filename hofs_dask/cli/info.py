@@ -43,7 +43,7 @@ def describe(path: str) -> str:
     """
     from hofs_dask.results.comparison import FORMAT as COMPARISON_FORMAT
     from hofs_dask.results.comparison import Comparison
-    from hofs_dask.results.datasets import read
+    from hofs_dask.results.saving.readwrite import read
     from hofs_dask.results.selection import FORMAT as SELECTION_FORMAT
     from hofs_dask.results.selection import Selection
     from hofs_dask.search.checkpoint import FILE

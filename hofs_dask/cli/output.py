@@ -148,7 +148,7 @@ def write_matrix(matrix: xr.DataArray, output: str) -> None:
         lines = zip(names, matrix.values.tolist(), strict=True)
         _write_csv(output, [matrix.name, *names], ([name, *line] for name, line in lines))
         return
-    from hofs_dask.results.datasets import write
+    from hofs_dask.results.saving.readwrite import write
 
     write(matrix.to_dataset().assign_attrs({**matrix.attrs, "format": MATRIX_FORMAT}), output)
 
@@ -179,7 +179,7 @@ def _check_folder(path: str) -> None:
 
 def _check_place(output: str, kind: Kind) -> None:
     """Raise where there is something at a path that is not an earlier result of this kind."""
-    from hofs_dask.results.datasets import check_place
+    from hofs_dask.results.saving.readwrite import check_place
 
     path = Path(output)
     if not output.endswith(TABLES):

@@ -14,7 +14,8 @@ from hofs_dask.errors import unknown
 from hofs_dask.results import selection
 from hofs_dask.results.comparison_figure import plot
 from hofs_dask.results.comparison_text import as_html, as_text, frame, names_of
-from hofs_dask.results.datasets import annotated, plain, read, write, write_zarr
+from hofs_dask.results.datasets import annotated, plain
+from hofs_dask.results.saving.readwrite import read, write, write_zarr
 from hofs_dask.results.selection import Selection, check_dims, check_positions
 
 if TYPE_CHECKING:

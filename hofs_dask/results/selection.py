@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hofs_dask.results.datasets import annotated, label_array, plain, read, write, write_zarr
+from hofs_dask.results.datasets import annotated, label_array, plain
 from hofs_dask.results.figure import plot
 from hofs_dask.results.html import as_html
+from hofs_dask.results.saving.readwrite import read, write, write_zarr
 from hofs_dask.results.text import as_text, frame, subsets_of
 from hofs_dask.results.transform import chosen_of
 from hofs_dask.search.picks import Pick, Ranking

@@ -19,10 +19,11 @@ from matplotlib.collections import PatchCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.patches import StepPatch
 
-from hofs_dask.results import datasets, selection
+from hofs_dask.results import selection
 from hofs_dask.results.comparison import AGREEMENT, COORDINATES, RESAMPLED, Comparison, load
 from hofs_dask.results.comparison_figure import ABSENT, HALF_WIDTH, SHOWN_RANKS
 from hofs_dask.results.figure import COLOURS, LATER
+from hofs_dask.results.saving.readwrite import write
 from hofs_dask.results.selection import VARIABLES, Pick, Selection
 from hofs_dask.results.text import WIDTH, shortened
 
@@ -465,7 +466,7 @@ def test_load__says_what_there_is_not(tmp_path: Path) -> None:
 
 def test_load__names_a_file_that_lacks_something(tmp_path: Path) -> None:
     data = made().to_dataset().drop_vars("score")
-    datasets.write(data, tmp_path / "old.zarr")
+    write(data, tmp_path / "old.zarr")
     with pytest.raises(ValueError, match=r"old.zarr is not a saved .* lacks \['score'\]"):
         load(tmp_path / "old.zarr")
 

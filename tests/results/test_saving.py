@@ -25,8 +25,8 @@ import zarr
 from hofs_dask.cli.output import output_check, write_selection
 from hofs_dask.io.files import locked
 from hofs_dask.results.comparison import Comparison, load
-from hofs_dask.results.datasets import write
 from hofs_dask.results.saving import atomic
+from hofs_dask.results.saving.readwrite import write
 from hofs_dask.results.selection import Pick, Selection
 
 
@@ -503,7 +503,7 @@ def content_of(path: Path) -> object:
         return None
     if found.is_file():
         return found.read_bytes()
-    return {name: (found / name).read_bytes() for name in atomic.list_folder(found)}
+    return {name: (found / name).read_bytes() for name in atomic.list_files(str(found))}
 
 
 def anything(_: Path) -> None:
@@ -723,6 +723,15 @@ def test_save__address_that_is_free_is_taken_once(tmp_path: Path) -> None:
         load(address)
     with pytest.raises(ValueError, match="is an address; a .nc file"):
         NEW.save(f"memory://{tmp_path}/result.nc")
+
+
+def test_load__netcdf_at_an_address_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+    OLD.save(tmp_path / "result.nc")
+    for address in (f"memory://{tmp_path}/result.nc", "memory://result.nc"):
+        system, root = fsspec.core.url_to_fs(address)
+        system.pipe_file(root, (tmp_path / "result.nc").read_bytes())
+        assert load(address) == OLD
 
 
 def test_output_check__address_is_looked_at_before_the_run(tmp_path: Path) -> None:
