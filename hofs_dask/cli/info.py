@@ -41,10 +41,8 @@ def describe(path: str) -> str:
     ...
     FileNotFoundError: no such path: 'no/such/path'
     """
-    from hofs_dask.results.comparison import FORMAT as COMPARISON_FORMAT
     from hofs_dask.results.comparison import Comparison
     from hofs_dask.results.saving.readwrite import read
-    from hofs_dask.results.selection import FORMAT as SELECTION_FORMAT
     from hofs_dask.results.selection import Selection
     from hofs_dask.search.checkpoint import FILE
     from hofs_dask.store.codes import is_codes
@@ -61,8 +59,8 @@ def describe(path: str) -> str:
         return read(
             path,
             {
-                SELECTION_FORMAT: lambda dataset: repr(Selection(dataset)),
-                COMPARISON_FORMAT: lambda dataset: repr(Comparison(dataset)),
+                Selection.FORMAT: lambda dataset: repr(Selection(dataset)),
+                Comparison.FORMAT: lambda dataset: repr(Comparison(dataset)),
                 MATRIX_FORMAT: _describe_matrix,
             },
         )

@@ -201,11 +201,12 @@ def _is_table(path: Path, kind: Kind) -> bool:
 
 
 def _format_of(kind: Kind) -> str:
-    from hofs_dask.results import comparison, selection
+    from hofs_dask.results.comparison import Comparison
+    from hofs_dask.results.selection import Selection
 
     return {
-        "selection": selection.FORMAT,
-        "comparison": comparison.FORMAT,
+        "selection": Selection.FORMAT,
+        "comparison": Comparison.FORMAT,
         "matrix": MATRIX_FORMAT,
     }[kind]
 

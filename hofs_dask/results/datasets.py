@@ -3,26 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What a variable of a result is: the record that builds, documents and checks it.
+
+    Parameters
+    ----------
+    dims : tuple of str
+        Its dimensions.
+    kinds : str
+        The kinds of values that it may hold, as the letters of `numpy.dtype.kind`.
+    units : str
+        Its unit, "1" for none.
+    long_name : str
+        What it is.
+    """
+
+    dims: tuple[str, ...]
+    kinds: str
+    units: str
+    long_name: str
+
 
 def annotated(
-    columns: Mapping[str, NDArray[Any]], table: Mapping[str, tuple[str | tuple[str, ...], str, str]]
-) -> dict[str, tuple[str | tuple[str, ...], NDArray[Any], dict[str, str]]]:
-    """Return what xarray makes variables of: those of the table, with units and long names.
+    columns: Mapping[str, NDArray[Any]], variables: Mapping[str, Variable]
+) -> dict[str, tuple[tuple[str, ...], NDArray[Any], dict[str, str]]]:
+    """Return what xarray builds these variables from: dimensions, values and attributes.
 
     Examples
     --------
-    >>> annotated({"score": np.zeros(1)}, {"score": ("rank", "nats", "criterion")})
-    {'score': ('rank', array([0.]), {'long_name': 'criterion', 'units': 'nats'})}
+    >>> annotated({"score": np.zeros(1)}, {"score": Variable(("rank",), "f", "nats", "criterion")})
+    {'score': (('rank',), array([0.]), {'long_name': 'criterion', 'units': 'nats'})}
     """
     return {
-        name: (dims, columns[name], {"long_name": long_name, "units": units})
-        for name, (dims, units, long_name) in table.items()
+        name: (each.dims, columns[name], {"long_name": each.long_name, "units": each.units})
+        for name, each in variables.items()
     }
+
+
+def check_variables(dataset: xr.Dataset, variables: Mapping[str, Variable]) -> None:
+    """Raise where a variable has other dimensions or kinds of values, or ranks are not 1, 2 ...
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> score = Variable(("rank",), "f", "nats", "criterion")
+    >>> check_variables(xr.Dataset({"score": ("feature", [0.5])}), {"score": score})
+    Traceback (most recent call last):
+    ...
+    ValueError: 'score' has the dimensions ('feature',), ('rank',) were expected
+    """
+    for name, expected in variables.items():
+        if name not in dataset:
+            continue
+        found = dataset[name]
+        if found.dims != expected.dims:
+            raise ValueError(
+                f"{name!r} has the dimensions {found.dims}, {expected.dims} were expected"
+            )
+        if found.size and found.dtype.kind not in expected.kinds:
+            raise ValueError(f"{name!r} holds {found.dtype}, which it cannot")
+    ranks = dataset["rank"].values if "rank" in dataset.coords else np.empty(0)
+    if not np.array_equal(ranks, np.arange(1, len(ranks) + 1)):
+        raise ValueError(f"the ranks are {ranks[:5]} ..., 1, 2, 3 ... were expected")
+
+
+def check_positions(index: NDArray[np.int64], n_features: int) -> None:
+    """Raise where a pick is out of range or made twice.
+
+    Examples
+    --------
+    >>> check_positions(np.array([0, 3]), n_features=2)
+    Traceback (most recent call last):
+    ...
+    ValueError: pick 3 is not a position among 2 features
+    """
+    outside = index[(index < 0) | (index >= n_features)]
+    if outside.size:
+        raise ValueError(f"pick {outside[0]} is not a position among {n_features} features")
+    if len(np.unique(index)) < len(index):
+        raise ValueError(f"a feature was picked twice: the picks are {index.tolist()}")
 
 
 def plain(attrs: Mapping[str, object]) -> dict[str, str | float]:

@@ -19,11 +19,11 @@ from matplotlib.collections import PatchCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.patches import StepPatch
 
-from hofs_dask.results import selection
 from hofs_dask.results.comparison import AGREEMENT, COORDINATES, RESAMPLED, Comparison, load
 from hofs_dask.results.comparison_figure import ABSENT, HALF_WIDTH, SHOWN_RANKS
+from hofs_dask.results.datasets import Variable
 from hofs_dask.results.figure import COLOURS, LATER
-from hofs_dask.results.saving.readwrite import write
+from hofs_dask.results.saving.readwrite import read, write
 from hofs_dask.results.selection import VARIABLES, Pick, Selection
 from hofs_dask.results.text import WIDTH, shortened
 
@@ -169,9 +169,9 @@ def test_to_dataset__has_every_variable_with_name_and_units() -> None:
     assert dict(data.sizes) == {"method": 3, "rank": 3, "feature": 6, "other": 3}
     assert set(data.data_vars) == {*VARIABLES, *AGREEMENT, *RESAMPLED}
     assert set(data.coords) == set(COORDINATES)
-    for name, (dim, units, long_name) in VARIABLES.items():
-        assert data[name].dims == (("method", "rank") if dim == "rank" else (dim,))
-        assert data[name].attrs == {"units": units, "long_name": long_name}
+    for name, each in VARIABLES.items():
+        assert data[name].dims == (("method", "rank") if each.dims == ("rank",) else each.dims)
+        assert data[name].attrs == {"units": each.units, "long_name": each.long_name}
     for variable in data.variables.values():
         assert variable.attrs["long_name"]
         assert variable.attrs["units"] in ("nats", "1")
@@ -243,7 +243,8 @@ def test_from_selections__carries_whatever_a_selection_has_by_rank(
         )
         for label, each in originals().items()
     }
-    monkeypatch.setitem(VARIABLES, "further", ("rank", "nats", "a further figure"))
+    further = Variable(("rank",), "f", "nats", "a further figure")
+    monkeypatch.setitem(VARIABLES, "further", further)
     result = Comparison.from_selections(given, attrs={})
     np.testing.assert_equal(result.to_dataset()["further"].values[2], [0.5, 1.5, np.nan])
     assert result.selections == given
@@ -461,7 +462,7 @@ def test_load__says_what_there_is_not(tmp_path: Path) -> None:
         load(tmp_path / "text.zarr")
     made().save(tmp_path / "comparison.zarr")
     with pytest.raises(ValueError, match="is not a saved selection: .*'hofs_dask comparison'"):
-        selection.load(tmp_path / "comparison.zarr")
+        read(tmp_path / "comparison.zarr", {Selection.FORMAT: Selection})
 
 
 def test_load__names_a_file_that_lacks_something(tmp_path: Path) -> None:
