@@ -15,8 +15,9 @@ from hofs_dask.errors import unknown
 from hofs_dask.results import selection
 from hofs_dask.results.base import Result
 from hofs_dask.results.comparison_figure import plot
-from hofs_dask.results.comparison_text import as_html, as_text, frame, names_of
+from hofs_dask.results.comparison_text import as_text, frame, names_of
 from hofs_dask.results.datasets import Variable, annotated, check_positions, plain
+from hofs_dask.results.html import comparison_html
 from hofs_dask.results.saving.readwrite import read
 from hofs_dask.results.selection import Selection
 
@@ -278,7 +279,7 @@ class Comparison(Result):
         return as_text(self._dataset)
 
     def _repr_html_(self) -> str:
-        return as_html(self._dataset)
+        return comparison_html(self._dataset)
 
 
 def load(path: str | os.PathLike[str]) -> Selection | Comparison:

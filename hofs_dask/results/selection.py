@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from hofs_dask.results.base import Result
 from hofs_dask.results.datasets import Variable, annotated, check_positions, label_array, plain
 from hofs_dask.results.figure import plot
-from hofs_dask.results.html import as_html
+from hofs_dask.results.html import selection_html
 from hofs_dask.results.text import as_text, frame, subsets_of
 from hofs_dask.results.transform import chosen_of
 from hofs_dask.search.picks import Pick, Ranking
@@ -304,4 +304,4 @@ class Selection(Result):
         return as_text(self._dataset)
 
     def _repr_html_(self) -> str:
-        return as_html(self._dataset)
+        return selection_html(self._dataset)

@@ -41,14 +41,11 @@ def as_text(dataset: xr.Dataset) -> str:
     for number, names in enumerate(subsets[:SHOWN_SUBSETS], start=1):
         label = f"subset {number:<{len(str(min(len(subsets), SHOWN_SUBSETS)))}}  "
         lines.append(label + fitted([str(name) for name in names], WIDTH - len(label)))
-    if len(subsets) > SHOWN_SUBSETS:
-        lines.append(f"... and {len(subsets) - SHOWN_SUBSETS} more: .subsets")
-    lines.append("")
+    lines += [*filter(None, [left_out({"subset": len(subsets) - SHOWN_SUBSETS}, ".subsets")]), ""]
     rows = list(table(dataset, SHOWN_RANKS))
     lines.extend(aligned(rows, [side(column) for column in rows[0]]))
-    if dataset.sizes["rank"] > SHOWN_RANKS:
-        lines.append(f"... and {dataset.sizes['rank'] - SHOWN_RANKS} more: .to_dataframe()")
-    return "\n".join([*lines, *remarks(dataset)])
+    more = left_out({"rank": dataset.sizes["rank"] - SHOWN_RANKS}, ".to_dataframe()")
+    return "\n".join([*lines, *filter(None, [more]), *remarks(dataset)])
 
 
 def summary(dataset: xr.Dataset) -> list[str]:
@@ -235,6 +232,20 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
     ('1 class', '2 scans')
     """
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def left_out(missing: Mapping[str, int], where: str) -> str:
+    """Return how many of each are not shown and where they are; nothing where all are shown.
+
+    Examples
+    --------
+    >>> left_out({"rank": 10, "method": 1}, ".to_dataframe()")
+    '... and 10 more ranks and 1 more method: .to_dataframe()'
+    >>> left_out({"rank": 0}, ".to_dataframe()")
+    ''
+    """
+    parts = [counted(number, f"more {name}") for name, number in missing.items() if number > 0]
+    return f"... and {' and '.join(parts)}: {where}" if parts else ""
 
 
 def aligned(rows: list[list[str]], sides: list[str]) -> Iterator[str]:

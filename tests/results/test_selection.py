@@ -469,8 +469,8 @@ def test_repr__fits_one_screen(n_picks: int, n_subsets: int) -> None:
 
 def test_repr__counts_what_it_leaves_out() -> None:
     text = repr(long_one(50, 15))
-    assert "... and 5 more: .subsets" in text
-    assert "... and 30 more: .to_dataframe()" in text
+    assert "... and 5 more subsets: .subsets" in text
+    assert "... and 30 more ranks: .to_dataframe()" in text
     assert re.search(r"subset 1  band0 band1 .* \.\.\. \+\d+", repr(long_one(50, 1)))
 
 
@@ -486,7 +486,7 @@ def test_repr_html__has_a_row_a_rank_up_to_a_limit() -> None:
     assert made()._repr_html_().count("<tr") == 1 + 3
     page = long_one(120, 12)._repr_html_()
     assert page.count("<tr") == 1 + 50
-    assert "... and 70 more" in page
+    assert "... and 70 more ranks: .to_dataframe()" in page
 
 
 # Picture
