@@ -95,8 +95,7 @@ def _describe_checkpoint(path: str) -> str:
     lines = [f"Checkpoint {path}", *_facts({"rounds": len(picks), **run})]
     lines += ["", "rank  column  subset    gain  information"]
     lines += [
-        f"{rank:>4}  {pick.index:>6}  {pick.subset + 1:>6}  {pick.gain:.4f}"
-        f"  {pick.information:>11.4f}"
+        f"{rank:>4}  {pick.index:>6}  {pick.subset:>6}  {pick.gain:.4f}  {pick.information:>11.4f}"
         for rank, pick in enumerate(picks, start=1)
     ]
     return "\n".join(lines)

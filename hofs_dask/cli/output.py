@@ -220,11 +220,10 @@ def _head(attrs: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _ranks(result: Selection) -> Iterator[dict[str, Any]]:
-    """Yield the figures of each rank; subsets are numbered from 1, as they are printed."""
+    """Yield the figures of each rank."""
     data = result.to_dataset()
     columns = {name: data["selected" if name == "feature" else name].values for name in COLUMNS}
     columns["relevance"] = columns["relevance"][result.indices]
-    columns["subset"] = columns["subset"] + 1
     for values in zip(*(column.tolist() for column in columns.values()), strict=True):
         yield {name: _number(value) for name, value in zip(COLUMNS, values, strict=True)}
 

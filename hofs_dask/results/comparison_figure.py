@@ -240,7 +240,7 @@ def _draw_legend(ax: Axes, chart: _Chart, size: float) -> None:
     from matplotlib.patches import Patch
 
     first = chart.labels[0]
-    words = {colour: str(number) for number, colour in enumerate(COLOURS, start=1)}
+    words = {colour: str(number) for number, colour in enumerate(COLOURS)}
     words |= {LATER: "later", ABSENT: f"not chosen by {first}"}
     used = set(chart.colours.values())
     handles = [Patch(color=colour, label=word) for colour, word in words.items() if colour in used]

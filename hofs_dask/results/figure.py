@@ -134,10 +134,10 @@ def _groups(dataset: xr.Dataset, width: int) -> Iterator[tuple[NDArray[np.bool_]
     numbers = dataset["subset"].values
     subsets = subsets_of(dataset)
     for number, names in enumerate(subsets[: len(COLOURS)]):
-        label = f"{number + 1}: {fitted([str(name) for name in names], width)}"
+        label = f"{number}: {fitted([str(name) for name in names], width)}"
         yield numbers == number, colour_of(number), label
     if len(subsets) > len(COLOURS):
-        yield numbers >= len(COLOURS), LATER, f"{len(COLOURS) + 1} and later"
+        yield numbers >= len(COLOURS), LATER, f"{len(COLOURS)} and later"
 
 
 def _draw(ax: Axes, dataset: xr.Dataset) -> None:

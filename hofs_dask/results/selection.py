@@ -32,7 +32,7 @@ VARIABLES = {
     "selected": Variable(_RANK, "ifUO", "1", "name of the chosen feature"),
     "index": Variable(_RANK, "i", "1", "position of the chosen feature in the data, from 0"),
     "subset": Variable(
-        _RANK, "i", "1", "subset that the feature joined, by first pick; from 0; shown from 1"
+        _RANK, "i", "1", "subset that the feature joined, numbered from 0 by first pick"
     ),
     "score": Variable(
         _RANK, "f", "nats", "criterion; a number without unit where it is a share or a quotient"
@@ -99,12 +99,12 @@ class Selection(Result):
     2 of 3 features in 2 subsets, by mim
     1000 samples, 2 classes of crop; information in nats
     <BLANKLINE>
-    subset 1  blue
-    subset 2  red
+    subset 0  blue
+    subset 1  red
     <BLANKLINE>
     rank  feature  subset    gain  information  relevance  margin
-       1  blue          1  0.3000       0.3000     0.3000  0.1000
-       2  red           2  0.1500       0.4500     0.2000  0.2000
+       1  blue          0  0.3000       0.3000     0.3000  0.1000
+       2  red           1  0.1500       0.4500     0.2000  0.2000
     >>> result.transform(np.array([[1, 2, 3], [4, 5, 6]]))
     array([[3, 1],
            [6, 4]])
@@ -233,7 +233,7 @@ class Selection(Result):
     def to_dataframe(self) -> pd.DataFrame:
         """Return the table that is printed, all of it, as a pandas DataFrame of one row a rank.
 
-        Subsets are numbered from 1, as they are printed. An included feature has no margin.
+        An included feature has no margin.
 
         Examples
         --------

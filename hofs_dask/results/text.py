@@ -34,12 +34,13 @@ def as_text(dataset: xr.Dataset) -> str:
     >>> result = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
     >>> as_text(result.to_dataset()).splitlines()[-2:]
     ['rank  feature  subset    gain  information  relevance  margin',
-     '   1  b             1  0.5000       0.5000     0.5000  0.4000']
+     '   1  b             0  0.5000       0.5000     0.5000  0.4000']
     """
     lines = [*summary(dataset), ""]
     subsets = subsets_of(dataset)
-    for number, names in enumerate(subsets[:SHOWN_SUBSETS], start=1):
-        label = f"subset {number:<{len(str(min(len(subsets), SHOWN_SUBSETS)))}}  "
+    width = len(str(min(len(subsets), SHOWN_SUBSETS) - 1))
+    for number, names in enumerate(subsets[:SHOWN_SUBSETS]):
+        label = f"subset {number:<{width}}  "
         lines.append(label + fitted([str(name) for name in names], WIDTH - len(label)))
     lines += [*filter(None, [left_out({"subset": len(subsets) - SHOWN_SUBSETS}, ".subsets")]), ""]
     rows = list(table(dataset, SHOWN_RANKS))
@@ -123,7 +124,7 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
     >>> result = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
     >>> frame(result.to_dataset())[["feature", "subset", "margin", "note"]]
       feature  subset  margin      note
-    0       b       1     NaN  included
+    0       b       0     NaN  included
     """
     import pandas as pd
 
@@ -137,7 +138,7 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
         {
             "rank": dataset["rank"].values,
             "feature": dataset["selected"].values.tolist(),
-            "subset": dataset["subset"].values + 1,
+            "subset": dataset["subset"].values,
             "gain": dataset["gain"].values,
             "information": dataset["information"].values,
             "relevance": dataset["relevance"].values[dataset["index"].values],
@@ -157,7 +158,7 @@ def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
     >>> result = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
     >>> header, row = table(result.to_dataset(), limit=20)
     >>> row
-    ['1', 'b', '1', '0.5000', '0.5000', '0.5000', '0.4000']
+    ['1', 'b', '0', '0.5000', '0.5000', '0.5000', '0.4000']
     """
     shown = frame(dataset)[:limit]
     if not any(shown["note"]):

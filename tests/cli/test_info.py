@@ -17,6 +17,9 @@ def test_info__says_what_a_path_is(source: Path, codes: Path, tmp_path: Path) ->
     checkpoint = run("info", tmp_path / "run").stdout
     assert re.search(r"rounds +2\n", checkpoint)
     assert re.search(r"criterion +joint\n", checkpoint)
+    subsets = hd.load(tmp_path / "r.zarr").to_dataset()["subset"].values.tolist()
+    printed_subsets = re.findall(r"^ +\d +\d+ +(\d+) +\d\.\d{4}", checkpoint, re.MULTILINE)
+    assert [int(number) for number in printed_subsets] == subsets
     store = run("info", codes).stdout
     assert "samples   2000" in store
     other = run("info", source)

@@ -176,7 +176,7 @@ def test_select__csv_and_json_hold_the_ranks(codes: Path, tmp_path: Path) -> Non
         assert row["feature"] == entry["feature"] == expected.features[rank]
         assert float(row["gain"]) == entry["gain"] == data["gain"].values[rank]
         assert float(row["redundancy"]) == entry["redundancy"] == data["redundancy"].values[rank]
-        assert int(row["subset"]) == entry["subset"] == data["subset"].values[rank] + 1
+        assert int(row["subset"]) == entry["subset"] == data["subset"].values[rank]
         assert entry["relevance"] == data["relevance"].sel(feature=entry["feature"]).item()
     # The last has no runner-up.
     assert rows[-1]["margin"] == ""

@@ -607,7 +607,7 @@ def test_plot__joins_a_feature_in_neighbouring_methods_in_the_colour_of_its_subs
     cells, links = ax.collections
     assert isinstance(cells, PatchCollection)
     assert isinstance(links, PathCollection)
-    # blue, green: subset 1 of hofs; red: subset 2; near: not chosen by it
+    # blue, green: subset 0 of hofs; red: subset 1; near: not chosen by it
     edges = [to_hex(colour).upper() for colour in cells.get_edgecolor()]
     expected = [0, 1, 0, 0, None, 1, 1, 0]
     assert edges == [ABSENT if number is None else COLOURS[number] for number in expected]
@@ -625,7 +625,7 @@ def test_plot__joins_a_feature_in_neighbouring_methods_in_the_colour_of_its_subs
     for _, x, _, end, _ in joined:
         assert round(end - x, 6) < 1
     words = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert words == ["1", "2", "not chosen by hofs"]
+    assert words == ["0", "1", "not chosen by hofs"]
 
 
 @pytest.mark.usefixtures("_closed_figures")

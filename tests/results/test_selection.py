@@ -115,7 +115,7 @@ def test_to_dataset__says_what_its_figures_are() -> None:
     assert data["information"].attrs["long_name"] == (
         "information about the target of the features chosen since the last restart: " + penalty
     )
-    assert data["subset"].attrs["long_name"].endswith("from 0; shown from 1")
+    assert data["subset"].attrs["long_name"].endswith("numbered from 0 by first pick")
 
 
 def restarted() -> Selection:
@@ -135,7 +135,7 @@ def test_to_dataframe__is_the_table_that_is_printed() -> None:
         {
             "rank": [1, 2, 3, 4],
             "feature": NAMES,
-            "subset": [1, 2, 1, 1],
+            "subset": [0, 1, 0, 0],
             "gain": [0.1, 0.2, 0.2, 0.1],
             "information": [0.1, 0.3, 0.2, 0.3],
             "relevance": [0.1, 0.25, 0.2, 0.15],
@@ -410,23 +410,23 @@ def test_repr__shows_subsets_and_ranks() -> None:
         "1000 samples, 3 classes of crop; information in nats",
         "criterion=joint, threshold=0.2",
         "",
-        "subset 1  blue green",
-        "subset 2  red",
+        "subset 0  blue green",
+        "subset 1  red",
         "",
         "rank  feature  subset    gain  information  relevance  margin",
-        "   1  blue          1  0.3000       0.3000     0.3000  0.1000",
-        "   2  red           2  0.1500       0.4500     0.2000  0.2000",
-        "   3  green         1  0.0500       0.5000     0.1000  0.5000",
+        "   1  blue          0  0.3000       0.3000     0.3000  0.1000",
+        "   2  red           1  0.1500       0.4500     0.2000  0.2000",
+        "   3  green         0  0.0500       0.5000     0.1000  0.5000",
     ]
 
 
 def test_repr__notes_included_features_and_restarts() -> None:
     assert repr(restarted()).splitlines()[-6:] == [
         "rank  feature  subset    gain  information  relevance  margin  note",
-        "   1  red           1  0.1000       0.1000     0.1000       -  included",
-        "   2  green         2  0.2000       0.3000     0.2500  0.1000",
-        "   3  blue          1  0.2000       0.2000     0.2000  0.1000  restart",
-        "   4  flat          1  0.1000       0.3000     0.1500       -",
+        "   1  red           0  0.1000       0.1000     0.1000       -  included",
+        "   2  green         1  0.2000       0.3000     0.2500  0.1000",
+        "   3  blue          0  0.2000       0.2000     0.2000  0.1000  restart",
+        "   4  flat          0  0.1000       0.3000     0.1500       -",
         "restart: nothing left gained enough, so the rest is ranked anew",
     ]
     assert FRESH_START in restarted()._repr_html_()
@@ -457,7 +457,7 @@ def test_repr__shows_numbers_that_are_names_as_they_are() -> None:
 def test_repr__has_a_dash_for_a_figure_that_there_is_not() -> None:
     pick = Pick(0, subset=0, score=1, gain=1, information=1, margin=np.nan)
     result = Selection.from_picks([pick], names=["a"], relevance=[1.0], attrs={})
-    assert repr(result).splitlines()[-1].split() == ["1", "a", "1", *["1.0000"] * 3, "-"]
+    assert repr(result).splitlines()[-1].split() == ["1", "a", "0", *["1.0000"] * 3, "-"]
 
 
 @pytest.mark.parametrize(("n_picks", "n_subsets"), [(50, 1), (200, 200), (1, 1), (0, 1)])
@@ -471,7 +471,7 @@ def test_repr__counts_what_it_leaves_out() -> None:
     text = repr(long_one(50, 15))
     assert "... and 5 more subsets: .subsets" in text
     assert "... and 30 more ranks: .to_dataframe()" in text
-    assert re.search(r"subset 1  band0 band1 .* \.\.\. \+\d+", repr(long_one(50, 1)))
+    assert re.search(r"subset 0  band0 band1 .* \.\.\. \+\d+", repr(long_one(50, 1)))
 
 
 def test_repr_html__escapes_names() -> None:
@@ -498,7 +498,7 @@ def test_plot__draws_information_and_gain_in_the_colours_of_the_subsets() -> Non
     assert [bar.get_height() for bar in ax.patches] == [0.3, 0.15, 0.05]
     assert ax.lines[0].get_ydata().tolist() == [0.3, 0.45, 0.5]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["blue", "red", "green"]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1: blue green", "2: red"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["0: blue green", "1: red"]
     colours = [to_rgb(bar.get_facecolor()[:3]) for bar in ax.patches]
     assert colours == [to_rgb(COLOURS[number]) for number in (0, 1, 0)]
 
