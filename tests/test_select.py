@@ -268,7 +268,7 @@ def test_ties__go_to_the_lowest_column():
     for criterion in CRITERIA:
         result = hd.select(x, y, 1, method=hd.HOFS(criterion=criterion)).to_dataset()
         assert result.selected[0] == "x1"
-        assert result.runner_up[0] == "x2"
+        assert result.feature[result.runner_up[0]] == "x2"
         assert result.margin[0] == pytest.approx(0, abs=1e-9)
 
 

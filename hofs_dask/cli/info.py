@@ -42,6 +42,7 @@ def describe(path: str) -> str:
     FileNotFoundError: no such path: 'no/such/path'
     """
     from hofs_dask.results.comparison import Comparison
+    from hofs_dask.results.saving.content import ForeignError
     from hofs_dask.results.saving.readwrite import read
     from hofs_dask.results.selection import Selection
     from hofs_dask.search.checkpoint import FILE
@@ -64,7 +65,7 @@ def describe(path: str) -> str:
                 MATRIX_FORMAT: _describe_matrix,
             },
         )
-    except ValueError as error:
+    except ForeignError as error:
         raise ValueError(
             f"{path!r} is neither a code store nor a saved selection, comparison or matrix nor a "
             "checkpoint; a Zarr store with data becomes a code store with: hofs-dask encode SOURCE "

@@ -222,9 +222,12 @@ def _head(attrs: Mapping[Any, Any]) -> dict[str, Any]:
 def _ranks(result: Selection) -> Iterator[dict[str, Any]]:
     """Yield the figures of each rank."""
     data = result.to_dataset()
-    columns = {name: data["selected" if name == "feature" else name].values for name in COLUMNS}
-    columns["relevance"] = columns["relevance"][result.indices]
-    for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+    columns = {name: data[name].values.tolist() for name in COLUMNS if name != "feature"}
+    names = data["feature"].values.tolist()
+    columns["feature"] = result.features
+    columns["relevance"] = [columns["relevance"][index] for index in columns["index"]]
+    columns["runner_up"] = [None if at < 0 else names[at] for at in columns["runner_up"]]
+    for values in zip(*(columns[name] for name in COLUMNS), strict=True):
         yield {name: _number(value) for name, value in zip(COLUMNS, values, strict=True)}
 
 

@@ -16,7 +16,7 @@ from hofs_dask.results import selection
 from hofs_dask.results.base import Result
 from hofs_dask.results.comparison_figure import plot
 from hofs_dask.results.comparison_text import as_text, frame, names_of
-from hofs_dask.results.datasets import Variable, annotated, check_positions, plain
+from hofs_dask.results.datasets import Variable, annotated, check_positions, check_runners_up, plain
 from hofs_dask.results.html import comparison_html
 from hofs_dask.results.saving.readwrite import read
 from hofs_dask.results.selection import Selection
@@ -75,7 +75,7 @@ class Comparison(Result):
     Notes
     -----
     The Dataset has the dimensions `method`, `rank`, `feature` and `other`. Where a method ended
-    early, its later ranks hold the index, the subset and the epoch -1, figures that are NaN, and
+    early, its later ranks hold -1 as index, subset, runner-up and epoch, figures that are NaN, and
     names that are empty, or NaN where names are numbers. A method is selected with
     ``.sel({"method": "mim"})``: `sel` has an argument of its own called `method`, so that
     ``.sel(method="mim")`` selects all of them.
@@ -122,6 +122,7 @@ class Comparison(Result):
         super().__init__(dataset)
         for index in dataset["index"].values:
             check_positions(index[index >= 0], dataset.sizes["feature"])
+        check_runners_up(dataset["runner_up"].values, dataset.sizes["feature"])
 
     @classmethod
     def _variables(cls) -> tuple[Mapping[str, Variable], Mapping[str, Variable]]:

@@ -95,6 +95,21 @@ def check_positions(index: NDArray[np.int64], n_features: int) -> None:
         raise ValueError(f"a feature was picked twice: the picks are {index.tolist()}")
 
 
+def check_runners_up(runner_up: NDArray[np.int64], n_features: int) -> None:
+    """Raise where a runner-up is neither a position among the features nor -1, for none.
+
+    Examples
+    --------
+    >>> check_runners_up(np.array([-1, 2]), n_features=2)
+    Traceback (most recent call last):
+    ...
+    ValueError: runner-up 2 is not a position among 2 features
+    """
+    outside = runner_up[(runner_up < -1) | (runner_up >= n_features)]
+    if outside.size:
+        raise ValueError(f"runner-up {outside[0]} is not a position among {n_features} features")
+
+
 def plain(attrs: Mapping[str, object]) -> dict[str, str | float]:
     """Return the attributes as plain strings and numbers, which every store can hold.
 

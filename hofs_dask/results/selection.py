@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hofs_dask.results.base import Result
-from hofs_dask.results.datasets import Variable, annotated, check_positions, label_array, plain
+from hofs_dask.results.datasets import (
+    Variable,
+    annotated,
+    check_positions,
+    check_runners_up,
+    label_array,
+    plain,
+)
 from hofs_dask.results.figure import plot
 from hofs_dask.results.html import selection_html
 from hofs_dask.results.text import as_text, frame, subsets_of
@@ -58,7 +65,7 @@ VARIABLES = {
         _RANK, "f", "nats", "score of the chosen feature less that of the runner-up"
     ),
     "runner_up": Variable(
-        _RANK, "U", "1", "name of the feature that came second, as text, empty for none"
+        _RANK, "i", "1", "position of the feature that came second, from 0; -1 for none"
     ),
     "epoch": Variable(_RANK, "i", "1", "number of restarts of the posterior before this pick"),
     "forced": Variable(_RANK, "b", "1", "whether the feature was asked for by the user"),
@@ -117,6 +124,7 @@ class Selection(Result):
     def __init__(self, dataset: xr.Dataset) -> None:
         super().__init__(dataset)
         check_positions(dataset["index"].values, dataset.sizes["feature"])
+        check_runners_up(dataset["runner_up"].values, dataset.sizes["feature"])
 
     @classmethod
     def _variables(cls) -> tuple[Mapping[str, Variable], Mapping[str, Variable]]:
@@ -181,10 +189,7 @@ class Selection(Result):
             "selected": labels[index],
             "index": index,
             "subset": np.array([number[pick.subset] for pick in picks], dtype=np.int64),
-            "runner_up": np.array(
-                ["" if pick.runner_up < 0 else str(names[pick.runner_up]) for pick in picks],
-                dtype=str,
-            ),
+            "runner_up": np.array([pick.runner_up for pick in picks], dtype=np.int64),
             "epoch": np.array([pick.epoch for pick in picks], dtype=np.int64),
             "forced": np.array([pick.forced for pick in picks], dtype=bool),
         }

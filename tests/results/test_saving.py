@@ -170,13 +170,20 @@ def test_load__lost_chunk_is_not_empty_text(tmp_path: Path) -> None:
         load(path)
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
-def test_load__other_versions_are_refused(tmp_path: Path, version: object) -> None:
+@pytest.mark.parametrize("version", [0, 1, 3, "2", None])
+@pytest.mark.parametrize("kind", ["select", "compare"])
+def test_load__other_versions_are_refused_with_the_command_that_makes_them_again(
+    tmp_path: Path, version: object, kind: str
+) -> None:
     path = tmp_path / "result.zarr"
-    NEW.save(path)
+    result = NEW if kind == "select" else Comparison.from_selections({"mim": NEW}, attrs={})
+    result.save(path)
     edit_group(path, format_version=version)
-    with pytest.raises(ValueError, match=r"result.zarr is not a saved .*hofs_dask wrote it"):
+    words = f"hofs_dask wrote it; make it again with 'hofs-dask {kind}', at another path"
+    with pytest.raises(ValueError, match=rf"result.zarr cannot be read: .* {words}"):
         load(path)
+    with pytest.raises(FileExistsError, match=rf"give another path, or remove it .* {words}"):
+        result.save(path)
 
 
 def edit_group(path: Path, **attrs: object) -> None:
@@ -327,7 +334,7 @@ def test_load__runs_no_code(tmp_path: Path) -> None:
     import pickle
 
     path, proof = tmp_path / "result.zarr", tmp_path / "ran"
-    attrs = {"format": "hofs_dask selection", "format_version": 1, "digest": ""}
+    attrs = {"format": "hofs_dask selection", "format_version": 2, "digest": ""}
     (path / "selected").mkdir(parents=True)
     (path / ".zgroup").write_text('{"zarr_format": 2}')
     (path / ".zattrs").write_text(json.dumps(attrs))
@@ -425,7 +432,7 @@ def test_save__xarray_reads_what_was_written(path: Path) -> None:
     with xr.open_dataset(path, engine=engine, **options) as data:
         assert data["selected"].values.tolist() == NEW.features
         assert data["forced"].dtype == bool
-        assert data.attrs["format_version"] == 1
+        assert data.attrs["format_version"] == 2
 
 
 def test_save__names_that_no_file_can_hold_are_refused(path: Path) -> None:
@@ -445,11 +452,15 @@ def lie(data: xr.Dataset) -> None:
     data["index"][0] = 9
 
 
+def lie_about_the_second(data: xr.Dataset) -> None:
+    data["runner_up"][..., 0] = 9
+
+
 def bend(data: xr.Dataset) -> None:
     data["score"] = ("feature", np.zeros(4))
 
 
-@pytest.mark.parametrize("change", [lie, bend])
+@pytest.mark.parametrize("change", [lie, lie_about_the_second, bend])
 def test_load__content_that_no_selection_has_is_refused(
     path: Path, change: Callable[[xr.Dataset], None]
 ) -> None:
@@ -461,7 +472,8 @@ def test_load__content_that_no_selection_has_is_refused(
             change(data)
         file = path.with_name(f"{type(result).__name__}{path.suffix}")
         write(data, file)
-        with pytest.raises(ValueError, match=rf"{file} is not a saved .*(pick 9|dimensions)"):
+        words = r"(pick 9|runner-up 9|dimensions)"
+        with pytest.raises(ValueError, match=rf"{file} is not a saved .*{words}"):
             load(file)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hofs_dask.io import places
 from hofs_dask.io.paths import as_path, is_url
 from hofs_dask.results.saving import atomic, remote
-from hofs_dask.results.saving.content import MOST, DamagedError
+from hofs_dask.results.saving.content import MOST, DamagedError, ForeignError, VersionError
 from hofs_dask.results.saving.netcdf import from_netcdf, require_netcdf, to_netcdf
 from hofs_dask.results.saving.zarr_files import from_files, to_files
 
@@ -87,8 +87,10 @@ def read(
     ------
     FileNotFoundError
         There is nothing at this path.
+    ForeignError
+        What is there is no result of these formats.
     ValueError
-        What is there is no result of these formats, or it is damaged.
+        It is damaged, or another version of hofs_dask wrote it.
 
     Examples
     --------
@@ -113,6 +115,8 @@ def read(
             f"{given}, a saved {' or '.join(kinds)}, is damaged ({error}): take a copy of it, or "
             "make it again"
         ) from error
+    except VersionError as error:
+        raise ValueError(f"{given} cannot be read: {error}") from error
     except Exception as error:
         # whatever the libraries raise for content that is not what they wrote
         raise _not_saved(given, kinds, error) from error
@@ -257,9 +261,9 @@ def _check(place: str, given: str, file_format: str, netcdf: bool) -> None:
         )
 
 
-def _not_saved(given: str, kinds: Sequence[str], error: Exception) -> ValueError:
+def _not_saved(given: str, kinds: Sequence[str], error: Exception) -> ForeignError:
     writers = " or ".join(f"{kind.capitalize()}.save" for kind in kinds)
-    return ValueError(
+    return ForeignError(
         f"{given} is not a saved {' or '.join(kinds)}: give what {writers} wrote ({error})"
     )
 
