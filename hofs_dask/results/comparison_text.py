@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hofs_dask.results import text
-from hofs_dask.results.text import SHOWN_RANKS, WIDTH, aligned, counted, facts, share, shortened
+from hofs_dask.results.text import (
+    SHOWN_RANKS,
+    WIDTH,
+    aligned,
+    counted,
+    facts,
+    share,
+    shortened,
+    unusable,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +74,7 @@ def summary(dataset: xr.Dataset) -> list[str]:
     details = facts(dataset.attrs)
     if "n_resamples" in dataset.attrs:
         details.append(counted(dataset.attrs["n_resamples"], "resample"))
-    return [headline, *filter(None, [", ".join(details)])]
+    return [headline, *filter(None, [", ".join(details), unusable(dataset)])]
 
 
 def names_of(dataset: xr.Dataset) -> dict[str, list[Any]]:

@@ -72,7 +72,9 @@ VARIABLES = {
     "relevance": Variable(
         _FEATURE, "f", "nats", "mutual information of the feature alone and the target"
     ),
-    "usable": Variable(_FEATURE, "b", "1", "whether the feature varies and so was a candidate"),
+    "usable": Variable(
+        _FEATURE, "b", "1", "whether the feature can be chosen: not constant, nor all missing"
+    ),
 }
 COORDINATES = {
     "rank": Variable(_RANK, "i", "1", "place in the ranking, from 1"),

@@ -22,6 +22,7 @@ NO_GAIN = (
 WIDTH = 88
 SHOWN_SUBSETS = 10
 SHOWN_RANKS = 20
+SHOWN_LETTERS = 24
 
 
 def as_text(dataset: xr.Dataset) -> str:
@@ -68,7 +69,24 @@ def summary(dataset: xr.Dataset) -> list[str]:
     details = "; ".join(filter(None, [", ".join(facts(attrs)), "information in nats"]))
     options = json.loads(attrs.get("options", "{}"))
     given = [f"{name}={value}" for name, value in options.items() if value is not None]
-    return [headline, details, *filter(None, [", ".join(given)])]
+    return [headline, details, *filter(None, [", ".join(given), unusable(dataset)])]
+
+
+def unusable(dataset: xr.Dataset) -> str:
+    """Return a line with the constant and all-missing features, nothing where there are none.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> unusable(xr.Dataset({"usable": ("feature", [True, False])}, {"feature": ["a", "b"]}))
+    '1 feature is constant or all missing: b'
+    """
+    names = [str(name) for name in dataset["feature"].values[~dataset["usable"].values].tolist()]
+    if not names:
+        return ""
+    label = f"{counted(len(names), 'feature is', 'features are')} constant or all missing: "
+    short = shortened(names[:WIDTH], SHOWN_LETTERS)
+    return label + fitted([short.get(name, name) for name in names], WIDTH - len(label))
 
 
 def facts(attrs: Mapping[str, Any]) -> list[str]:
@@ -186,7 +204,7 @@ def fitted(names: list[str], width: int) -> str:
     line = between.join(names)
     if len(line) <= width:
         return line
-    shown = list(names)
+    shown = names[:width]  # more never fit
     while len(shown) > 1 and len(between.join(shown)) > width - 12:
         shown.pop()
     return f"{between.join(shown)} ... +{len(names) - len(shown)}"

@@ -479,6 +479,7 @@ def test_repr__shows_ranks_overlap_and_stability() -> None:
     assert repr(made()).splitlines() == [
         "up to 3 of 6 features by each of 3 methods: 4 by any, 2 by all",
         "1000 samples, 3 classes of crop, 4 resamples",
+        "1 feature is constant or all missing: flat",
         "",
         "rank  hofs   mim   jmi",
         "   1  blue   blue  red",

@@ -409,6 +409,7 @@ def test_repr__shows_subsets_and_ranks() -> None:
         "3 of 4 features in 2 subsets, by hofs",
         "1000 samples, 3 classes of crop; information in nats",
         "criterion=joint, threshold=0.2",
+        "1 feature is constant or all missing: flat",
         "",
         "subset 0  blue green",
         "subset 1  red",
@@ -447,6 +448,22 @@ def test_repr__notes_included_features_and_restarts() -> None:
 )
 def test_repr__says_what_the_target_is(attrs: dict[str, str | float], line: str) -> None:
     assert repr(made(**attrs)).splitlines()[1] == f"{line}; information in nats"
+
+
+def test_repr__names_some_of_many_unusable_features() -> None:
+    names = [f"band{position}" for position in range(100_000)]
+    usable = np.arange(len(names)) < 2
+    result = Selection.from_picks(
+        [], names=names, relevance=np.zeros(len(names)), usable=usable, attrs={}
+    )
+    line = repr(result).splitlines()[2]
+    assert (
+        line
+        == "99998 features are constant or all missing: band2 band3 band4 band5 band6 ... +99993"
+    )
+    assert line in result._repr_html_()
+    every = Selection.from_picks([], names=names, relevance=np.zeros(len(names)), attrs={})
+    assert "constant" not in repr(every) + every._repr_html_()
 
 
 def test_repr__shows_numbers_that_are_names_as_they_are() -> None:
