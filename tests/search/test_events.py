@@ -138,8 +138,8 @@ def test_progress__writes_a_line_a_round(codes, capsys):
     rounds = zip(err.splitlines(), ["x3", "x1", "x4", "x\\d"], scans, ends, strict=True)
     for rank, (line, feature, n_scans, end) in enumerate(rounds, start=1):
         assert re.fullmatch(
-            rf"round {rank}/4  {feature} +subset {rank}  gain +{number}  information +{number} +"
-            rf"{n_scans} +{time}{end}",
+            rf"round {rank}/4  {feature} +subset {rank - 1}  gain +{number}  "
+            rf"information +{number} +{n_scans} +{time}{end}",
             line,
         )
 
