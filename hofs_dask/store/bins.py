@@ -16,7 +16,6 @@ import numpy as np
 from hofs_dask.io.windows import Window, as_array, strips
 from hofs_dask.kernels.cells import as_cells, make_room, set_planes
 from hofs_dask.kernels.planes import WORD, n_bits, pack
-from hofs_dask.kernels.sorting import sort_numbers
 from hofs_dask.store.summary import MANY_CELLS, MAX_DISTINCT, Category, Summary, clean_objects
 
 Bins = int | Literal["auto", "width"] | None
@@ -160,10 +159,8 @@ def make_tables(
     (array([ 0.,  2., nan]), [])
     """
     features, problems = [], []
-    kind = np.float32 if summary.dtype == np.float32 else np.float64
-    room = np.empty((2, summary.sample.shape[1]), kind)
     for j in range(len(summary.n_missing)):
-        feature = _make_feature(summary, j, bins, n_bins, room)
+        feature = _make_feature(summary, j, bins, n_bins)
         if isinstance(feature, Feature):
             features.append(feature)
         else:
@@ -172,7 +169,7 @@ def make_tables(
 
 
 def _make_feature(
-    summary: Summary, j: int, bins: Bins, n_bins: int, room: np.ndarray
+    summary: Summary, j: int, bins: Bins, n_bins: int
 ) -> Feature | tuple[type[Exception], str]:
     n_missing, low, high = int(summary.n_missing[j]), summary.low[j], summary.high[j]
     if j in summary.strange:
@@ -202,10 +199,9 @@ def _make_feature(
     if summary.n_distinct[j] <= n_bins and summary.n_distinct[j] < len(summary.distinct):
         edges, values = distinct[1:], distinct
     else:
-        column = summary.sample[j].astype(room.dtype, copy=False)
-        if n_missing:
-            column = column[~np.isnan(column)]
-        ordered = sort_numbers(column, room)
+        kind = np.float32 if summary.dtype == np.float32 else np.float64
+        column = summary.sample[j].astype(kind, copy=False)
+        ordered = np.sort(column[~np.isnan(column)] if n_missing else column)
         if bins == "width":
             edges = width_edges(low, high, n_bins)
         else:
