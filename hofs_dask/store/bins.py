@@ -13,9 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from hofs_dask.io.windows import Window, as_array, strips
 from hofs_dask.kernels.cells import as_cells, make_room, set_planes
-from hofs_dask.kernels.planes import WORD, n_bits, pack
+from hofs_dask.kernels.planes import n_bits, pack
 from hofs_dask.store.summary import MANY_CELLS, MAX_DISTINCT, Category, Summary, clean_objects
 
 Bins = int | Literal["auto", "width"] | None
@@ -471,12 +470,12 @@ def encode_block(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
     return codes
 
 
-def encode_planes(block: np.ndarray | Window, features: Sequence[Feature], out: np.ndarray) -> None:
+def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarray) -> None:
     """Set the bit planes of the codes of a block, which `encode_block` describes.
 
     Parameters
     ----------
-    block : ndarray or Window (sample, feature)
+    block : ndarray (sample, feature)
         The values.
     features : sequence of Feature
         How they are coded.
@@ -494,7 +493,7 @@ def encode_planes(block: np.ndarray | Window, features: Sequence[Feature], out: 
     """
     bits = out.shape[1]
     if block.dtype == object or block.size < MANY_CELLS:
-        out[:] = pack(encode_block(as_array(block), features), bits)
+        out[:] = pack(encode_block(block, features), bits)
         return
     dtype = np.result_type(block.dtype, np.float32)
     numeric = [feature.categories is None for feature in features]
@@ -510,19 +509,12 @@ def encode_planes(block: np.ndarray | Window, features: Sequence[Feature], out: 
     missing = np.where(numeric, codes, 0)
     planes = out.view(f"u{8 // dtype.itemsize}")
     room, _ = make_room(limits)
-    start, per_word = 0, planes.shape[2] // out.shape[2]
-    for strip in strips(block):
-        place = start * per_word
-        if not set_planes(
-            as_cells(strip), limits, tuple(range(levels)), missing, room, planes, place
-        ):
-            raise _changed()
-        words = slice(start, start - (-len(strip) // WORD))
-        for j, feature in enumerate(features):
-            if feature.categories is not None:
-                found = _encode_categories(strip[:, j], feature).astype(np.uint8)
-                out[j, :, words] = pack(found[None], bits)[0]
-        start = words.stop
+    if not set_planes(as_cells(block), limits, tuple(range(levels)), missing, room, planes):
+        raise _changed()
+    for j, feature in enumerate(features):
+        if feature.categories is not None:
+            found = _encode_categories(block[:, j], feature).astype(np.uint8)
+            out[j] = pack(found[None], bits)[0]
 
 
 def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
