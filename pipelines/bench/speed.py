@@ -199,7 +199,7 @@ def bench_small(job: Run) -> Iterator[Figure]:
         2 * job.repeats,
         partial(fresh, "import hofs_dask; hofs_dask.select"),
         partial(fresh, "import numpy, numba"),
-        partial(fresh, "reduction"),
+        partial(fresh, "pass"),
     )
     parts = {"seconds": whole, "numpy and numba alone": bare, "nothing": nothing}
     yield Figure("import and select of a fresh process", whole, "s", "", parts, target=1.5)
