@@ -12,7 +12,9 @@ import numpy as np
 from scipy.optimize import nnls
 
 from hofs_dask.engine.budget import CACHE_SHARE
+from hofs_dask.engine.chunking import choose_layout
 from hofs_dask.engine.counts import MARGINAL_COUNTS, MOST_PRODUCTS, PAIR_TERMS
+from hofs_dask.engine.partition import FAN_IN, Partition
 from hofs_dask.engine.reduction import N_FOLDS, N_PARTS, Context, Reduction, Request
 from hofs_dask.engine.scanning import is_small
 from hofs_dask.kernels.planes import n_bits
@@ -20,7 +22,7 @@ from hofs_dask.methods.joint import Joint
 from hofs_dask.methods.options import HOFS, JMI
 from hofs_dask.methods.pairwise import Pairwise
 from hofs_dask.methods.problem import Sizes
-from hofs_dask.store.layout import FAN_IN, Layout, choose_layout
+from hofs_dask.store.layout import Layout
 
 #: The run that the constants are fitted to by default.
 MEASURED = Path(__file__).with_name("results") / "bench.json"
@@ -198,7 +200,7 @@ def count(store: Store, asked: Request, n_threads: int, new_columns: int = 0) ->
     """
     layout = store.layout
     tile, tiles = layout.chunks[1], len(layout.tiles)
-    groups = len(layout.groups(n_threads))
+    groups = len(Partition(layout).groups(n_threads))
     combines, level = 0, groups
     while level > FAN_IN:
         level = -(-level // FAN_IN)
