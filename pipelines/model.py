@@ -12,14 +12,16 @@ import numpy as np
 from scipy.optimize import nnls
 
 from hofs_dask.engine.budget import CACHE_SHARE, size_of
+from hofs_dask.engine.chunking import choose_layout
 from hofs_dask.engine.counts import MARGINAL_COUNTS, MOST_PRODUCTS, PAIR_TERMS, MarginalContext
+from hofs_dask.engine.partition import FAN_IN, Partition
 from hofs_dask.engine.reduction import N_FOLDS, N_PARTS, Context, Reduction, Request
 from hofs_dask.engine.scanning import is_small
 from hofs_dask.kernels.planes import n_bits
 from hofs_dask.methods.base import Sizes
 from hofs_dask.methods.hofs import HOFS
 from hofs_dask.methods.pairwise import JMI
-from hofs_dask.store.layout import FAN_IN, Layout, choose_layout
+from hofs_dask.store.layout import Layout
 
 #: The run that the constants are fitted to by default.
 MEASURED = Path(__file__).with_name("results") / "bench.json"
@@ -199,7 +201,7 @@ def count(store: Store, asked: Request, n_threads: int, new_columns: int = 0) ->
     """
     layout = store.layout
     tile, tiles = layout.chunks[1], len(layout.tiles)
-    groups = len(layout.groups(n_threads))
+    groups = len(Partition(layout).groups(n_threads))
     combines, level = 0, groups
     while level > FAN_IN:
         level = -(-level // FAN_IN)

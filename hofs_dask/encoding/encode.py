@@ -15,6 +15,7 @@ import numpy as np
 from dask.delayed import Delayed, delayed
 
 from hofs_dask.encoding.kept import Kept, Mask, find_kept, take
+from hofs_dask.engine.chunking import Room, choose_layout
 from hofs_dask.errors import CodeStoreError, some_of
 from hofs_dask.io import places
 from hofs_dask.io.files import check_apart, digest
@@ -50,7 +51,7 @@ from hofs_dask.store.labels import (
     merge_targets,
     summarise_target,
 )
-from hofs_dask.store.layout import Room, check_chunks, choose_layout
+from hofs_dask.store.layout import check_chunks
 from hofs_dask.store.manifest import (
     VERSION,
     Content,

@@ -10,10 +10,12 @@ import dask.config
 import numpy as np
 from dask.utils import format_bytes, parse_bytes
 
+from hofs_dask.engine.chunking import Room, choose_layout
 from hofs_dask.engine.cluster import RESIDENT, Worker, memory_limits
+from hofs_dask.engine.partition import CHUNK_COPIES, FAN_IN, WAITING, Partition, held_bytes
 from hofs_dask.engine.reduction import Request
 from hofs_dask.store.codes import CodeStore
-from hofs_dask.store.layout import CHUNK_COPIES, FAN_IN, WAITING, Room, choose_layout, layout_of
+from hofs_dask.store.layout import layout_of
 
 #: A worker pauses at 80 % of its limit; what is planned stays below.
 USABLE = 0.75
@@ -87,8 +89,8 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
     layout = layout_of(codes)
     columns = {column for request in scan for column in request.columns}
     resampled = any(request.resample is not None for request in scan)
-    chunk = layout.held_bytes(len(columns), CHUNK_COPIES + resampled)
-    groups = layout.groups(sum(worker.n_threads for worker in workers))
+    chunk = held_bytes(layout, len(columns), CHUNK_COPIES + resampled)
+    groups = Partition(layout).groups(sum(worker.n_threads for worker in workers))
     # of floats a task keeps what its spans add up to by node of the tree, two a level at most
     n_nodes = 2 * max(group.stop - group.start for group in groups).bit_length() - 1
     partial = sum(

@@ -14,6 +14,7 @@ from dask.delayed import Delayed, delayed
 
 from hofs_dask.engine.budget import check, estimate, size_of
 from hofs_dask.engine.cluster import Worker, current_workers
+from hofs_dask.engine.partition import FAN_IN, Partition
 from hofs_dask.engine.reduction import (
     N_PARTS,
     Block,
@@ -33,7 +34,7 @@ from hofs_dask.scheduling.waits import StrandedError
 from hofs_dask.store.chunks import Chunks
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.copies import add_copies, copy_chunks, joined, known_copies, write_copy
-from hofs_dask.store.layout import FAN_IN, Layout, cuts, layout_of
+from hofs_dask.store.layout import Layout, cuts, layout_of
 
 #: Columns beyond this share of a tile are not copied: reading their tiles is no dearer.
 COPY_SHARE = 0.125
@@ -58,7 +59,7 @@ class _Place:
     column_codes: tuple[int, ...]  # how many codes each has
     n_codes: dict[int, np.ndarray]  # of the features of each tile that its tasks read
     n_classes: int
-    layout: Layout
+    partition: Partition
     identity: str
     cache: int  # bytes of chunks that a process may keep
 
@@ -66,13 +67,14 @@ class _Place:
     def of(
         cls,
         codes: CodeStore,
-        layout: Layout,
+        partition: Partition,
         columns: tuple[int, ...],
         copied: _Copied,
         features: slice,
         cache: int,
     ) -> _Place:
         """The place of the tasks of a tile."""
+        layout = partition.layout
         width = layout.chunks[1]
         tiles = {features.start // width}
         tiles |= {column // width for column in columns if column not in copied}
@@ -84,10 +86,15 @@ class _Place:
             column_codes=tuple(codes.n_codes[list(columns)].tolist()),
             n_codes={tile: codes.n_codes[layout.tiles[tile]] for tile in tiles},
             n_classes=codes.labels.n_classes,
-            layout=layout,
+            partition=partition,
             identity=codes.problem_identity,
             cache=cache,
         )
+
+    @property
+    def layout(self) -> Layout:
+        """The chunks of the store."""
+        return self.partition.layout
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,13 @@ def scans(codes: CodeStore, requests: Sequence[Request]) -> list[list[Request]]:
     return found
 
 
-def run(codes: CodeStore, scan: Sequence[Request], *, pinned: bool = True) -> list[Partial]:
+def run(
+    codes: CodeStore,
+    scan: Sequence[Request],
+    *,
+    pinned: bool = True,
+    partition: Partition | None = None,
+) -> list[Partial]:
     """The finished totals of scans over all samples, in one scan over them.
 
     One task takes some spans of row chunks and one tile of features. Spans depend on the store
@@ -144,9 +157,9 @@ def run(codes: CodeStore, scan: Sequence[Request], *, pinned: bool = True) -> li
         workers = current_workers(scan, anew=True)
         found = estimate(codes, scan, workers)
         check(codes, scan[0], found, workers)
-    layout = layout_of(codes)
-    tiles, spans = layout.tiles, layout.spans
-    groups = layout.groups(sum(worker.n_threads for worker in workers))
+    partition = partition or Partition(layout_of(codes))
+    tiles, spans = partition.layout.tiles, partition.spans
+    groups = partition.groups(sum(worker.n_threads for worker in workers))
     columns = tuple(dict.fromkeys(column for request in scan for column in request.columns))
     name = "+".join(dict.fromkeys(request.reduction.name for request in scan))
     copied: _Copied = {}
@@ -167,7 +180,7 @@ def run(codes: CodeStore, scan: Sequence[Request], *, pinned: bool = True) -> li
         contexts = tuple(
             request.reduction.narrow(request.context.take(features)) for request in scan
         )
-        place = _Place.of(codes, layout, columns, copied, features, found.cache)
+        place = _Place.of(codes, partition, columns, copied, features, found.cache)
         of_plan = _tasks_of(_Plan(place, features, jobs, contexts), len(groups))
         partials = []
         for position, (group, copy) in enumerate(zip(groups, copies, strict=True)):
@@ -189,7 +202,7 @@ def run(codes: CodeStore, scan: Sequence[Request], *, pinned: bool = True) -> li
     except StrandedError:
         if not pinned:
             raise
-        return run(codes, scan, pinned=False)
+        return run(codes, scan, pinned=False, partition=partition)
     parts, made = computed[: len(totals)], computed[len(totals) :]
     new = joined(made)
     if new:
@@ -362,7 +375,7 @@ def _map_spans(
     )
     found: tuple[_Nodes, ...] = tuple({} for _ in plan.jobs)
     place = plan.place
-    spans = place.layout.spans
+    spans = place.partition.spans
     copied = _copied_chunks(place, spans[first].start // place.layout.chunks[0], new)
     for number in range(first, last):
         totals = []
@@ -429,7 +442,7 @@ def _climb(nodes: _Nodes, n_leaves: int) -> None:
 
 def _combine(plan: _Plan, *partials: tuple[_Nodes, ...]) -> tuple[_Nodes, ...]:
     found: tuple[_Nodes, ...] = tuple({} for _ in plan.jobs)
-    n_spans = len(plan.place.layout.spans)
+    n_spans = len(plan.place.partition.spans)
     for partial in partials:
         for nodes, more in zip(found, partial, strict=True):
             for node, total in more.items():

@@ -14,8 +14,10 @@ from dask.utils import format_bytes
 
 from hofs_dask.encoding.encode import source_rows
 from hofs_dask.engine.budget import Estimate, check, estimate, room
+from hofs_dask.engine.chunking import choose_layout
 from hofs_dask.engine.cluster import current_workers, memory_limits, on_a_worker
 from hofs_dask.engine.counts import MARGINAL_COUNTS, PAIR_TERMS
+from hofs_dask.engine.partition import Partition
 from hofs_dask.engine.reduction import Request
 from hofs_dask.engine.scanning import scans
 from hofs_dask.methods.base import Method
@@ -27,7 +29,7 @@ from hofs_dask.search.rounds import largest_requests
 from hofs_dask.store.bins import Bins, count_bins
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.labels import N_QUANTILES, Labels
-from hofs_dask.store.layout import Layout, choose_layout, layout_of
+from hofs_dask.store.layout import Layout, layout_of
 
 if TYPE_CHECKING:
     from hofs_dask.io.source import Source
@@ -328,11 +330,11 @@ def plan_search(
     kept = min(memory.cache * len(workers) / scan_bytes, 1.0)
     n_read = int(scan_bytes * (1 + (n_scans - 1) * (1 - kept)))
     reductions = _joined(counted, n_runs)
-    busy = min(n_threads, len(layout.groups(n_threads)) * len(layout.tiles))
+    busy = min(n_threads, len(Partition(layout).groups(n_threads)) * len(layout.tiles))
     parts = {
         "counting": sum(each.seconds for each in reductions) / busy,
         "reading": n_read / layout.chunk_bytes * read / busy,
-        "tasks": n_scans * layout.n_tasks(n_threads) * _task_seconds(),
+        "tasks": n_scans * Partition(layout).n_tasks(n_threads) * _task_seconds(),
         "driver": n_runs * sum(_driver(each, codes, n_features) for each in rehearsals),
     }
     labels = ", ".join(method.label for method in methods)
@@ -465,7 +467,7 @@ def _searching_blocks(searching: Searching, layout: Layout) -> list[tuple[str, l
                 f"{searching.n_scans:,} over the samples for at most "
                 f"{n_reductions:,} reduction{'s' * (n_reductions != 1)}, "
                 f"{n_cells:.1e} cells; "
-                f"{_number(layout.n_tasks(searching.n_threads), 'task')} a scan",
+                f"{_number(Partition(layout).n_tasks(searching.n_threads), 'task')} a scan",
                 f"{format_bytes(searching.scan_bytes)} a scan, of which {kept:.0%} stays in the "
                 f"workers: {format_bytes(searching.n_read)} read in all",
             ],

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 import hofs_dask as hd
 from hofs_dask.engine import scanning
 from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
+from hofs_dask.engine.partition import Partition
 from hofs_dask.engine.reduction import Request
 from hofs_dask.errors import CodeStoreError
 from hofs_dask.kernels.hashing import fold_of, row_hash
 from hofs_dask.scheduling.process import PROCESS
-from hofs_dask.store import layout
 from hofs_dask.store.copies import known_copies
+from hofs_dask.store.layout import layout_of
 
 N, M = 4500, 9
 METHODS = {
@@ -120,9 +121,7 @@ def test_reduction__is_one_compute(tmp_path, monkeypatch):
 def test_reduction__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
     x = np.random.default_rng(0).normal(size=(20_000, 3))
     codes = hd.encode(x, x[:, 0] > 0, tmp_path / "codes.zarr", chunks=(20, 3))
-    monkeypatch.setattr(layout, "LEAST_SPANS", 1000)
-    monkeypatch.setattr(layout, "TASK_CELLS", 60)
-    monkeypatch.setattr(layout, "MOST_TASKS", 1000)
+    many = Partition(layout_of(codes), task_cells=60, most_tasks=1000, least_spans=1000)
     sizes = []
     compute = dask.base.compute
 
@@ -133,7 +132,7 @@ def test_reduction__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
 
     monkeypatch.setattr(dask.base, "compute", measuring)
     context = MarginalContext(2, int(codes.n_codes.max()))
-    scanning.run(codes, [Request(MARGINAL_COUNTS, context)])
+    scanning.run(codes, [Request(MARGINAL_COUNTS, context)], partition=many)
     (n_bytes, n_tasks) = sizes[0]
     assert n_tasks > 1000
     assert n_bytes < 1_000_000
@@ -219,8 +218,8 @@ def test_tree__floats_are_added_in_one_order_however_spans_are_shared_out(n_span
     expected = values
     while len(expected) > 1:
         expected = level(expected)
-    layout = SimpleNamespace(spans=[None] * n_spans)
-    plan = SimpleNamespace(jobs=(None,), place=SimpleNamespace(layout=layout))
+    partition = SimpleNamespace(spans=[None] * n_spans)
+    plan = SimpleNamespace(jobs=(None,), place=SimpleNamespace(partition=partition))
     edges = sorted({0, n_spans, *(cut for cut in cuts if cut < n_spans)})
     partials = []
     for a, b in itertools.pairwise(edges):
