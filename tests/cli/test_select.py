@@ -269,5 +269,5 @@ def test_select__interrupt_without_checkpoint_advises_one(
     assert result.exit_code == 130
     assert result.stderr == (
         "Interrupted: 2 of 5 rounds were done and are lost; with --checkpoint DIR the same "
-        "command goes on where it was cut short.\n"
+        "command resumes where it was interrupted.\n"
     )
