@@ -1,4 +1,4 @@
-"""What checkpoints hold, of one search or of all those of a comparison, and how to go on."""
+"""What checkpoints hold, of one search or of all those of a comparison, and how to resume."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PART = re.compile(r"(?P<label>.+?)(?: (?P<resample>\d+))?")
 
 
 def parts_of(checkpoint: str) -> dict[str, dict[int | None, Path]]:
-    """The directories of a comparison's checkpoint by label and resample; empty for any other.
+    """Return the directories of a comparison's checkpoint by label and resample, if it is one.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def parts_of(checkpoint: str) -> dict[str, dict[int | None, Path]]:
         return parts
     for path in folder.iterdir():
         found = PART.fullmatch(path.name)
-        # a search that was cut short in its first round has a lock alone
+        # a search that was interrupted in its first round has a lock only
         if found and ((path / FILE).exists() or (path / LOCK).exists()):
             number = None if found["resample"] is None else int(found["resample"])
             parts.setdefault(found["label"], {})[number] = path
@@ -54,7 +54,7 @@ def _place(label: str) -> tuple[int, str]:
 
 
 def rounds_in(checkpoint: str | Path) -> int:
-    """How many rounds the checkpoint of one search holds.
+    """Return the number of rounds in the checkpoint of one search.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def rounds_in(checkpoint: str | Path) -> int:
 
 
 def rounds_in_parts(checkpoint: str, labels: Collection[str], n_features: int, n_runs: int) -> int:
-    """How many rounds a comparison of these methods, run so often each, finds in its checkpoint."""
+    """Return the number of rounds that a comparison finds in its checkpoint."""
     return sum(
         min(rounds_in(path), n_features)
         for label, found in parts_of(checkpoint).items()
@@ -78,18 +78,18 @@ def rounds_in_parts(checkpoint: str, labels: Collection[str], n_features: int, n
     )
 
 
-def how_to_go_on(done: int, n_rounds: int, checkpoint: str | None) -> str:
-    """What to tell a user whose run was cut short after so many rounds, kept or not.
+def how_to_resume(done: int, n_rounds: int, checkpoint: str | None) -> str:
+    """Return what to tell a user whose run was interrupted after so many rounds, saved or not.
 
     Examples
     --------
-    >>> how_to_go_on(2, 5, "run")
-    '2 of 5 rounds are kept in run; run the same command again to go on from there.'
+    >>> how_to_resume(2, 5, "run")
+    '2 of 5 rounds are saved in run; run the same command again to resume.'
     """
     if checkpoint is not None:
         return (
-            f"{done} of {n_rounds} rounds are kept in {checkpoint}; "
-            "run the same command again to go on from there."
+            f"{done} of {n_rounds} rounds are saved in {checkpoint}; "
+            "run the same command again to resume."
         )
     lost = f"{done} of {n_rounds} rounds were done and are lost; " if done else ""
-    return f"{lost}with --checkpoint DIR the same command goes on where it was cut short."
+    return f"{lost}with --checkpoint DIR the same command resumes where it was interrupted."

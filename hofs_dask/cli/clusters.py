@@ -1,4 +1,4 @@
-"""Where the work is done: a scheduler that was named, processes of this machine, or threads."""
+"""Where a command runs: on a given scheduler, on local processes or on threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATIENCE = 10
 
 @contextmanager
 def cluster(scheduler: str | None, workers: int | None) -> Iterator[Client | None]:
-    """The client of the scheduler or of that many local processes; None for Dask's threads."""
+    """Yield the client of the scheduler or of that many local processes; None for threads."""
     if scheduler is not None and workers is not None:
         raise click.UsageError("--workers starts a cluster and --scheduler names one: give one")
     context = click.get_current_context(silent=True)
@@ -80,13 +80,13 @@ def _connected(scheduler: str) -> Iterator[Client]:
         except (CancelledError, CommClosedError, LostSchedulerError) as error:
             raise ConnectionError(
                 f"the connection to the scheduler at {scheduler} was lost; see its log, start it "
-                "again, and run the same command: it goes on where a --checkpoint was given"
+                "again, and run the same command: it resumes from a --checkpoint"
             ) from error
 
 
 @contextmanager
 def _signals_deferred() -> Iterator[None]:
-    """Defer Ctrl-C and SIGTERM to the end of the block: a cluster that half started cannot end.
+    """Defer Ctrl-C and SIGTERM to the end of the block: a half-started cluster cannot be closed.
 
     Ctrl-C is kept from threads and processes begun in it for good. A terminal sends it to every
     process, and it is for the one that the user started. The loop of a cluster, which starts

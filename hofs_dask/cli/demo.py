@@ -20,28 +20,29 @@ from hofs_dask.cli.output import draw
     type=click.Path(file_okay=False, path_type=Path),
     default="hofs-demo",
     show_default=True,
-    help="A folder for the data, the result and the picture.",
+    help="Directory for the data, the result and the figure.",
 )
 @click.option(
     "--samples",
     type=click.IntRange(min=100),
     default=100_000,
     show_default=True,
-    help="How many samples to draw.",
+    help="Number of samples to draw.",
 )
 @click.option(
     "--criterion",
     type=click.Choice(["joint", "sum", "mean"]),
     default="joint",
     show_default=True,
-    help="What HOFS maximises: cross-fitted information, as in the paper, or as in its program.",
+    help="What HOFS maximizes: cross-fitted information (joint), the criterion of the paper (sum), "
+    "or that of its program (mean).",
 )
 @debug_option
 def demo(output: Path, samples: int, criterion: Literal["joint", "sum", "mean"]) -> None:
-    """Select features of known data on a local cluster.
+    """Select features of synthetic data on a local cluster.
 
-    The data is written as a chunked Zarr store, and selected from on two processes. Its nine
-    features come in three families, {x1 x4 x5}, {x2 x6 x7} and {x3 x8 x9}: the subsets to be found.
+    The data is written as a chunked Zarr store, and two processes select from it. Its nine
+    features form three families, {x1 x4 x5}, {x2 x6 x7} and {x3 x8 x9}: the subsets to find.
     """
     from hofs_dask.api import select
     from hofs_dask.demo import summary, write_data

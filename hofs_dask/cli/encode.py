@@ -32,13 +32,13 @@ def _chunks(
 )
 @click.argument("source")
 @click.argument("store")
-@click.option("--target", required=True, metavar="NAME", help="The variable that is the label.")
+@click.option("--target", required=True, metavar="NAME", help="The target variable.")
 @reading_options
 @click.option(
     "--chunks",
     callback=_chunks,
     metavar="SAMPLES,FEATURES",
-    help="The size of a chunk. By default what --explain says.",
+    help="Size of a chunk. Default: what --explain shows.",
 )
 @explain_option
 @cluster_options
@@ -56,13 +56,13 @@ def encode(
     scheduler: str | None,
     workers: int | None,
 ) -> None:
-    """Write the codes of a Zarr store, a few bits a cell.
+    """Encode a Zarr store as a code store of a few bits per value.
 
-    SOURCE is read and its codes are written to STORE, from which any number of selections read. A
-    STORE of the same data and options is reused, with new labels where the target is new; one of
-    other data or options is replaced.
+    SOURCE is the Zarr store to read, STORE the code store to write. Any number of selections can
+    read STORE. A STORE of the same data and options is reused; a new target is added to it. A
+    STORE of other data or options is replaced.
     """
-    advise(lambda: "the store is not finished; the same command writes it again.")
+    advise(lambda: "the store is not complete; run the same command again.")
     from hofs_dask.api import encode, estimate
 
     named = features_of(nominal, source, target, feature_dim) or None

@@ -27,11 +27,11 @@ from hofs_dask.cli.unlock import unlock
 )
 @click.version_option(package_name="hofs-dask", prog_name="hofs-dask")
 def main() -> None:
-    """Find the features that say most about a label, and which of them work together.
+    """Find the features that say most about a target, and which of them depend on each other.
 
-    Results go to the standard output, progress and errors to the standard error. The exit code is
-    0 when all is done, 1 for an error of the data, 2 for one of the command line, 130 after
-    Ctrl-C and 143 when terminated.
+    Results are printed to the standard output, progress and errors to the standard error. The
+    exit code is 0 for success, 1 for an error, 2 for wrong options, 130 after Ctrl-C and 143
+    after SIGTERM.
     """
 
 

@@ -24,7 +24,7 @@ MIN_ROOM = 30
 @click.argument("path")
 @debug_option
 def info(path: str) -> None:
-    """Say what a path holds.
+    """Describe what is at a path.
 
     PATH is a code store, a saved selection, comparison or matrix, or a checkpoint.
     """
@@ -32,7 +32,7 @@ def info(path: str) -> None:
 
 
 def describe(path: str) -> str:
-    """What is at a path, on one screen.
+    """Return what is at a path, as text of one screen.
 
     Examples
     --------
@@ -68,8 +68,8 @@ def describe(path: str) -> str:
     except ForeignError as error:
         raise ValueError(
             f"{path!r} is neither a code store nor a saved selection, comparison or matrix nor a "
-            "checkpoint; a Zarr store with data becomes a code store with: hofs-dask encode SOURCE "
-            "STORE --target NAME"
+            "checkpoint; encode a Zarr store of data with: hofs-dask encode SOURCE STORE --target "
+            "NAME"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""``hofs-dask matrix``: what all pairs of features say."""
+"""``hofs-dask matrix``: the information of all pairs of features."""
 
 from __future__ import annotations
 
@@ -34,18 +34,19 @@ SHOWN_PAIRS = 10
     required=True,
     callback=output_check("matrix"),
     metavar="PATH",
-    help="Where to keep the matrix: .zarr, .nc or .csv.",
+    help="Save the matrix as .zarr, .nc or .csv.",
 )
 @click.option(
     "--kind",
     type=click.Choice(MATRIX_KINDS),
     default="spectral",
     show_default=True,
-    help="The mean of I(x_i:y|x_j) and I(x_j:y|x_i); I(x_i:y|x_j); I(x_i,x_j:y); I(x_i:x_j).",
+    help="spectral: mean of I(x_i:y|x_j) and I(x_j:y|x_i); conditional: I(x_i:y|x_j); joint: "
+    "I(x_i,x_j:y); redundancy: I(x_i:x_j).",
 )
 @target_option
 @reading_options
-@progress_option("scan over the data")
+@progress_option("scan")
 @cluster_options
 @debug_option
 def matrix(
@@ -63,9 +64,9 @@ def matrix(
 ) -> None:
     """Write the information of all pairs of features, and print the largest, in nats.
 
-    STORE is a code store, or any Zarr store, which then is encoded first, for this run alone.
+    STORE is a code store, or a Zarr store of data, which is encoded for this run only.
     """
-    advise(lambda: "nothing was written; the same command starts anew.")
+    advise(lambda: "nothing was written; run the same command again.")
     from hofs_dask.api import information_matrix
 
     check_store(store, target)
@@ -86,7 +87,7 @@ def matrix(
 
 
 def matrix_text(matrix: xr.DataArray) -> str:
-    """What an information matrix is, and its largest entries off the diagonal, as lines.
+    """Return a description of an information matrix with its largest entries off the diagonal.
 
     Examples
     --------

@@ -20,7 +20,7 @@ WIDTH = 64
 
 
 def parse_method(text: str, options: Sequence[str] = ()) -> Method:
-    """The method object of ``NAME[:KEY=VALUE...]`` and of further options, as they are typed.
+    """Return the method of ``NAME[:KEY=VALUE...]`` and of further options, as they are typed.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def parse_method(text: str, options: Sequence[str] = ()) -> Method:
 def parse_methods(
     _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, Method]:
-    """The methods that were typed, with commas or one by one, by their labels."""
+    """Return the methods that were typed, separated by commas or repeated, by their labels."""
     chosen: dict[str, Method] = {}
     for text in ",".join(texts or METHODS).split(","):
         try:
@@ -69,7 +69,7 @@ def parse_methods(
 
 
 def method_list() -> str:
-    """All methods with their options, a line each, as the end of a help text.
+    """Return all methods with their options, one per line, for the end of a help text.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def _word(value: object) -> str:
 
 
 def _typed(key: str, text: str, hint: Any) -> object:
-    """Return the value that a text stands for where a value of this type is wanted."""
+    """Return the value of this type that a text stands for."""
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     kinds = typing.get_args(hint) if union else (hint,)
     if type(None) in kinds and text.lower() == "none":

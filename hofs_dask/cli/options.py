@@ -16,7 +16,7 @@ Command = typing.TypeVar("Command", bound=Callable[..., Any])
 
 
 def examples(*commands: str) -> str:
-    """The end of a help text: commands to copy.
+    """Return the end of a help text: commands to copy.
 
     Examples
     --------
@@ -40,25 +40,17 @@ debug_option = click.option(
     help="Show the traceback of an error.",
 )
 
-n_features_option = click.option(
-    "--n-features",
-    type=click.IntRange(min=1),
-    required=True,
-    metavar="T",
-    help="How many features to choose.",
-)
-
 target_option = click.option(
     "--target",
     metavar="NAME",
-    help="The label; may be left out for a code store that has one alone.",
+    help="The target variable. Not needed for a code store with one target.",
 )
 
 
 explain_option = click.option(
     "--explain",
     is_flag=True,
-    help="Print what would be done and why (chunks, scans, bytes, memory, time), and do nothing.",
+    help="Print the plan and its reasons (chunks, scans, bytes, memory), and do not run it.",
 )
 
 
@@ -73,7 +65,7 @@ def _bins(_ctx: click.Context, _param: click.Parameter, text: str) -> int | str 
 
 
 def reading_options(command: Command) -> Command:
-    """The command with options that say how data becomes codes."""
+    """Return the command with the options of encoding."""
     for option in (
         click.option(
             "--bins",
@@ -81,20 +73,20 @@ def reading_options(command: Command) -> Command:
             metavar="NUMBER|auto|width|none",
             default="auto",
             show_default=True,
-            help="Codes of a feature with more values; none for integers that are codes already.",
+            help="Bins of a feature with more distinct values; none: integers are codes already.",
         ),
         click.option(
             "--target-kind",
             type=click.Choice(["auto", "class", "ordinal", "continuous"]),
             default="auto",
             show_default=True,
-            help="What the label is.",
+            help="The kind of target.",
         ),
         click.option(
             "--nominal",
             multiple=True,
             metavar="NAME",
-            help="A feature whose numbers are categories. May be given again.",
+            help="A feature whose numbers are categories. Can be repeated.",
         ),
         click.option("--feature-dim", metavar="DIM", help="The dimension that holds the features."),
     ):
@@ -102,64 +94,33 @@ def reading_options(command: Command) -> Command:
     return command
 
 
-def progress_option(what: str) -> Callable[[Command], Command]:
-    """The option that asks for a line a step."""
+def progress_option(step: str) -> Callable[[Command], Command]:
+    """Return the option that turns lines of progress on or off."""
     return click.option(
         "--progress/--no-progress",
         default=None,
-        help=f"A line a {what} on the standard error. By default where that is a terminal.",
+        help=f"Print a line per {step} to the standard error. Default: if it is a terminal.",
     )
 
 
-def search_options(command: Command) -> Command:
-    """The command with options that say what may be chosen, and where the search is kept."""
-    for option in (
-        click.option(
-            "--checkpoint",
-            metavar="DIR",
-            help="Keep every round here: the same command goes on where a run was cut short.",
-        ),
-        click.option(
-            "--min-gain",
-            type=float,
-            metavar="G",
-            help="Stop when the next feature gains less, in nats.",
-        ),
-        click.option(
-            "--exclude",
-            multiple=True,
-            metavar="NAME",
-            help="A feature never chosen. Again for more.",
-        ),
-        click.option(
-            "--include",
-            multiple=True,
-            metavar="NAME",
-            help="A feature that comes first. Again for more.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
 def cluster_options(command: Command) -> Command:
-    """The command with options that say where the work is done."""
+    """Return the command with the options of the cluster."""
     scheduler = click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Work on the cluster of this Dask scheduler, such as tcp://host:8786.",
+        help="Run on the cluster of this Dask scheduler, such as tcp://host:8786.",
     )
     workers = click.option(
         "--workers",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Work on N processes of this machine. By default one process with threads.",
+        help="Run on N local processes. Default: threads of one process.",
     )
     return scheduler(workers(command))
 
 
 def exists(path: str) -> bool:
-    """Whether there is something at a path; of an address that is not known before it is read.
+    """Return whether there is something at a path; an address is taken to exist.
 
     Examples
     --------
@@ -170,7 +131,7 @@ def exists(path: str) -> bool:
 
 
 def check_store(store: str, target: str | None) -> None:
-    """Raise where a label has to be named and is not, or codes are to be read in another way."""
+    """Raise where a target has to be named and is not, or a code store would be encoded again."""
     from hofs_dask.store.codes import is_codes
 
     if not exists(store):
@@ -178,14 +139,14 @@ def check_store(store: str, target: str | None) -> None:
     if not is_codes(store):
         if target is None:
             raise click.UsageError(
-                f"{store} is not a code store, so that its label has to be named: add --target NAME"
+                f"{store} is not a code store, so its target has to be named: add --target NAME"
             )
         return
     context = click.get_current_context()
     for name in ("feature_dim", "nominal", "target_kind", "bins"):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(
-                f"{store} is a code store, encoded with options of its own: leave "
+                f"{store} is a code store, encoded with its own options: leave "
                 f"--{name.replace('_', '-')} out, or encode the data again with it"
             )
 
@@ -193,7 +154,7 @@ def check_store(store: str, target: str | None) -> None:
 def features_of(
     texts: Iterable[str], store: str, target: str | None, feature_dim: str | None
 ) -> list[Hashable]:
-    """The features of a store that were typed."""
+    """Return the features of a store that were typed."""
     from hofs_dask.io.source import open_source
     from hofs_dask.store.codes import is_codes, open_codes
 
@@ -206,7 +167,7 @@ def features_of(
 
 
 def parse_features(texts: Iterable[str], names: Iterable[Hashable]) -> list[Hashable]:
-    """The features that were typed: by name, which may be a number, or by position.
+    """Return the features that were typed: by name, which may be a number, or by position.
 
     Examples
     --------

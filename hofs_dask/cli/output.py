@@ -81,8 +81,8 @@ def output_check(kind: Kind) -> Check:
         elif not path.endswith(".zarr"):
             what = "a .nc file" if path.endswith(".nc") else "a table"
             raise click.BadParameter(
-                f"{path!r} is an address; {what} is written to a path of this machine, or give an "
-                "address that ends with .zarr"
+                f"{path!r} is an address; {what} can only be written to a local path: give one, or "
+                "an address that ends with .zarr"
             )
         _check_place(path, kind)
         return path
@@ -232,7 +232,7 @@ def _ranks(result: Selection) -> Iterator[dict[str, Any]]:
 
 
 def _number(value: object) -> object:
-    """Return the value, None for what JSON has no word for, such as a margin over nobody."""
+    """Return the value, None for NaN, which JSON cannot hold."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 

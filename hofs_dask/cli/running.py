@@ -1,4 +1,4 @@
-"""How a command runs: errors in one line, signals, and how to go on after it was cut short."""
+"""How a command runs: errors in one line, signals, and how to resume after an interruption."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 
 import click
 
-#: Where a command leaves a function that says how to go on after it was cut short.
+#: Where a command leaves a function that says how to resume after an interruption.
 ADVICE = "hofs_dask.advice"
 #: Where ``--debug`` leaves a mark.
 DEBUG = "hofs_dask.debug"
 
-#: Errors whose message is written for the user; of any other the type is told too.
+#: Errors whose message is written for the user; for any other the type is shown too.
 EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError, MemoryError)
 
 #: Signals that end a command.
@@ -28,15 +28,15 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end; taken like Ctrl-C wherever that is taken."""
+    """The process was asked to end; handled like Ctrl-C."""
 
 
 class Commands(click.Group):
-    """Commands that say what went wrong in one line, and how to go on when they are cut short."""
+    """Commands that report errors in one line, and how to resume when they are interrupted."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run as the program of this process; tests run `main`."""
-        # before the command runs and after it, there is nothing that would have to be put right
+        # before the command runs and after it, there is nothing to clean up
         for number in STOPS:
             signal.signal(number, _leave)
         # the first that is registered is called last: then Python forgets its handlers
@@ -68,7 +68,7 @@ class Commands(click.Group):
 
 
 def advise(advice: Callable[[], str]) -> None:
-    """Let the command that runs say this when it is cut short."""
+    """Print this advice when the running command is interrupted."""
     click.get_current_context().meta[ADVICE] = advice
 
 

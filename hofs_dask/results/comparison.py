@@ -1,4 +1,4 @@
-"""The result of a comparison: what each method chose, and how far they agree, as a Dataset."""
+"""The result of a comparison: what each method chose, and their agreement, as a Dataset."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ COORDINATES = {
     **selection.COORDINATES,
 }
 
-# What stands where a method that ended early has no pick, by kind of number or text.
+# The values where a method that ended early has no pick, by kind of number or text.
 PADS = {"i": -1, "f": np.nan, "b": False, "U": "", "O": ""}
 
 
 class Comparison(Result):
-    """What several methods chose of the same data, side by side, and how far they agree.
+    """What several methods chose of the same data, side by side, and their agreement.
 
     `hofs_dask.compare` returns one and `hofs_dask.load` reads one back. It is indexed by the label
     of a method, and iterates over the labels.
@@ -146,8 +146,8 @@ class Comparison(Result):
             What was done for all of them: n_scans, n_reductions, ...
         resamples : mapping of str to sequence of arrays, optional
             By label, the positions of the features that the method chose of each bootstrap
-            resample of the data, best first: as many resamples for each method. One alone says
-            nothing of stability, which is then NaN.
+            resample of the data, best first: as many resamples for each method. With one
+            resample the stability is NaN.
 
         Returns
         -------
@@ -235,7 +235,7 @@ class Comparison(Result):
         """Return axes with the ranks of all methods side by side, and lines that join a feature's.
 
         Features have the colours of their subsets in the first method; those that every method
-        chose are bold. Where there are resamples, the stability by rank stands below each method.
+        chose are bold. Where there are resamples, the stability by rank is drawn below each method.
 
         Parameters
         ----------

@@ -23,7 +23,7 @@ STEPS = "#8A8A8A"
 # Half the width of a name's cell and half its height; methods and ranks are 1 apart.
 HALF_WIDTH = 0.32
 HALF_HEIGHT = 0.4
-# The stability stands this many ranks below the last one.
+# The stability is drawn this many ranks below the last one.
 GAP = 1.2
 # The width of a letter, bold, in parts of its size.
 LETTER = 0.66

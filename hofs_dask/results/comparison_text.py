@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-# Columns give way down to this width, then methods are left out; what names a row gives way less.
+# Columns are cut down to this width, then methods are left out; the first column keeps more.
 LEAST_WIDTH = 7
 LEAST_HEAD = len("stability")
 
 
 def as_text(dataset: xr.Dataset) -> str:
-    """Return the summary, the first ranks of all methods and how far they agree, as lines.
+    """Return the summary, the first ranks of all methods and their agreement, as lines.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def scans(dataset: xr.Dataset) -> str:
 
 
 def _n_fitting(rows: list[list[str]]) -> int:
-    """Return how many methods fit the width, when all their columns give way; at least one."""
+    """Return how many methods fit the width, with all their columns cut; at least one."""
     used, n_fitting = LEAST_HEAD, 0
     for column in list(zip(*rows, strict=True))[1:]:
         used += 2 + min(max(len("0.00"), *map(len, column)), LEAST_WIDTH)
@@ -214,7 +214,7 @@ def _n_fitting(rows: list[list[str]]) -> int:
 
 
 def _cut(rows: list[list[str]]) -> list[list[str]]:
-    """Return the rows with cells cut so that lines fit, a name the same way wherever it stands."""
+    """Return the rows with cells cut so that lines fit, a name the same way everywhere."""
     head, *natural = (max(map(len, column)) for column in zip(*rows, strict=True))
     for limit in range(max(LEAST_WIDTH, head, *natural), LEAST_WIDTH - 1, -1):
         first = max(limit, LEAST_HEAD)

@@ -68,7 +68,7 @@ VARIABLES = {
         _RANK, "i", "1", "position of the feature that came second, from 0; -1 for none"
     ),
     "epoch": Variable(_RANK, "i", "1", "number of restarts of the posterior before this pick"),
-    "forced": Variable(_RANK, "b", "1", "whether the feature was asked for by the user"),
+    "forced": Variable(_RANK, "b", "1", "whether the user included the feature"),
     "relevance": Variable(
         _FEATURE, "f", "nats", "mutual information of the feature alone and the target"
     ),

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 # What the note of a restart means, and a gain of zero.
-FRESH_START = "restart: nothing left gained enough, so the rest is ranked anew"
+RESTART = "restart: no remaining feature gained enough, so the remaining ones are ranked again"
 NO_GAIN = (
-    "gain 0: no more than its penalty, where the order says little; min_gain=0.001 stops before"
+    "gain 0: no more than the penalty, so that the order means little; min_gain=0.001 stops before"
 )
 
 # What fits on one screen.
@@ -211,7 +211,7 @@ def fitted(names: list[str], width: int) -> str:
 
 
 def remarks(dataset: xr.Dataset) -> list[str]:
-    """Return lines that explain what stands in the shown rows of the table.
+    """Return lines that explain the notes and zero gains of the shown rows.
 
     Examples
     --------
@@ -225,7 +225,7 @@ def remarks(dataset: xr.Dataset) -> list[str]:
     shown = dataset.isel(rank=slice(SHOWN_RANKS))
     idle = (shown["gain"].values == 0) & ~shown["forced"].values
     said = {
-        FRESH_START: bool((shown["epoch"].values > 0).any()),
+        RESTART: bool((shown["epoch"].values > 0).any()),
         NO_GAIN: dataset.attrs.get("method") == "hofs" and bool(idle.any()),
     }
     return [line for line, true in said.items() if true]
@@ -318,5 +318,5 @@ def share(value: float) -> str:
 
 
 def _nats(value: float) -> str:
-    """Return the figure as text, a dash where there is none, such as a margin over nobody."""
+    """Return the figure as text, a dash for NaN, such as a margin without a runner-up."""
     return "-" if np.isnan(value) else f"{value:.4f}"

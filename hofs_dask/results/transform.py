@@ -61,7 +61,7 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
 def _positions_along(
     dataset: xr.Dataset, data: xr.Dataset | xr.DataArray, variables: list[Hashable]
 ) -> dict[Hashable, Any]:
-    """Return the dimension that holds the features, and where they stand along it."""
+    """Return the dimension that holds the features, and their positions along it."""
     features, n_features = dataset["selected"].values.tolist(), dataset.sizes["feature"]
     stored = dataset.attrs.get("feature_dim")
     labelled = [dim for dim in data.dims if dim in data.indexes]

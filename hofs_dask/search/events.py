@@ -210,7 +210,7 @@ class Progress(_Lines):
     >>> with Progress(sys.stdout) as progress:
     ...     progress(RoundStarted(rank=3, n_features=4, n_candidates=9))
     ...     progress(RoundEnded(3, "x3", 0, 0.4, 0.4, seconds=0.2, n_scans=1))
-    2 of 4 rounds are kept: going on
+    2 of 4 rounds are saved: resuming
     round 3/4  x3        subset 0  gain 0.4000  information 0.4000   1 scan     0.2 s  eta 0.2 s
     """
 
@@ -225,7 +225,7 @@ class Progress(_Lines):
         match event:
             case RoundStarted():
                 if self._n_features == 0 and event.rank > 1:
-                    kept = f"{event.rank - 1} of {event.n_features} rounds are kept: going on"
+                    kept = f"{event.rank - 1} of {event.n_features} rounds are saved: resuming"
                     self._write(kept)
                 self._n_features = event.n_features
             case ScanStarted():

@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 
 from hofs_dask.errors import CheckpointError
-from hofs_dask.io.files import SealError, check_regular, seal, unseal
+from hofs_dask.io.files import READ_FLAGS, SealError, check_regular, seal, unseal
 from hofs_dask.methods.fields import is_repeated
 from hofs_dask.search.snapshot import RECORDS, Snapshot, check
 
@@ -43,13 +43,7 @@ DTYPES = {
 MOST_BYTES, MOST_TEXT = 2**36, 2**26
 
 # a link is not followed, and opening a pipe does not wait for a writer
-_READ = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+_READ = READ_FLAGS | getattr(os, "O_NOFOLLOW", 0)
 #: What reading a file that is damaged, or made to do harm, may raise.
 _FAULTS = (
     OSError,

@@ -183,7 +183,7 @@ def cut_after(n_rounds: int, compare: Callable[..., hd.Comparison]) -> Callable[
     return interrupted
 
 
-def test_compare__goes_on_where_it_was_cut_short(
+def test_compare__resumes_where_it_was_interrupted(
     codes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = ["--n-features", 3, *METHODS, "--resamples", 2, "--output", tmp_path / "result.zarr"]
@@ -197,12 +197,11 @@ def test_compare__goes_on_where_it_was_cut_short(
     assert told[0] == "Interrupted:"
     assert 4 <= int(told[1]) < 27
     assert " ".join(told[2:]) == (
-        f"of 27 rounds are kept in {tmp_path / 'run'}; run the same command again to go on from "
-        "there."
+        f"of 27 rounds are saved in {tmp_path / 'run'}; run the same command again to resume."
     )
     assert lost.stderr == (
         "Interrupted: 4 of 9 rounds were done and are lost; with --checkpoint DIR the same command "
-        "goes on where it was cut short.\n"
+        "resumes where it was interrupted.\n"
     )
     assert not (tmp_path / "result.zarr").exists()
     assert run("compare", codes, *options, *kept).exit_code == 0

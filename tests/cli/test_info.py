@@ -60,7 +60,7 @@ def test_info__says_how_far_the_methods_of_a_comparison_are(codes: Path, tmp_pat
     for n_features, more in ((2, ["--resamples", 2]), (3, [])):
         result = run("compare", codes, "--n-features", n_features, *methods, *more, *kept)
         assert result.exit_code == 0, result.output
-    # A search that was cut short in its first round has a lock alone.
+    # A search that was interrupted in its first round has a lock only.
     (tmp_path / "run" / "vmi").mkdir()
     (tmp_path / "run" / "vmi" / "lock").touch()
     text = run("info", tmp_path / "run").stdout

@@ -96,4 +96,4 @@ def test_matrix__interrupt_says_that_nothing_is_kept(
     monkeypatch.setattr("hofs_dask.api.information_matrix", interrupted)
     result = run("matrix", codes, "--output", tmp_path / "matrix.csv")
     assert result.exit_code == 130
-    assert result.stderr == ("Interrupted: nothing was written; the same command starts anew.\n")
+    assert result.stderr == ("Interrupted: nothing was written; run the same command again.\n")

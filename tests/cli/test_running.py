@@ -129,15 +129,15 @@ def test_process__term_gives_143_and_the_rest_is_done_by_the_same_command(
     assert process.returncode == 143, rest
     message = rest.splitlines()[-1]
     kept = re.fullmatch(
-        rf"Terminated: (\d+) of 20 rounds are kept in {re.escape(str(tmp_path / 'run'))}; "
-        "run the same command again to go on from there.",
+        rf"Terminated: (\d+) of 20 rounds are saved in {re.escape(str(tmp_path / 'run'))}; "
+        "run the same command again to resume.",
         message,
     )
     assert kept, rest
     resumed = run(*arguments)
     assert resumed.exit_code == 0, resumed.output
     announced, first = resumed.stderr.splitlines()[:2]
-    assert announced == f"{kept[1]} of 20 rounds are kept: going on"
+    assert announced == f"{kept[1]} of 20 rounds are saved: resuming"
     assert first.startswith(f"round {int(kept[1]) + 1:2}/20")
     assert hd.load(tmp_path / "result.zarr") == expected
 
@@ -252,7 +252,7 @@ def test_process__lost_scheduler_is_one_line(
     assert process.returncode == 1
     assert words == [
         f"Error: the connection to the scheduler at {address} was lost; see its log, start it "
-        "again, and run the same command: it goes on where a --checkpoint was given"
+        "again, and run the same command: it resumes from a --checkpoint"
     ]
 
 
@@ -321,7 +321,7 @@ def test_terminal__ctrl_c_and_the_same_command_again(
     terminal.interrupt()
     screen = terminal.wait_for(r"^code=\d+")
     assert "code=130" in screen, screen
-    kept = re.search(r"^Interrupted: (\d+) of 20 rounds are kept in run;", screen, re.MULTILINE)
+    kept = re.search(r"^Interrupted: (\d+) of 20 rounds are saved in run;", screen, re.MULTILINE)
     assert kept, screen
     assert "Traceback" not in screen
     assert not (tmp_path / "result.zarr").exists()

@@ -194,7 +194,7 @@ def test_select__csv_and_json_hold_the_ranks(codes: Path, tmp_path: Path) -> Non
         ("mine.csv", "holds something that is not a selection"),
         ("compared.zarr", "holds something that is not a saved selection"),
         ("compared.csv", "holds something that is not a selection"),
-        ("s3://bucket/ranks.csv", "a table is written to a path of this machine"),
+        ("s3://bucket/ranks.csv", "a table can only be written to a local path"),
         ("mine.zarr", "holds something that is not a saved selection"),
     ],
 )
@@ -269,5 +269,5 @@ def test_select__interrupt_without_checkpoint_advises_one(
     assert result.exit_code == 130
     assert result.stderr == (
         "Interrupted: 2 of 5 rounds were done and are lost; with --checkpoint DIR the same "
-        "command goes on where it was cut short.\n"
+        "command resumes where it was interrupted.\n"
     )

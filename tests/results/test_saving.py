@@ -753,7 +753,7 @@ def test_output_check__address_is_looked_at_before_the_run(tmp_path: Path) -> No
     OLD.save(address)
     with pytest.raises(click.BadParameter, match="give another path, or remove it"):
         output_check("selection")(context, option, address)
-    with pytest.raises(click.BadParameter, match="a .nc file is written to a path of this machine"):
+    with pytest.raises(click.BadParameter, match="a .nc file can only be written to a local path"):
         output_check("selection")(context, option, "memory://result.nc")
 
 
@@ -788,7 +788,7 @@ def test_save__foreign_files_among_ours_are_never_lost(tmp_path: Path) -> None:
         (path / name).write_text("dear")
         assert load(path) == OLD
         with pytest.raises(
-            FileExistsError, match=f"'{name}', which is not of it and would be lost"
+            FileExistsError, match=f"'{name}', which is not part of it and would be lost"
         ):
             NEW.save(path)
         assert (path / name).read_text() == "dear"

@@ -24,7 +24,7 @@ from matplotlib.text import Text
 from hofs_dask.results.comparison import load
 from hofs_dask.results.figure import COLOURS
 from hofs_dask.results.selection import VARIABLES, Pick, Selection
-from hofs_dask.results.text import FRESH_START
+from hofs_dask.results.text import RESTART
 
 NAMES = ["red", "green", "blue", "flat"]
 ATTRS: dict[str, str | float] = {
@@ -428,10 +428,10 @@ def test_repr__notes_included_features_and_restarts() -> None:
         "   2  green         1  0.2000       0.3000     0.2500  0.1000",
         "   3  blue          0  0.2000       0.2000     0.2000  0.1000  restart",
         "   4  flat          0  0.1000       0.3000     0.1500       -",
-        "restart: nothing left gained enough, so the rest is ranked anew",
+        "restart: no remaining feature gained enough, so the remaining ones are ranked again",
     ]
-    assert FRESH_START in restarted()._repr_html_()
-    assert FRESH_START not in repr(made()) + made()._repr_html_()
+    assert RESTART in restarted()._repr_html_()
+    assert RESTART not in repr(made()) + made()._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_progress__says_that_it_goes_on():
     progress = Progress(stream)
     progress(hd.RoundStarted(6, n_features=20, n_candidates=20))
     progress(hd.RoundStarted(7, n_features=20, n_candidates=19))
-    assert stream.getvalue() == "5 of 20 rounds are kept: going on\n"
+    assert stream.getvalue() == "5 of 20 rounds are saved: resuming\n"
 
 
 def test_progress__time_left_is_that_of_recent_rounds():

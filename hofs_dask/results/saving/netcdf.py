@@ -1,7 +1,7 @@
 """A packed Dataset as a netCDF file: text as characters, no compression, a digest of the bytes.
 
-The digest stands behind the end of the HDF5 file, where readers do not look: nothing is given to
-the HDF5 library that was damaged since it was written.
+The digest follows the end of the HDF5 file, where readers do not look: nothing that was damaged
+since it was written is passed to the HDF5 library.
 """
 
 from __future__ import annotations

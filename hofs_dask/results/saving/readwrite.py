@@ -112,8 +112,8 @@ def read(
         return makers[dataset.attrs["format"]](dataset)
     except DamagedError as error:
         raise ValueError(
-            f"{given}, a saved {' or '.join(kinds)}, is damaged ({error}): take a copy of it, or "
-            "make it again"
+            f"{given}, a saved {' or '.join(kinds)}, is damaged ({error}): restore a copy of "
+            "it, or make it again"
         ) from error
     except VersionError as error:
         raise ValueError(f"{given} cannot be read: {error}") from error
@@ -130,7 +130,7 @@ def _write(dataset: xr.Dataset, path: str | os.PathLike[str], *, netcdf: bool) -
     place = _place(path)
     if netcdf and is_url(place):
         raise ValueError(
-            f"{given} is an address; a .nc file is written to a path of this machine: give an "
+            f"{given} is an address; a .nc file can only be written to a local path: give an "
             "address that ends with .zarr"
         )
     content = _content_of(dataset, given, netcdf=netcdf)
@@ -171,7 +171,7 @@ def _content_of(dataset: xr.Dataset, given: str, *, netcdf: bool) -> bytes | dic
 
 
 def _place(path: str | os.PathLike[str]) -> str:
-    """Return where a path leads: an address, or a path of this machine without links.
+    """Return where a path leads: an address, or a local path without links.
 
     Raises
     ------
@@ -247,7 +247,7 @@ def _check(place: str, given: str, file_format: str, netcdf: bool) -> None:
     except Exception as error:
         raise FileExistsError(
             f"{given} holds something that is not a saved {kind}, or a damaged one: give another "
-            f"path, or remove it if it is yours to remove ({error})"
+            f"path, or remove it first ({error})"
         ) from error
     if is_url(place):
         raise FileExistsError(
@@ -256,8 +256,8 @@ def _check(place: str, given: str, file_format: str, netcdf: bool) -> None:
         )
     if foreign:
         raise FileExistsError(
-            f"{given} holds a saved {kind} and {min(foreign)!r}, which is not of it and would be "
-            "lost: move it away, or give another path"
+            f"{given} holds a saved {kind} and {min(foreign)!r}, which is not part of it and would "
+            "be lost: move it away, or give another path"
         )
 
 

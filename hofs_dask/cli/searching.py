@@ -1,0 +1,224 @@
+"""What `select` and `compare` share: their options, and how a search runs and is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import click
+
+from hofs_dask.cli.checkpoints import how_to_resume
+from hofs_dask.cli.clusters import cluster
+from hofs_dask.cli.options import (
+    check_store,
+    cluster_options,
+    debug_option,
+    explain_option,
+    features_of,
+    progress_option,
+    reading_options,
+    target_option,
+)
+from hofs_dask.cli.output import check_picture, draw, output_check
+from hofs_dask.cli.running import advise
+from hofs_dask.search.events import Event, RoundEnded, RoundStarted
+
+if TYPE_CHECKING:
+    from hofs_dask.methods.base import Method
+    from hofs_dask.results.comparison import Comparison
+    from hofs_dask.results.selection import Selection
+
+    Found = TypeVar("Found", Selection, Comparison)
+
+
+@dataclass(frozen=True)
+class Search:
+    """The options that `select` and `compare` share, as they were typed.
+
+    Each is named after its option, and described there.
+    """
+
+    store: str
+    n_features: int
+    target: str | None
+    feature_dim: str | None
+    nominal: tuple[str, ...]
+    target_kind: str
+    bins: int | str | None
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    min_gain: float | None
+    checkpoint: str | None
+    output: str | None
+    plot: str | None
+    progress: bool | None
+    explain: bool
+    scheduler: str | None
+    workers: int | None
+
+    def request(self) -> dict[str, Any]:
+        """Return the arguments of `estimate`, `select` and `compare` that these options are."""
+        nominal, include, exclude = (
+            features_of(texts, self.store, self.target, self.feature_dim)
+            for texts in (self.nominal, self.include, self.exclude)
+        )
+        return {
+            "data": self.store,
+            "target": self.target,
+            "n_features": self.n_features,
+            "feature_dim": self.feature_dim,
+            "nominal": nominal or None,
+            "target_kind": self.target_kind,
+            "bins": self.bins,
+            "include": include,
+            "exclude": exclude,
+        }
+
+
+def search_command(
+    kind: Literal["selection", "comparison"], figure: str, step: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds the shared options and passes them as one `Search`.
+
+    Parameters
+    ----------
+    kind
+        Of the result.
+    figure
+        What ``--plot`` draws.
+    step
+        What a line of progress is written for.
+    """
+    options = (
+        click.argument("store"),
+        click.option(
+            "--n-features",
+            type=click.IntRange(min=1),
+            required=True,
+            metavar="T",
+            help="Number of features to choose.",
+        ),
+        target_option,
+        reading_options,
+        click.option(
+            "--include",
+            multiple=True,
+            metavar="NAME",
+            help="A feature to choose first. Can be repeated.",
+        ),
+        click.option(
+            "--exclude",
+            multiple=True,
+            metavar="NAME",
+            help="A feature never to choose. Can be repeated.",
+        ),
+        click.option(
+            "--min-gain",
+            type=float,
+            metavar="G",
+            help="Stop when the next feature gains less than G nats.",
+        ),
+        click.option(
+            "--checkpoint",
+            metavar="DIR",
+            help="Save every round in DIR. The same command resumes an interrupted run.",
+        ),
+        click.option(
+            "--output",
+            callback=output_check(kind),
+            metavar="PATH",
+            help="Save the result: all of it as .zarr or .nc, the ranks as .json or .csv.",
+        ),
+        click.option(
+            "--plot",
+            callback=check_picture,
+            metavar="FILE",
+            help=f"Save a figure of {figure} as .png, .svg or .pdf.",
+        ),
+        progress_option(step),
+        explain_option,
+        cluster_options,
+        debug_option,
+    )
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def gathered(**given: Any) -> None:  # as click calls it
+            shared = {field.name: given.pop(field.name) for field in fields(Search)}
+            command(Search(**shared), **given)
+
+        decorated: Callable[..., None] = gathered
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+def run_search(
+    search: Search,
+    methods: list[Method],
+    n_resamples: int,
+    *,
+    run: Callable[[dict[str, Any]], Found],
+    write: Callable[[Found, str], None],
+    rounds_in: Callable[[str], int],
+) -> None:
+    """Run a search, or plan it where `--explain` was given, and show the result.
+
+    Parameters
+    ----------
+    search
+        The options.
+    methods
+        The methods that search.
+    n_resamples
+        Bootstrap resamples that each of them also searches.
+    run
+        Returns the result, given the arguments that `select` and `compare` share.
+    write
+        Writes the result to ``--output``.
+    rounds_in
+        Returns the number of rounds of this search that a checkpoint holds.
+    """
+    done: dict[str, int] = {}
+
+    def listen(event: Event) -> None:
+        if isinstance(event, RoundStarted):
+            done[event.method] = event.rank - 1
+        elif isinstance(event, RoundEnded):
+            done[event.method] = event.rank
+
+    def advice() -> str:
+        n_rounds = search.n_features * len(methods)
+        if search.checkpoint is None:
+            return how_to_resume(sum(done.values()), n_rounds, None)
+        n_rounds *= 1 + n_resamples
+        return how_to_resume(rounds_in(search.checkpoint), n_rounds, search.checkpoint)
+
+    advise(advice)
+    from hofs_dask.api import estimate
+
+    check_store(search.store, search.target)
+    request = search.request()
+    with cluster(search.scheduler, search.workers):
+        if search.explain:
+            click.echo(str(estimate(**request, method=methods, n_resamples=n_resamples)))
+            return
+        result = run(
+            request
+            | {
+                "min_gain": search.min_gain,
+                "checkpoint": search.checkpoint,
+                "callback": listen,
+                "progress": search.progress,
+            }
+        )
+    # First what cannot fail, so that the result of a long run is not lost with a full disk.
+    click.echo(repr(result))
+    if search.output is not None:
+        write(result, search.output)
+    if search.plot is not None:
+        draw(result, search.plot)
