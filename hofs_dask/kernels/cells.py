@@ -1,8 +1,8 @@
 """Sweeps over the cells of a source: ranges and distinct values of its columns, and their codes.
 
 Blocks are (sample, feature), and what is made of them is kept feature by feature. So a kernel takes
-them in tiles, `ROWS` samples of `COLUMNS` features, turned into short columns that stay in the
-cache; what is done to a short column is done to eight or more of its cells at once.
+them in transposed tiles, `ROWS` samples of `COLUMNS` features as short columns that stay in the
+cache. A loop over a short column becomes vector code.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hofs_dask.kernels._jit import jit
-from hofs_dask.kernels.registers import SQUARE, set_bits, turn_square
+from hofs_dask.kernels.planes import transpose_bits
 
 ROWS, COLUMNS = 256, 128
 #: Cells that no sample has after each short column: without them, those of neighbours would share
@@ -48,44 +48,39 @@ def make_room(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @jit
-def _turn(block: np.ndarray, row: int, column: int, out: np.ndarray) -> None:
+def _transpose(block: np.ndarray, row: int, column: int, out: np.ndarray) -> None:
     """Set the short columns of a tile; the cells after its last row keep what they were."""
     n_rows = min(ROWS, block.shape[0] - row)
-    n_columns = min(COLUMNS, block.shape[1] - column)
-    whole_rows, whole_columns = n_rows - n_rows % SQUARE, n_columns - n_columns % SQUARE
-    for s in range(0, whole_rows, SQUARE):
-        for j in range(0, whole_columns, SQUARE):
-            turn_square(block, row + s, column + j, out, j, s)
-        for j in range(whole_columns, n_columns):
-            for k in range(SQUARE):
-                out[j, s + k] = block[row + s + k, column + j]
-    for s in range(whole_rows, n_rows):
-        for j in range(n_columns):
-            out[j, s] = block[row + s, column + j]
+    for j in range(min(COLUMNS, block.shape[1] - column)):
+        short = out[j]
+        for s in range(n_rows):
+            short[s] = block[row + s, column + j]
 
 
 @jit
-def _set_missing(cells: np.ndarray, n_rows: int, code: int, out: np.ndarray) -> bool:
-    """Set the bits of the cells that are NaN to those of a code; return False where it is none."""
-    lanes = 8 * out.itemsize
-    for s in range(n_rows):
-        if cells[s] != cells[s]:
-            if code < 0:
-                return False
-            place = 1 << s % lanes
-            for bit in range(out.shape[0]):
-                others = out[bit, s // lanes] & ~place
-                out[bit, s // lanes] = others | (place if code >> bit & 1 else 0)
-    return True
+def _count_limits(cells: np.ndarray, limits: np.ndarray, out: np.ndarray) -> None:
+    """Set how many limits each cell of a short column reaches; none for NaN."""
+    for s in range(ROWS):
+        out[s] = 0
+    rest = len(limits) - len(limits) % 4
+    for k in range(0, rest, 4):  # four at a time: a cell is loaded once for them
+        a, b, c, d = limits[k], limits[k + 1], limits[k + 2], limits[k + 3]
+        for s in range(ROWS):
+            x = cells[s]
+            out[s] += (x >= a) + (x >= b) + (x >= c) + (x >= d)
+    for k in range(rest, len(limits)):
+        limit = limits[k]
+        for s in range(ROWS):
+            out[s] += cells[s] >= limit
 
 
 @jit
 def set_planes(
     block: np.ndarray,
     limits: np.ndarray,
-    bits: tuple[int, ...],
     missing: np.ndarray,
     cells: np.ndarray,
+    counts: np.ndarray,
     out: np.ndarray,
 ) -> bool:
     """Set the planes of the codes of a block: how many limits a cell reaches, or the missing code.
@@ -96,15 +91,13 @@ def set_planes(
         float32 or float64 (sample, feature).
     limits
         Of the type of the block (feature, limit), increasing, then NaN.
-    bits
-        0, 1 and so on, as many as codes have: the limits are one less than two to this power.
     missing
         int64 (feature,): the code of NaN, -1 where there is none.
-    cells
+    cells, counts
         Room for a tile, from `make_room`.
     out
-        Unsigned integers (feature, bit, integer) of as many bits as there are numbers in 64 bytes;
-        zero from the first bit on that is not among them.
+        uint8 (feature, bit, byte): the words as bytes, the lowest first. Bytes without a sample are
+        left alone.
 
     Returns
     -------
@@ -113,35 +106,38 @@ def set_planes(
 
     Examples
     --------
-    >>> block, limits = np.array([[0.5], [2.0], [np.nan]]), np.array([[1.0, 2.0, np.nan]])
+    >>> block, limits = np.array([[0.5], [2.0], [np.nan]]), np.array([[1.0, 2.0]])
     >>> out = np.zeros((1, 2, 1), np.uint8)
-    >>> set_planes(block, limits, (0, 1), np.array([3]), make_room(block)[0], out)
+    >>> set_planes(block, limits, np.array([3]), *make_room(block), out)
     True
     >>> [f"{plane:03b}" for plane in out[0, :, 0]]
     ['100', '110']
     """
     n_samples, n_features = block.shape
-    lanes = 8 * out.itemsize
-    complete = True
+    octets = np.zeros(ROWS, np.uint8)
+    words = octets.view(np.uint64)
+    n_unknown = 0
     for row in range(0, n_samples, ROWS):
         n_rows = min(ROWS, n_samples - row)
         for column in range(0, n_features, COLUMNS):
-            _turn(block, row, column, cells)
+            _transpose(block, row, column, cells)
             for j in range(column, min(column + COLUMNS, n_features)):
-                begin = row // lanes
-                at, nans = begin, 0
-                for s in range(0, n_rows, lanes):
-                    nans |= set_bits(cells, j - column, s, limits, j, out, at, bits)
-                    at += 1
-                if nans:
-                    short, own = cells[j - column], out[j][:, begin:at]
-                    complete &= _set_missing(short, n_rows, missing[j], own)
-    rest = n_samples % lanes
-    if rest:
-        for j in range(n_features):
-            for bit in bits:
-                out[j, bit, n_samples // lanes] &= (1 << rest) - 1
-    return complete
+                short, code, n_missing = cells[j - column], missing[j], 0
+                _count_limits(short, limits[j], counts)
+                for s in range(n_rows):
+                    is_missing = short[s] != short[s]
+                    n_missing += is_missing
+                    octets[s] = code if is_missing else counts[s]
+                for s in range(n_rows, ROWS):
+                    octets[s] = 0
+                n_unknown += n_missing if code < 0 else 0
+                for byte in range(len(words)):
+                    words[byte] = transpose_bits(words[byte])
+                for bit in range(out.shape[1]):
+                    plane = out[j, bit][row // 8 : (row + n_rows + 7) // 8]
+                    for byte in range(len(plane)):
+                        plane[byte] = words[byte] >> np.uint64(8 * bit)
+    return n_unknown == 0
 
 
 @jit
@@ -258,7 +254,7 @@ def add_columns(
                 wanted += n_values[j] < limit
             if wanted == 0:
                 continue
-            _turn(block, row, column, cells)
+            _transpose(block, row, column, cells)
             for j in range(column, end):
                 if n_values[j] < limit:
                     short = cells[j - column]

@@ -93,8 +93,14 @@ def first_above(planes: np.ndarray, n_codes: np.ndarray, n_samples: int) -> int:
 
 
 @jit
-def _turn(word: np.uint64) -> Any:
-    """The word with bit i of byte j as bit j of byte i."""
+def transpose_bits(word: np.uint64) -> Any:
+    """The word with bit i of byte j as bit j of byte i.
+
+    Examples
+    --------
+    >>> hex(transpose_bits(np.uint64(0xFF)))
+    '0x101010101010101'
+    """
     moved = (word ^ (word >> np.uint64(7))) & np.uint64(0x00AA00AA00AA00AA)
     word = word ^ moved ^ (moved << np.uint64(7))
     moved = (word ^ (word >> np.uint64(14))) & np.uint64(0x0000CCCC0000CCCC)
@@ -110,7 +116,7 @@ def _pack_one(codes: np.ndarray, work: np.ndarray, out: np.ndarray) -> None:
         length = min(OCTETS, codes.shape[0] - start)
         words = codes[start : start + length]
         for j in range(length):
-            work[j] = _turn(words[j])
+            work[j] = transpose_bits(words[j])
         for bit in range(out.shape[0]):
             plane, shift = out[bit][start : start + length], np.uint64(8 * bit)
             for j in range(length):
@@ -166,7 +172,7 @@ def _unpack_one(planes: np.ndarray, first: int, out: np.ndarray) -> None:
             for j in range(length):
                 codes[j] |= np.uint64(plane[j]) << shift
         for j in range(length):
-            codes[j] = _turn(codes[j])
+            codes[j] = transpose_bits(codes[j])
 
 
 @jit

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from hofs_dask.kernels.cells import as_cells, make_room, set_planes
-from hofs_dask.kernels.planes import n_bits, pack
+from hofs_dask.kernels.planes import pack
 from hofs_dask.store.summary import MANY_CELLS, MAX_DISTINCT, Category, Summary, clean_objects
 
 Bins = int | Literal["auto", "width"] | None
@@ -500,16 +500,13 @@ def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarra
     edges = [
         each.edges if own else each.edges[:0] for each, own in zip(features, numeric, strict=True)
     ]
-    levels = n_bits(max(len(each) for each in edges) + 1)
-    limits = np.full((len(edges), 2**levels - 1), np.nan, dtype)
+    limits = np.full((len(edges), max(len(each) for each in edges)), np.nan, dtype)
     for each, row in zip(edges, limits, strict=True):
         row[: len(each)] = _round_up(each, dtype)
     # Those of categories are coded later.
     codes = [f.n_codes - 1 if f.has_missing else -1 for f in features]
     missing = np.where(numeric, codes, 0)
-    planes = out.view(f"u{8 // dtype.itemsize}")
-    room, _ = make_room(limits)
-    if not set_planes(as_cells(block), limits, tuple(range(levels)), missing, room, planes):
+    if not set_planes(as_cells(block), limits, missing, *make_room(limits), out.view(np.uint8)):
         raise _changed()
     for j, feature in enumerate(features):
         if feature.categories is not None:

@@ -37,7 +37,7 @@ def draw_limits(n_features, levels, dtype, seed=1):
 def planes_of(block, bits):
     """Room for the planes of a block, as words and as the kernel takes them."""
     words = np.zeros((block.shape[1], bits, -(-len(block) // WORD)), np.uint64)
-    return words, words.view(f"u{8 // block.itemsize}")
+    return words, words.view(np.uint8)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -49,7 +49,7 @@ def test_set_planes__equal_a_binary_search(dtype, levels, shape):
     bits = min(levels + 1, 8)  # more than the limits take, where there are more
     missing = 2**bits - 1 - n_limits % 2
     words, planes = planes_of(block, bits)
-    assert set_planes(block, limits, tuple(range(levels)), missing, make_room(block)[0], planes)
+    assert set_planes(block, limits, missing, *make_room(block), planes)
     found = unpacked(words, shape[0])
     for column, row, n, code, codes in zip(block.T, limits, n_limits, missing, found, strict=True):
         expected = np.searchsorted(row[:n], column, side="right")
@@ -62,8 +62,8 @@ def test_set_planes__says_that_a_missing_value_has_no_code():
     limits, _ = draw_limits(2, 2, np.float64)
     for missing, complete in (([1, 1], True), ([-1, 1], True), ([1, -1], False)):
         _, planes = planes_of(block, 2)
-        room = make_room(block)[0]
-        assert set_planes(block, limits, (0, 1), np.array(missing), room, planes) is complete
+        room = make_room(block)
+        assert set_planes(block, limits, np.array(missing), *room, planes) is complete
 
 
 def test_set_planes__of_a_short_tile_do_not_see_the_cells_of_the_one_before():
@@ -72,9 +72,10 @@ def test_set_planes__of_a_short_tile_do_not_see_the_cells_of_the_one_before():
     block[:, 0] = np.nan
     missing = np.array([1] + [-1] * COLUMNS)
     _, planes = planes_of(block, 1)
-    room = np.full_like(make_room(block)[0], np.nan)
+    cells, counts = make_room(block)
+    cells[:] = np.nan
     limits = np.ones((COLUMNS + 1, 1))
-    assert set_planes(as_cells(block), limits, (0,), missing, room, planes)
+    assert set_planes(as_cells(block), limits, missing, cells, counts, planes)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
