@@ -149,7 +149,7 @@ def test_scripts__can_be_run_and_parsed(script: str) -> None:
 
 def test_links__lead_somewhere() -> None:
     folders = (ROOT / "deploy", ROOT / "docs", PACKAGE)
-    pages = [ROOT / "README.md", *(page for folder in folders for page in folder.rglob("*.md"))]
+    pages = [*ROOT.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))]
     for page in pages:
         for link in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.relative_to(ROOT)} links to {link}"
