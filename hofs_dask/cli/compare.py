@@ -133,13 +133,12 @@ def compare(
         features_of(texts, store, target, feature_dim) for texts in (include, exclude, nominal)
     )
     if explain:
-        click.echo("rehearsing on made-up data ...", err=True)
         with cluster(scheduler, workers):
             plan = estimate(
                 store,
+                target,
                 n_features,
                 method=methods.values(),
-                target=target,
                 n_resamples=resamples,
                 feature_dim=feature_dim,
                 nominal=named or None,

@@ -58,7 +58,7 @@ target_option = click.option(
 explain_option = click.option(
     "--explain",
     is_flag=True,
-    help="Print what would be done and why (chunks, scans, bytes, memory, time), and do nothing.",
+    help="Print what would be done and why (chunks, scans, bytes, memory), and do nothing.",
 )
 
 

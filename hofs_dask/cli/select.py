@@ -123,13 +123,12 @@ def select(
         features_of(texts, store, target, feature_dim) for texts in (include, exclude, nominal)
     )
     if explain:
-        click.echo("rehearsing on made-up data ...", err=True)
         with cluster(scheduler, workers):
             plan = estimate(
                 store,
+                target,
                 n_features,
                 method=chosen,
-                target=target,
                 feature_dim=feature_dim,
                 nominal=named or None,
                 target_kind=target_kind,
