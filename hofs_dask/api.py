@@ -14,7 +14,8 @@ from hofs_dask.encoding.encode import encode_source
 from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
 from hofs_dask.io.paths import as_path
-from hofs_dask.methods.options import METHODS, Method, as_method
+from hofs_dask.methods.base import Method
+from hofs_dask.methods.registry import METHODS, as_method
 from hofs_dask.planning.explain import Plan, plan_encoding, plan_search
 from hofs_dask.results.comparison import Comparison
 from hofs_dask.results.datasets import label_array

@@ -49,17 +49,17 @@ def summary(result: Selection) -> str:
     >>> names = [f"x{i}" for i in range(1, 10)]
     >>> found = Selection.from_picks([pick], names=names, relevance=[0.11] * 9, attrs={})
     >>> print(summary(found))
-    subset 1   x1   relevance 0.110   gain 0.110 nats
+    subset 0   x1   relevance 0.110   gain 0.110 nats
     <BLANKLINE>
     rank  feature  subset    gain  information  relevance  true relevance
-       1  x1            1   0.110        0.110      0.110           0.111
+       1  x1            0   0.110        0.110      0.110           0.111
     """
     data = result.to_dataset()
     relevance = dict(zip(data["feature"].values.tolist(), data["relevance"].values, strict=True))
     gain = dict(zip(result.features, data["gain"].values, strict=True))
     width = max(len(" ".join(names)) for names in result.subsets)
     lines = []
-    for number, names in enumerate(result.subsets, start=1):
+    for number, names in enumerate(result.subsets):
         alone = " ".join(f"{relevance[name]:.3f}" for name in names)
         added = " ".join(f"{gain[name]:.3f}" for name in names)
         members = " ".join(names).ljust(width)
@@ -70,7 +70,7 @@ def summary(result: Selection) -> str:
         row = data.isel(rank=rank)
         fresh, epoch = int(row["epoch"]) > epoch, int(row["epoch"])
         lines.append(
-            f"{rank + 1:>4}  {name:<7}  {int(row['subset']) + 1:>6}  {gain[name]:>6.3f}"
+            f"{rank + 1:>4}  {name:<7}  {int(row['subset']):>6}  {gain[name]:>6.3f}"
             f"  {float(row['information']):>11.3f}  {relevance[name]:>9.3f}"
             f"  {tree_information(name):>14.3f}{'  restart' if fresh else ''}"
         )

@@ -11,24 +11,25 @@ import click
 import numpy as np
 from scipy.optimize import nnls
 
-from hofs_dask.engine.budget import CACHE_SHARE
+from hofs_dask.engine.budget import CACHE_SHARE, size_of
 from hofs_dask.engine.chunking import choose_layout
-from hofs_dask.engine.counts import MARGINAL_COUNTS, MOST_PRODUCTS, PAIR_TERMS
+from hofs_dask.engine.counts import MARGINAL_COUNTS, MOST_PRODUCTS, PAIR_TERMS, MarginalContext
 from hofs_dask.engine.partition import FAN_IN, Partition
 from hofs_dask.engine.reduction import N_FOLDS, N_PARTS, Context, Reduction, Request
 from hofs_dask.engine.scanning import is_small
 from hofs_dask.kernels.planes import n_bits
-from hofs_dask.methods.joint import Joint
-from hofs_dask.methods.options import HOFS, JMI
-from hofs_dask.methods.pairwise import Pairwise
-from hofs_dask.methods.problem import Sizes
+from hofs_dask.methods.base import Sizes
+from hofs_dask.methods.hofs import HOFS
+from hofs_dask.methods.pairwise import JMI
 from hofs_dask.store.layout import Layout
 
 #: The run that the constants are fitted to by default.
 MEASURED = Path(__file__).with_name("results") / "bench.json"
 
 #: A reduction that reads and decodes and does nothing else.
-READ_ONLY = Reduction("read-only", lambda _c, _n: {}, lambda _c, _b, _p: None, lambda _c, t: t)
+READ_ONLY: Reduction[Context] = Reduction(
+    "read-only", lambda _c, _n: {}, lambda _c, _b, _p: None, lambda _c, t: t
+)
 
 #: What is assumed of a cluster of single-thread workers, beside the constants of this machine.
 STORAGE = 100e6  # bytes a second and worker, from an object store
@@ -155,12 +156,12 @@ class Counts:
 def request(reduction: str, store: Store, n_columns: int) -> Request:
     """A reduction of a reduction, with a context of the right sizes and no content."""
     sizes = Sizes(store.n_features, store.n_classes, store.n_codes, n_columns)
-    counting = Context({"n_classes": store.n_classes, "n_codes": store.n_codes})
+    counting = MarginalContext(store.n_classes, store.n_codes)
     known = [
-        Request(READ_ONLY, Context({})),
+        Request(READ_ONLY, Context()),
         Request(MARGINAL_COUNTS, counting),
-        *Pairwise.largest_requests(sizes, JMI()),
-        *Joint.largest_requests(sizes, HOFS()),
+        *JMI().largest_requests(sizes),
+        *HOFS().largest_requests(sizes),
     ]
     found = {each.reduction.name: each for each in known}
     return found[reduction]
@@ -215,7 +216,7 @@ def count(store: Store, asked: Request, n_threads: int, new_columns: int = 0) ->
         groups=groups,
         chunks=layout.n_chunks,
         plans=sum(
-            not is_small((asked.context.tile(features),), groups) for features in layout.tiles
+            not is_small((asked.context.take(features),), groups) for features in layout.tiles
         ),
         maps=tiles * groups,
         combines=tiles * combines,
@@ -227,7 +228,7 @@ def count(store: Store, asked: Request, n_threads: int, new_columns: int = 0) ->
         products=products(store, asked.reduction.name),
         partial=partial,
         combined=partial * tiles * (groups + combines),
-        context=_size(asked.context) + (tiles - 1) * _size(asked.context.shared),
+        context=size_of(asked.context) + (tiles - 1) * size_of(asked.context.take(slice(0, 0))),
         returned=terms if asked.reduction is PAIR_TERMS else whole,
     )
 
@@ -358,17 +359,6 @@ def read_scans(path: Path) -> list[Scan]:
     known.update(reduction for scans in ROUNDS.values() for reduction, _ in scans)
     found = [Scan(**scan) for scan in json.loads(path.read_text())["scans"]]
     return [scan for scan in found if scan.reduction in known]
-
-
-def _size(value: object) -> int:
-    """The bytes of the arrays in a context."""
-    if isinstance(value, np.ndarray):
-        return value.nbytes
-    if isinstance(value, Mapping):
-        return sum(_size(item) for item in value.values())
-    if isinstance(value, Context):
-        return _size(value.shared) + _size(value.per_feature)
-    return 0
 
 
 def source_store(n_bytes: float, n_features: int) -> Store:

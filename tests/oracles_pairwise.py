@@ -5,8 +5,8 @@ of a ratio of its own counts, never a difference or a sum of other informations,
 which the package uses are tested and not assumed.
 
 The criteria are those of Brown et al., Conditional likelihood maximisation (2012), with CMIM in
-the form of Fleuret (2004), SPEC_CMI of Nguyen et al. (2014), JMIM of Bennasar et al. (2015) and
-VMI of Gao et al. (2016).
+the form of Fleuret (2004), SPEC_CMI of Nguyen et al. (2014), JMIM and NJMIM of Bennasar et al.
+(2015), VMI of Gao et al. (2016), MRI of Wang et al. (2017), CFR and DCSF of Gao et al. (2018).
 """
 
 from __future__ import annotations
@@ -195,6 +195,23 @@ def _jmim(t: Table, i: int, chosen: Sequence[int]) -> float:
     return min(t.joint(i, j) for j in chosen)
 
 
+def _cfr(t: Table, i: int, chosen: Sequence[int]) -> float:
+    return sum(t.given(i, j) + t.between_in_class(i, j) - t.between(i, j) for j in chosen)
+
+
+def _dcsf(t: Table, i: int, chosen: Sequence[int]) -> float:
+    return sum(t.given(i, j) + t.given(j, i) - t.between(i, j) for j in chosen)
+
+
+def _mri(t: Table, i: int, chosen: Sequence[int]) -> float:
+    change = sum(t.between_in_class(i, j) - t.between(i, j) for j in chosen)
+    return t.relevance(i) + 2 / (len(chosen) + 1) * change
+
+
+def _njmim(t: Table, i: int, chosen: Sequence[int]) -> float:
+    return min(t.joint(i, j) / t.joint_entropy(i, j) for j in chosen)
+
+
 Criterion = Callable[[Table, int, Sequence[int]], float]
 
 GREEDY: dict[str, Criterion] = {
@@ -208,6 +225,10 @@ GREEDY: dict[str, Criterion] = {
     "icap": _icap,
     "disr": _disr,
     "jmim": _jmim,
+    "cfr": _cfr,
+    "dcsf": _dcsf,
+    "mri": _mri,
+    "njmim": _njmim,
 }
 
 

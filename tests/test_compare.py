@@ -7,8 +7,8 @@ import xarray as xr
 
 import hofs_dask as hd
 from hofs_dask.engine import budget, scanning
-from hofs_dask.engine.counts import PAIR_COUNTS
-from hofs_dask.engine.reduction import Context, Request
+from hofs_dask.engine.counts import PAIR_COUNTS, PairContext
+from hofs_dask.engine.reduction import Request
 from hofs_dask.kernels.hashing import N_BLOCKS, multiplicity
 from hofs_dask.store.codes import read_codes, read_labels
 
@@ -112,7 +112,7 @@ def test_compare__scans_that_do_not_fit_are_cut_and_the_result_is_the_same(
     monkeypatch.setattr("hofs_dask.search.rounds.run", counting)
     # room for the largest single reduction and little more
     n_codes = int(codes.n_codes.max())
-    largest = Request(PAIR_COUNTS, Context({"n_classes": 3, "n_codes": n_codes, "by_fold": True}))
+    largest = Request(PAIR_COUNTS, PairContext(3, n_codes, by_fold=True))
     (worker,) = scanning.current_workers()
     needed = budget.estimate(codes, [largest], (worker,)).needed
 
@@ -158,7 +158,7 @@ def test_compare__refuses_the_checkpoint_of_a_selection(codes, tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"methods": ["jim"]}, ValueError, "unknown method 'jim'; valid: 'jmim', 'mim'"),
+        ({"methods": ["jim"]}, ValueError, "unknown method 'jim'; valid: 'jmim', 'njmim', 'mim'"),
         ({"methods": "jmi"}, TypeError, "give a list"),
         ({"methods": []}, ValueError, "methods is empty"),
         ({"methods": ["jmi", hd.JMI()]}, ValueError, "'jmi' is twice in methods"),
@@ -173,7 +173,7 @@ def test_compare__bad_options_are_refused(codes, options, error, message):
 
 def test_resample__counts_every_row_as_often_as_it_was_drawn(codes):
     n_codes = int(codes.n_codes.max())
-    context = Context({"n_classes": 3, "n_codes": n_codes, "by_fold": False})
+    context = PairContext(3, n_codes, by_fold=False)
     (total,) = scanning.run(codes, [Request(PAIR_COUNTS, context, (4,), resample=7)])
     n = codes.n_samples
     weights = multiplicity(np.arange(n, dtype=np.uint64), n, 7)

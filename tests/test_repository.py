@@ -173,3 +173,44 @@ def test_import__leaves_alone_what_only_data_needs() -> None:
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     late = {"dask.array", "distributed", "matplotlib", "sklearn"}
     assert not late.intersection(done.stdout.split())
+
+
+def _changing_state(tree: ast.Module) -> Iterator[str]:
+    """Yield what a module keeps that calls may change: containers, thread locals and caches."""
+    makers = {
+        "dict",
+        "list",
+        "set",
+        "defaultdict",
+        "deque",
+        "Counter",
+        "WeakKeyDictionary",
+        "local",
+    }
+    for node in tree.body:
+        value = (
+            getattr(node, "value", None) if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        )
+        empty = (isinstance(value, ast.Dict) and not value.keys) or (
+            isinstance(value, ast.List | ast.Set) and not value.elts
+        )
+        made = isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] in makers
+        if empty or (made and not value.args):
+            yield ast.unparse(node)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield ast.unparse(node)
+        if isinstance(node, ast.FunctionDef):
+            for decorator in node.decorator_list:
+                if "cache" in ast.unparse(decorator).replace("cached_property", ""):
+                    yield f"{ast.unparse(decorator)} of {node.name}"
+
+
+def test_state__that_changes_is_in_the_two_modules_of_it() -> None:
+    found = {
+        str(path.relative_to(PACKAGE)): states
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if (states := list(_changing_state(ast.parse(path.read_text()))))
+    }
+    # what a worker process keeps is one object, `PROCESS`
+    assert set(found) == {"scheduling/session.py"}, found

@@ -87,6 +87,14 @@ def test_xor__the_pair_is_returned_and_the_constant_never(criterion):
     assert not result.to_dataset().usable.sel(feature="x2")
 
 
+def test_printout__names_constant_and_all_missing_features():
+    x, y = xnor(1000, seed=0)
+    x = np.column_stack([x, np.full(len(x), np.nan)])
+    for result in (hd.select(x, y, 2), hd.compare(x, y, 2, methods=["mim"])):
+        assert "2 features are constant or all missing: x2 x3" in repr(result).splitlines()
+        assert result.to_dataset()["usable"].values.tolist() == [True, True, False, False]
+
+
 def test_xor__joint_puts_the_pair_in_one_subset_with_all_its_information():
     x, y = xnor(1000, seed=0)
     result = hd.select(x, y, 2)
@@ -268,7 +276,7 @@ def test_ties__go_to_the_lowest_column():
     for criterion in CRITERIA:
         result = hd.select(x, y, 1, method=hd.HOFS(criterion=criterion)).to_dataset()
         assert result.selected[0] == "x1"
-        assert result.runner_up[0] == "x2"
+        assert result.feature[result.runner_up[0]] == "x2"
         assert result.margin[0] == pytest.approx(0, abs=1e-9)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from hofs_dask.methods.options import METHOD_NAMES
+from hofs_dask.methods.registry import METHOD_NAMES
 
 #: The directory of one search of a comparison: the label of its method, and the resample if any.
 PART = re.compile(r"(?P<label>.+?)(?: (?P<resample>\d+))?")

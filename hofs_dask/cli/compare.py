@@ -24,10 +24,10 @@ from hofs_dask.cli.options import (
 )
 from hofs_dask.cli.output import check_picture, draw, output_check, write_comparison
 from hofs_dask.cli.running import advise
-from hofs_dask.methods.options import METHODS
+from hofs_dask.methods.registry import METHODS
 
 if TYPE_CHECKING:
-    from hofs_dask.methods.options import Method
+    from hofs_dask.methods.base import Method
     from hofs_dask.search.events import Event
 
 

@@ -45,7 +45,7 @@ def demo(output: Path, samples: int, criterion: Literal["joint", "sum", "mean"])
     """
     from hofs_dask.api import select
     from hofs_dask.demo import summary, write_data
-    from hofs_dask.methods.options import HOFS
+    from hofs_dask.methods.hofs import HOFS
 
     output.mkdir(parents=True, exist_ok=True)
     data = output / "tree.zarr"

@@ -41,10 +41,9 @@ def describe(path: str) -> str:
     ...
     FileNotFoundError: no such path: 'no/such/path'
     """
-    from hofs_dask.results.comparison import FORMAT as COMPARISON_FORMAT
     from hofs_dask.results.comparison import Comparison
-    from hofs_dask.results.datasets import read
-    from hofs_dask.results.selection import FORMAT as SELECTION_FORMAT
+    from hofs_dask.results.saving.content import ForeignError
+    from hofs_dask.results.saving.readwrite import read
     from hofs_dask.results.selection import Selection
     from hofs_dask.search.checkpoint import FILE
     from hofs_dask.store.codes import is_codes
@@ -61,12 +60,12 @@ def describe(path: str) -> str:
         return read(
             path,
             {
-                SELECTION_FORMAT: lambda dataset: repr(Selection(dataset)),
-                COMPARISON_FORMAT: lambda dataset: repr(Comparison(dataset)),
+                Selection.FORMAT: lambda dataset: repr(Selection(dataset)),
+                Comparison.FORMAT: lambda dataset: repr(Comparison(dataset)),
                 MATRIX_FORMAT: _describe_matrix,
             },
         )
-    except ValueError as error:
+    except ForeignError as error:
         raise ValueError(
             f"{path!r} is neither a code store nor a saved selection, comparison or matrix nor a "
             "checkpoint; a Zarr store with data becomes a code store with: hofs-dask encode SOURCE "
@@ -97,8 +96,7 @@ def _describe_checkpoint(path: str) -> str:
     lines = [f"Checkpoint {path}", *_facts({"rounds": len(picks), **run})]
     lines += ["", "rank  column  subset    gain  information"]
     lines += [
-        f"{rank:>4}  {pick.index:>6}  {pick.subset + 1:>6}  {pick.gain:.4f}"
-        f"  {pick.information:>11.4f}"
+        f"{rank:>4}  {pick.index:>6}  {pick.subset:>6}  {pick.gain:.4f}  {pick.information:>11.4f}"
         for rank, pick in enumerate(picks, start=1)
     ]
     return "\n".join(lines)

@@ -148,7 +148,7 @@ def write_matrix(matrix: xr.DataArray, output: str) -> None:
         lines = zip(names, matrix.values.tolist(), strict=True)
         _write_csv(output, [matrix.name, *names], ([name, *line] for name, line in lines))
         return
-    from hofs_dask.results.datasets import write
+    from hofs_dask.results.saving.readwrite import write
 
     write(matrix.to_dataset().assign_attrs({**matrix.attrs, "format": MATRIX_FORMAT}), output)
 
@@ -179,7 +179,7 @@ def _check_folder(path: str) -> None:
 
 def _check_place(output: str, kind: Kind) -> None:
     """Raise where there is something at a path that is not an earlier result of this kind."""
-    from hofs_dask.results.datasets import check_place
+    from hofs_dask.results.saving.readwrite import check_place
 
     path = Path(output)
     if not output.endswith(TABLES):
@@ -201,11 +201,12 @@ def _is_table(path: Path, kind: Kind) -> bool:
 
 
 def _format_of(kind: Kind) -> str:
-    from hofs_dask.results import comparison, selection
+    from hofs_dask.results.comparison import Comparison
+    from hofs_dask.results.selection import Selection
 
     return {
-        "selection": selection.FORMAT,
-        "comparison": comparison.FORMAT,
+        "selection": Selection.FORMAT,
+        "comparison": Comparison.FORMAT,
         "matrix": MATRIX_FORMAT,
     }[kind]
 
@@ -219,12 +220,14 @@ def _head(attrs: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _ranks(result: Selection) -> Iterator[dict[str, Any]]:
-    """Yield the figures of each rank; subsets are numbered from 1, as they are printed."""
+    """Yield the figures of each rank."""
     data = result.to_dataset()
-    columns = {name: data["selected" if name == "feature" else name].values for name in COLUMNS}
-    columns["relevance"] = columns["relevance"][result.indices]
-    columns["subset"] = columns["subset"] + 1
-    for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+    columns = {name: data[name].values.tolist() for name in COLUMNS if name != "feature"}
+    names = data["feature"].values.tolist()
+    columns["feature"] = result.features
+    columns["relevance"] = [columns["relevance"][index] for index in columns["index"]]
+    columns["runner_up"] = [None if at < 0 else names[at] for at in columns["runner_up"]]
+    for values in zip(*(columns[name] for name in COLUMNS), strict=True):
         yield {name: _number(value) for name, value in zip(COLUMNS, values, strict=True)}
 
 

@@ -26,7 +26,7 @@ from hofs_dask.cli.output import check_picture, draw, output_check, write_select
 from hofs_dask.cli.running import advise
 
 if TYPE_CHECKING:
-    from hofs_dask.methods.options import Method
+    from hofs_dask.methods.base import Method
     from hofs_dask.search.events import Event
 
 

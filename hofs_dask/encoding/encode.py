@@ -22,7 +22,6 @@ from hofs_dask.io.files import check_apart, digest
 from hofs_dask.io.kinds import TargetType
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.storage import check_reachable
-from hofs_dask.io.windows import Window
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.scheduling.compute import compute, release
 from hofs_dask.store.bins import (
@@ -248,9 +247,7 @@ def _first_read(
     first_feature = 0
     for number, part in enumerate(source.parts):
         width = max(1, TILE_BYTES // (rows * max(part.dtype.itemsize, 1)))
-        blocks = _windows(source, part.chunks[0])
-        if blocks is None:
-            blocks = part.to_delayed(optimize_graph=False)
+        blocks = part.to_delayed(optimize_graph=False)
         for column, n_columns in enumerate(part.chunks[1]):
             # Of equal widths: the read ends with these tasks, and the widest keeps all waiting.
             n_tiles = -(-n_columns // width)
@@ -398,9 +395,7 @@ def _write_tasks(
         for part in source.parts:
             end = begin + part.shape[1]
             if begin < last and first < end:
-                pieces.append(
-                    _pieces(source, part, rows, max(first - begin, 0), min(last, end) - begin)
-                )
+                pieces.append(_pieces(part, rows, max(first - begin, 0), min(last, end) - begin))
             begin = end
         tasks += [
             delayed(_write_codes)(
@@ -420,27 +415,12 @@ def _write_tasks(
     return tasks
 
 
-def _pieces(
-    source: Source, part: da.Array, rows: tuple[int, ...], first: int, last: int
-) -> np.ndarray:
-    """What has some columns of a part, of so many rows each: windows, or tasks that read them."""
-    blocks = _windows(source, rows) if last - first == part.shape[1] else None
-    if blocks is None:
-        cut = part[:, first:last].rechunk((rows, (last - first,)))
-        # Unoptimised, chunks that several pieces need keep one key and are read once.
-        blocks = cut.to_delayed(optimize_graph=False)
-    pieces: np.ndarray = blocks[:, 0]
+def _pieces(part: da.Array, rows: tuple[int, ...], first: int, last: int) -> np.ndarray:
+    """Tasks that read some columns of a part, of so many rows each."""
+    cut = part[:, first:last].rechunk((rows, (last - first,)))
+    # Unoptimised, chunks that several pieces need keep one key and are read once.
+    pieces: np.ndarray = cut.to_delayed(optimize_graph=False)[:, 0]
     return pieces
-
-
-def _windows(source: Source, rows: tuple[int, ...]) -> np.ndarray | None:
-    """Windows (row, 1) of so many rows on the array that a source is, None where it cannot be."""
-    starts = _starts(rows)
-    if source.array is None or any(start % source.array.chunks[0] for start in starts):
-        return None
-    windows = np.empty((len(rows), 1), object)
-    windows[:, 0] = [Window(source.array, a, a + n) for a, n in zip(starts, rows, strict=True)]
-    return windows
 
 
 def _label_tasks(job: _Job, kept: Kept, coding: Coding, chunk_rows: int) -> list[Delayed]:
@@ -467,7 +447,7 @@ def _label_tasks(job: _Job, kept: Kept, coding: Coding, chunk_rows: int) -> list
 
 
 def _summarise(
-    block: np.ndarray | Window,
+    block: np.ndarray,
     mask: Mask,
     first_row: int,
     n_samples: int,
@@ -500,7 +480,7 @@ def _resolve_bins(bins: Bins, n_samples: int, coding: Coding) -> int:
 
 
 def _write_codes(
-    pieces: list[np.ndarray | Window],
+    pieces: list[np.ndarray],
     mask: Mask,
     features: list[Feature],
     place: str,
@@ -576,10 +556,6 @@ def source_rows(source: Source) -> int | None:
     rows = source.parts[0].chunks[0]
     regular = len(rows) > 1 and set(rows[:-1]) == {rows[0]} and rows[-1] <= rows[0]
     return int(rows[0]) if regular else None
-
-
-def _starts(sizes: Sequence[int]) -> list[int]:
-    return [0, *np.cumsum(sizes[:-1]).tolist()]
 
 
 def _checked(store: CodeStore, coding: Coding | None = None) -> CodeStore:

@@ -10,12 +10,11 @@ import hashlib
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.delayed import delayed
 
-from hofs_dask.io.windows import Window, as_array
 from hofs_dask.scheduling.compute import compute
 from hofs_dask.store.summary import clean_objects
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 #: Which rows of a block are kept, a bit each; None for all.
 Mask = np.ndarray | None
-
-Block = TypeVar("Block", bound="np.ndarray | Window")
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,7 @@ def find_kept(source: Source) -> Kept:
     return kept
 
 
-def take(block: Block, mask: Mask) -> Block | np.ndarray:
+def take(block: np.ndarray, mask: Mask) -> np.ndarray:
     """Return the rows of a block that are kept.
 
     Examples
@@ -150,7 +147,7 @@ def take(block: Block, mask: Mask) -> Block | np.ndarray:
     >>> take(np.arange(3), np.packbits([True, False, True]))
     array([0, 2])
     """
-    return block if mask is None else as_array(block)[_unpack(mask, len(block))]
+    return block if mask is None else block[_unpack(mask, len(block))]
 
 
 def _present(block: np.ndarray) -> Mask:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import gc
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,7 +11,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
-from weakref import WeakKeyDictionary
 
 import dask.base
 import dask.config
@@ -21,8 +19,9 @@ import psutil
 from dask.utils import format_bytes
 
 from hofs_dask.engine import counts, posteriors, rows
-from hofs_dask.engine.cache import CACHE
 from hofs_dask.scheduling.compute import aside, current_client
+from hofs_dask.scheduling.process import PROCESS
+from hofs_dask.scheduling.session import session
 from hofs_dask.scheduling.waits import StrandedError, ask, gather, threads_of_workers
 
 if TYPE_CHECKING:
@@ -37,9 +36,6 @@ ATTEMPTS = 5
 class _LostError(Exception):
     """A worker has gone that was asked what it takes."""
 
-
-#: Modules of reductions whose kernels the workers of a client have compiled.
-_COMPILED: WeakKeyDictionary[Client, frozenset[str]] = WeakKeyDictionary()
 
 #: What a worker takes before a reduction, about: its libraries and compiled kernels.
 RESIDENT = 340 * 2**20
@@ -91,17 +87,19 @@ def current_workers(scan: Sequence[Request] = (), *, anew: bool = False) -> tupl
             _give_back()
         free = psutil.virtual_memory().available
         resident = _resident()
-        return (Worker("", _local_threads(), resident + CACHE.nbytes + free, resident),)
+        return (Worker("", _local_threads(), resident + PROCESS.chunks.nbytes + free, resident),)
+    known = session(client)
     if anew:
-        _describe.cache_clear()
-    modules = {request.reduction.chunk.__module__ for request in scan}
-    modules |= _COMPILED.get(client, frozenset())
-    _COMPILED[client] = frozenset(modules)
+        known.workers.clear()
+    known.compiled |= {request.reduction.chunk.__module__ for request in scan}
     for _ in range(ATTEMPTS):
         # another worker may come in the place of one that was lost
         threads = threads_of_workers(client)
         with contextlib.suppress(_LostError):
-            found = _describe(client, tuple(sorted(threads)), _COMPILED[client])
+            asked = (tuple(sorted(threads)), known.compiled)
+            if asked not in known.workers:
+                known.workers = {asked: _describe(client, *asked)}
+            found = known.workers[asked]
             return tuple(Worker(each, threads[each], *found[each]) for each in sorted(threads))
     raise RuntimeError(
         f"workers were lost {ATTEMPTS} times while they compiled; see their logs for the reason"
@@ -177,11 +175,10 @@ def _local_threads() -> int:
     return int(pool or dask.system.CPU_COUNT)
 
 
-@functools.lru_cache(maxsize=4)
 def _describe(
     client: Client, addresses: tuple[str, ...], modules: frozenset[str]
 ) -> dict[str, tuple[int, int]]:
-    """The memory limit and the resident memory of workers, asked once for the same workers.
+    """The memory limit and the resident memory of workers.
 
     Versions are compared and the kernels of some modules of reductions compiled on the way.
     """
@@ -223,7 +220,7 @@ def _prepare(modules: Iterable[str]) -> tuple[int, int]:
 def _resident() -> int:
     """What this process takes, without the chunks that it keeps: they go where there is no room."""
     rss: int = psutil.Process().memory_info().rss
-    return max(rss - CACHE.nbytes, 0)
+    return max(rss - PROCESS.chunks.nbytes, 0)
 
 
 def _give_back() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from hofs_dask.engine.reduction import (
     Reduction,
     Tile,
     frozen,
+    per_feature,
 )
 from hofs_dask.kernels.counts import add_counts, pair_terms
 from hofs_dask.kernels.hashing import fold_of
@@ -31,6 +34,35 @@ MOST_PRODUCTS = 200
 def as_it_is(context: Context, total: Partial) -> Partial:
     """The total itself."""
     return total
+
+
+@dataclass(frozen=True)
+class MarginalContext(Context):
+    """What `MARGINAL_COUNTS` needs to know."""
+
+    n_classes: int
+    n_codes: int  # of the widest feature
+
+
+@dataclass(frozen=True)
+class PairContext(Context):
+    """What `PAIR_COUNTS` needs to know."""
+
+    n_classes: int
+    n_codes: int  # of the widest feature
+    by_fold: bool  # whether folds are counted apart
+
+
+@dataclass(frozen=True)
+class PairTermsContext(Context):
+    """What `PAIR_TERMS` needs to know."""
+
+    n_classes: int
+    parents: np.ndarray  # (column, code) the numbers of the codes of each column
+    after: np.ndarray  # (column,) the first feature that each column is counted with
+    numbers: np.ndarray = per_feature()  # (feature, code)
+    position: np.ndarray = per_feature()  # (feature,) its place among all features
+    marginals: np.ndarray = per_feature()  # (feature, class, code) its counts, of the same samples
 
 
 #: What the cell of a sample is made of: a place among the columns or a number a sample, and how
@@ -105,77 +137,68 @@ def _tables(counts: np.ndarray, n_tables: int) -> np.ndarray:
     return counts.reshape(m, n_tables, math.prod(counts.shape[1:-1]) // n_tables, n_codes)
 
 
-def _marginal_layout(context: Context, n_features: int) -> Layout:
-    shared = context.shared
-    return {"counts": ((n_features, N_FOLDS, shared["n_classes"], shared["n_codes"]), np.int64)}
+def _marginal_layout(context: MarginalContext, n_features: int) -> Layout:
+    return {"counts": ((n_features, N_FOLDS, context.n_classes, context.n_codes), np.int64)}
 
 
-def _marginal_chunk(context: Context, block: Block, partial: Partial) -> None:
-    shared = context.shared
-    digits = [(block.folds, N_FOLDS), (block.labels, shared["n_classes"])]
+def _marginal_chunk(context: MarginalContext, block: Block, partial: Partial) -> None:
+    digits = [(block.folds, N_FOLDS), (block.labels, context.n_classes)]
     _add(block, digits, _tables(partial["counts"], 1))
 
 
-#: ``counts[i, fold, class, code]`` of every feature. Context: n_classes, n_codes.
+#: ``counts[i, fold, class, code]`` of every feature.
 MARGINAL_COUNTS = Reduction("marginal-counts", _marginal_layout, _marginal_chunk, as_it_is)
 
 
-def _pair_layout(context: Context, n_features: int) -> Layout:
-    shared = context.shared
-    n_folds = N_FOLDS if shared["by_fold"] else 1
-    shape = (n_features, n_folds, shared["n_codes"], shared["n_classes"], shared["n_codes"])
+def _pair_layout(context: PairContext, n_features: int) -> Layout:
+    n_folds = N_FOLDS if context.by_fold else 1
+    shape = (n_features, n_folds, context.n_codes, context.n_classes, context.n_codes)
     return {"counts": (shape, np.int64)}
 
 
-def _pair_chunk(context: Context, block: Block, partial: Partial) -> None:
-    shared = context.shared
-    digits: list[_Digit] = [(0, shared["n_codes"]), (block.labels, shared["n_classes"])]
-    if shared["by_fold"]:
+def _pair_chunk(context: PairContext, block: Block, partial: Partial) -> None:
+    digits: list[_Digit] = [(0, context.n_codes), (block.labels, context.n_classes)]
+    if context.by_fold:
         digits.insert(0, (block.folds, N_FOLDS))
     _add(block, digits, _tables(partial["counts"], 1))
 
 
 #: ``counts[i, fold, parent code, class, code]`` of every feature with one column.
-#: Context: n_classes, n_codes, by_fold.
 PAIR_COUNTS = Reduction("pair-counts", _pair_layout, _pair_chunk, as_it_is)
 
 
-def _terms_layout(context: Context, n_features: int) -> Layout:
-    shared = context.shared
-    n_parents, n_codes = shared["parents"].shape
-    shape = (n_features, n_parents, n_codes, shared["n_classes"], n_codes)
+def _terms_layout(context: PairTermsContext, n_features: int) -> Layout:
+    n_parents, n_codes = context.parents.shape
+    shape = (n_features, n_parents, n_codes, context.n_classes, n_codes)
     return {"counts": (shape, np.int64)}
 
 
-def _terms_chunk(context: Context, block: Block, partial: Partial) -> None:
-    shared = context.shared
-    n_classes, positions = shared["n_classes"], context.per_feature["position"]
+def _terms_chunk(context: PairTermsContext, block: Block, partial: Partial) -> None:
+    n_classes = context.n_classes
     tables = _tables(partial["counts"], len(block.columns))
     for j in range(len(block.columns)):
-        digits: list[_Digit] = [(j, shared["parents"].shape[1]), (block.labels, n_classes)]
+        digits: list[_Digit] = [(j, context.parents.shape[1]), (block.labels, n_classes)]
         # of a pair that comes twice the second is enough
-        first = int(np.searchsorted(positions, shared["after"][j]))
+        first = int(np.searchsorted(context.position, context.after[j]))
         _add(block, digits, tables, first=first, table=j, known=n_classes)
 
 
-def _terms(context: Context, total: Partial) -> Partial:
-    counts, parents = total["counts"], context.shared["parents"]
-    terms = np.zeros((len(counts), len(parents), 3 + context.shared["n_classes"]))
+def _terms(context: PairTermsContext, total: Partial) -> Partial:
+    counts, parents = total["counts"], context.parents
+    terms = np.zeros((len(counts), len(parents), 3 + context.n_classes))
     for j, parent in enumerate(parents):
         one = np.zeros((len(counts), terms.shape[2]))
         table = counts[:, j].copy()
         # the first code of a parent has what the others leave of all samples: its cells, a fifth
         # where there are five, are not counted
-        table[:, 0] = context.per_feature["marginals"] - table[:, 1:].sum(axis=1)
-        pair_terms(frozen(table), parent, context.per_feature["numbers"], one)
+        table[:, 0] = context.marginals - table[:, 1:].sum(axis=1)
+        pair_terms(frozen(table), parent, context.numbers, one)
         terms[:, j] = one
     return {"terms": terms}
 
 
 #: ``terms[i, j]`` of every feature with every column: I(x_i : x_j), I(x_i : y | x_j),
-#: H(x_i, x_j, y), and the Gram sums of the classes. Context: n_classes, parents (column, code), the
-#: numbers of their codes, after (column,), the first feature to count each with; per feature:
-#: numbers (code,), position, marginals (class, code), its counts over the same samples.
+#: H(x_i, x_j, y), and the Gram sums of the classes.
 PAIR_TERMS = Reduction("pair-terms", _terms_layout, _terms_chunk, _terms)
 
 
@@ -183,14 +206,12 @@ def warm_up() -> None:
     """Compile every kernel for the types that map tasks call them with."""
     n_features, n_classes, n_codes = 2, 2, 2
     numbers, position = np.zeros((n_features, n_codes)), np.arange(n_features)
-    sizes = {"n_classes": n_classes, "n_codes": n_codes, "by_fold": True}
-    pairs = {"n_classes": n_classes, "parents": numbers[:1], "after": position[:1]}
     marginals = np.zeros((n_features, n_classes, n_codes), np.int64)
-    own = {"numbers": numbers, "position": position, "marginals": marginals}
-    requests = (
-        (MARGINAL_COUNTS, Context(sizes)),
-        (PAIR_COUNTS, Context(sizes)),
-        (PAIR_TERMS, Context(pairs, own)),
+    terms = PairTermsContext(n_classes, numbers[:1], position[:1], numbers, position, marginals)
+    requests: tuple[tuple[Reduction[Any], Context], ...] = (
+        (MARGINAL_COUNTS, MarginalContext(n_classes, n_codes)),
+        (PAIR_COUNTS, PairContext(n_classes, n_codes, by_fold=True)),
+        (PAIR_TERMS, terms),
     )
     cells = np.zeros((n_features, 4), np.uint8)
     block = frozen(Block(Tile.of(cells), Tile.of(cells[:1]), cells[0].copy(), cells[1].copy()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,15 +13,22 @@ from hofs_dask.engine.reduction import (
     N_PARTS,
     Block,
     Context,
+    FeatureRecord,
     Layout,
     Partial,
     Reduction,
     Tile,
     frozen,
+    per_feature,
+    placeholder,
 )
 from hofs_dask.kernels import grids
 from hofs_dask.kernels import posterior as kernel
+from hofs_dask.kernels.gains import log_evidence
+from hofs_dask.scheduling.process import PROCESS
 
+#: The kinds of rows: a table of the code alone, linear on parents with slopes shared by the classes
+#: or one set a class, and a table of the code and a parent's code.
 KINDS = ("table", "shared", "class", "pair")
 
 #: Samples of one fold that are worked on at a time, about: enough that what is done once a piece
@@ -34,6 +40,16 @@ BLOCK_CODES, BLOCK_NUMBERS = 4 * 2**20, 2**18
 
 
 @dataclass(frozen=True)
+class LinearTerm:
+    """What a linear row has beside its table, see `kernel.add_linear`."""
+
+    values: np.ndarray  # (code,) the numbers of its codes, NaN where missing
+    slopes: np.ndarray  # (fold, class, parent)
+    shifts: np.ndarray  # (fold, class)
+    scales: np.ndarray  # (fold, class)
+
+
+@dataclass(frozen=True)
 class PosteriorRow:
     """One row of a class posterior, fitted without each fold in turn."""
 
@@ -41,13 +57,122 @@ class PosteriorRow:
     column: int  # its place among the columns of the reduction
     parents: np.ndarray  # (parent,) the places of its parents
     table: np.ndarray  # logs, (table, fold, class, cell); a pair has a table a parent, others one
-    values: np.ndarray | None = None  # (code,), NaN where missing; this and the rest if linear
-    slopes: np.ndarray | None = None  # (fold, class, parent)
-    shifts: np.ndarray | None = None  # (fold, class)
-    scales: np.ndarray | None = None  # (fold, class)
+    linear: LinearTerm | None = None
 
 
-_THREAD = threading.local()
+@dataclass(frozen=True)
+class CandidateRows(FeatureRecord):
+    """The rows that every candidate could add to a class posterior, one of each kind at most.
+
+    Rows are fitted without each fold in turn, or once on all samples: then there is one fold. They
+    are ratios between classes, not logs.
+    """
+
+    linear: tuple[str, ...]  # the kinds of linear rows, of `KINDS`
+    table: np.ndarray = per_feature()  # (feature, fold, class, code)
+    values: np.ndarray = per_feature()  # (feature, code) the numbers of the codes, NaN if missing
+    parents: np.ndarray = per_feature()  # (feature, parent) places of linear parents, -1 for none
+    linear_table: np.ndarray = per_feature()  # (feature, linear, fold, class, code)
+    slopes: np.ndarray = per_feature()  # (feature, linear, fold, class, parent)
+    shifts: np.ndarray = per_feature()  # (feature, linear, fold, class)
+    scales: np.ndarray = per_feature()  # (feature, linear, fold, class)
+    pair_parents: np.ndarray = per_feature()  # (feature, pair) places from 1, -1 for none
+    pair_table: np.ndarray = per_feature()  # (feature, pair, fold, class, parent code x code)
+    # (feature, kind, fold) the sum of the log tables of the true class, over the number of samples
+    truth: np.ndarray = per_feature()
+
+    @classmethod
+    def empty(
+        cls,
+        shape: tuple[int, int, int, int],
+        *,
+        linear: tuple[str, ...] = (),
+        n_parents: int = 0,
+        n_pairs: int = 0,
+    ) -> CandidateRows:
+        """Return rows of these sizes without content, which take no memory.
+
+        Parameters
+        ----------
+        shape
+            Features, folds, classes and codes.
+        linear, n_parents, n_pairs
+            The kinds of linear rows, and how many parents of either sort a candidate has at most.
+
+        Examples
+        --------
+        >>> CandidateRows.empty((10, 4, 2, 5), n_pairs=1).pair_table.shape
+        (10, 1, 4, 2, 25)
+        """
+        m, n_folds, n_classes, n_codes = shape
+        of_linear = (m, len(linear), n_folds, n_classes)
+        return cls(
+            linear=linear,
+            table=placeholder(*shape),
+            values=placeholder(m, n_codes),
+            parents=np.broadcast_to(np.intp(-1), (m, n_parents)),
+            linear_table=placeholder(*of_linear, n_codes),
+            slopes=placeholder(*of_linear, n_parents),
+            shifts=placeholder(*of_linear),
+            scales=placeholder(*of_linear),
+            pair_parents=np.broadcast_to(np.intp(-1), (m, n_pairs)),
+            pair_table=placeholder(m, n_pairs, n_folds, n_classes, n_codes**2),
+            truth=placeholder(m, len(KINDS), n_folds),
+        )
+
+    @property
+    def possible(self) -> np.ndarray:
+        """The kinds of rows that each candidate has, bool (feature, kind)."""
+        found = np.zeros((len(self.table), len(KINDS)), np.bool_)
+        found[:, KINDS.index("table")] = True
+        for kind in self.linear:
+            found[:, KINDS.index(kind)] = (self.parents >= 0).any(axis=1)
+        found[:, KINDS.index("pair")] = (self.pair_parents > 0).any(axis=1)
+        return found
+
+    def row(self, i: int, kind: str, column: int) -> PosteriorRow:
+        """Return the row of one kind of one candidate, as a posterior keeps it.
+
+        Parameters
+        ----------
+        i, kind
+            The candidate and a kind that it has.
+        column
+            The place that it gets among the columns.
+        """
+        with np.errstate(divide="ignore"):  # a table may rule out a class
+            if kind == "table":
+                return PosteriorRow(kind, column, np.zeros(0, np.intp), np.log(self.table[[i]]))
+            if kind == "pair":
+                parents = self.pair_parents[i] - 1
+                return PosteriorRow(kind, column, parents, np.log(self.pair_table[i]))
+        parents = self.parents[i][self.parents[i] >= 0]
+        place = self.linear.index(kind)
+        term = LinearTerm(
+            self.values[i].copy(),
+            self.slopes[i, place, ..., : len(parents)].copy(),
+            self.shifts[i, place].copy(),
+            self.scales[i, place].copy(),
+        )
+        return PosteriorRow(kind, column, parents, np.log(self.linear_table[i, [place]]), term)
+
+
+@dataclass(frozen=True)
+class GainsContext(Context):
+    """What `POSTERIOR_GAINS` needs to know."""
+
+    prior: np.ndarray  # (class,) logs
+    rows: tuple[PosteriorRow, ...]  # of the posterior before
+    numbers: np.ndarray  # (column, code) the numbers of the codes of the columns
+    logistic: bool  # the density of linear rows, else gaussian
+    n_samples: int  # what sums are divided by
+    parts: tuple[int, ...]  # those whose samples are summed
+    squares: bool  # whether squares of gains are summed too
+    candidates: CandidateRows = per_feature()
+    wanted: np.ndarray = per_feature()  # bool (feature,); the gains of the others are zero
+    places: np.ndarray | None = None  # (wanted feature,) where they are; known once narrowed
+    grids: tuple[np.ndarray | None, ...] = ()  # of the rows; known once prepared
+
 
 #: Where the classes begin in a piece that is not sorted by them.
 NO_STARTS = np.zeros(0, np.intp)
@@ -90,21 +215,20 @@ class _Piece:
         return found
 
 
-def _pieces(context: Context, block: Block) -> Iterator[_Piece]:
+def _pieces(context: GainsContext, block: Block) -> Iterator[_Piece]:
     """The samples of the wanted parts in pieces of one fold; one fold of tables is for all samples.
 
     A piece is void when the next one is asked for: they share their memory.
     """
-    shared = context.shared
-    n_features, n_folds, n_classes = context.per_feature["table"].shape[:3]
-    of_fold = [sum(part % n_folds == fold for part in shared["parts"]) for fold in range(n_folds)]
+    n_features, n_folds, n_classes = context.candidates.table.shape[:3]
+    of_fold = [sum(part % n_folds == fold for part in context.parts) for fold in range(n_folds)]
     numbers_a_sample = max(n_classes, len(block.columns))
     most = max(min(BLOCK, BLOCK_CODES // n_features, BLOCK_NUMBERS // numbers_a_sample), 64)
     length = most * N_PARTS // max(of_fold)
-    wanted = np.isin(np.arange(N_PARTS), shared["parts"])
+    wanted = np.isin(np.arange(N_PARTS), context.parts)
     for start in range(0, len(block.labels), length):
         labels, parts = (array[start : start + length] for array in (block.labels, block.parts))
-        if n_folds == 1 and not shared["linear"]:
+        if n_folds == 1 and not context.candidates.linear:
             # tables do not ask for the class: the order is as good as any
             yield _piece(context, block, np.arange(start, start + len(labels)), 0)
             continue
@@ -120,16 +244,8 @@ def _pieces(context: Context, block: Block) -> Iterator[_Piece]:
                 yield _piece(context, block, chosen, fold, starts - starts[0])
 
 
-def _memory(n_bytes: int) -> np.ndarray:
-    """Memory of this thread: it is new only once, which costs more than what is done with it."""
-    found: np.ndarray | None = getattr(_THREAD, "memory", None)
-    if found is None or len(found) < n_bytes:
-        found = _THREAD.memory = np.empty(n_bytes, np.uint8)
-    return found
-
-
 def _piece(
-    context: Context,
+    context: GainsContext,
     block: Block,
     rows: np.ndarray,
     fold: int,
@@ -137,45 +253,46 @@ def _piece(
 ) -> _Piece:
     """The samples at these rows of a block."""
     n_codes, n_columns = len(block.tile) * len(rows), len(block.columns) * len(rows)
-    memory = _memory(n_codes + n_columns)
+    memory = PROCESS.memory("posterior-gains", n_codes + n_columns)
     codes, columns = block.tile.some(rows, memory), block.columns.some(rows, memory[n_codes:])
-    return _Piece(fold, starts, codes, columns, context.shared["numbers"])
+    return _Piece(fold, starts, codes, columns, context.numbers)
 
 
-def _grids(context: Context) -> tuple[np.ndarray | None, ...]:
+def _grids(context: GainsContext) -> tuple[np.ndarray | None, ...]:
     """The logs of linear rows of few choices of codes, (1, fold, class, cell), None for others."""
-    shared, found = context.shared, []
-    for row in shared["rows"]:
+    found: list[np.ndarray | None] = []
+    for row in context.rows:
         grid = None
-        if row.slopes is not None and row.values is not None:
-            n_cells = shared["numbers"].shape[1] ** len(row.parents) * len(row.values)
+        if row.linear is not None:
+            term = row.linear
+            n_cells = context.numbers.shape[1] ** len(row.parents) * len(term.values)
             if n_cells <= grids.GRID:
-                grid = np.empty((1, *row.shifts.shape, n_cells))
-                fit = (row.parents, row.table[0], row.slopes, row.shifts, row.scales)
-                grids.set_grid(row.values, shared["numbers"], *fit, shared["logistic"], grid[0])
+                grid = np.empty((1, *term.shifts.shape, n_cells))
+                fit = (row.parents, row.table[0], term.slopes, term.shifts, term.scales)
+                grids.set_grid(term.values, context.numbers, *fit, context.logistic, grid[0])
         found.append(grid)
     return tuple(found)
 
 
-def _posterior(context: Context, piece: _Piece) -> tuple[np.ndarray, np.ndarray]:
+def _posterior(context: GainsContext, piece: _Piece) -> tuple[np.ndarray, np.ndarray]:
     """The logs of the class probabilities that the chosen rows give, and these, (class, sample)."""
-    shared = context.shared
-    posterior = np.repeat(shared["prior"][:, None], piece.codes.shape[1], axis=1)
-    for row, grid in zip(shared["rows"], shared["grids"], strict=True):
+    n_codes = context.numbers.shape[1]
+    posterior = np.repeat(context.prior[:, None], piece.codes.shape[1], axis=1)
+    for row, grid in zip(context.rows, context.grids, strict=True):
         codes = piece.columns[row.column]
         if grid is not None:
             cells = np.zeros((1, len(codes)), np.uint16)
             for parent in row.parents:
-                cells[0] = cells[0] * np.uint16(shared["numbers"].shape[1]) + piece.columns[parent]
-            cells *= np.uint16(grid.shape[-1] // shared["numbers"].shape[1] ** len(row.parents))
+                cells[0] = cells[0] * np.uint16(n_codes) + piece.columns[parent]
+            cells *= np.uint16(grid.shape[-1] // n_codes ** len(row.parents))
             kernel.add_tables(posterior, codes, cells, NO_PARENT, grid, piece.fold)
             continue
         bases = row.parents + 1 if row.kind == "pair" else NO_PARENT
         kernel.add_tables(posterior, codes, piece.bases, bases, row.table, piece.fold)
-        if row.slopes is not None:
-            fit = (row.parents, row.slopes, row.shifts, row.scales)
-            numbers = (row.values, piece.numbers)
-            kernel.add_linear(posterior, codes, *numbers, *fit, piece.fold, shared["logistic"])
+        if row.linear is not None:
+            fit = (row.parents, row.linear.slopes, row.linear.shifts, row.linear.scales)
+            numbers = (row.linear.values, piece.numbers)
+            kernel.add_linear(posterior, codes, *numbers, *fit, piece.fold, context.logistic)
     posterior -= posterior.max(axis=0)
     probability = np.exp(posterior)
     total = probability.sum(axis=0)
@@ -184,47 +301,46 @@ def _posterior(context: Context, piece: _Piece) -> tuple[np.ndarray, np.ndarray]
     return posterior, probability
 
 
-def _gain_layout(_context: Context, n_features: int) -> Layout:
+def _gain_layout(_context: GainsContext, n_features: int) -> Layout:
     shape = ((n_features, len(KINDS)), np.float64)
     return {"gain": shape, "square": shape}
 
 
-def _wanted(context: Context) -> Context:
+def _narrowed(context: GainsContext) -> GainsContext:
     """The context of the wanted features alone, with their places."""
-    if "places" in context.shared:
+    if context.places is not None:
         return context
-    wanted = context.per_feature["wanted"]
-    own = context.per_feature
-    if not wanted.all():
-        own = {name: array[wanted] for name, array in own.items()}
-    return Context({**context.shared, "places": np.flatnonzero(wanted)}, own)
+    places = np.flatnonzero(context.wanted)
+    if len(places) < len(context.wanted):
+        context = context.take(places)
+    return replace(context, places=places)
 
 
-def _with_grids(context: Context) -> Context | None:
+def _prepared(context: GainsContext) -> GainsContext | None:
     """The context of the wanted features, if there are any, with the grids of the rows."""
-    context = _wanted(context)
-    if not len(context.shared["places"]):
+    context = _narrowed(context)
+    if not len(context.wanted):
         return None
-    return replace(context, shared={**context.shared, "grids": _grids(context)})
+    return replace(context, grids=_grids(context))
 
 
-def _gain_chunk(context: Context, block: Block, partial: Partial) -> None:
+def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
     """Add the gains of a block but for the tables of the true class, and their squares."""
-    shared, own = context.shared, context.per_feature
-    places = shared["places"]
+    rows, places = context.candidates, context.places
+    assert places is not None  # the context is prepared
     m = len(places)
     if m < len(block.tile):
         block = replace(block, tile=block.tile.only(places))
     gain, square = np.zeros((2, m, len(KINDS)))
-    n_squared = m if shared["squares"] else 0
+    n_squared = m if context.squares else 0
     no_parent = frozen(np.zeros((m, 1), np.intp))
-    tables = {"table": (no_parent, own["table"][:, None])}
-    if own["pair_parents"].shape[1]:
-        tables["pair"] = (own["pair_parents"], own["pair_table"])
-    linear = (own["linear_table"], own["slopes"], own["shifts"], own["scales"])
-    kinds, few = [KINDS.index(kind) for kind in shared["linear"]], _few_cells(context)[:, None]
-    parents_of_few = frozen(np.where(few, own["parents"], -1))
-    parents_of_many = frozen(np.where(few, -1, own["parents"]))
+    tables = {"table": (no_parent, rows.table[:, None])}
+    if rows.pair_parents.shape[1]:
+        tables["pair"] = (rows.pair_parents, rows.pair_table)
+    linear = (rows.linear_table, rows.slopes, rows.shifts, rows.scales)
+    kinds, few = [KINDS.index(kind) for kind in rows.linear], _few_cells(context)[:, None]
+    parents_of_few = frozen(np.where(few, rows.parents, -1))
+    parents_of_many = frozen(np.where(few, -1, rows.parents))
     for piece in _pieces(context, block):
         posterior, probability = _posterior(context, piece)
         for kind, (parents, table) in tables.items():
@@ -242,21 +358,21 @@ def _gain_chunk(context: Context, block: Block, partial: Partial) -> None:
             )
             for i in np.flatnonzero(np.isnan(found)).tolist():
                 found[i] = _exact_tables(piece, posterior, i, parents[i], table[i])
-                if shared["squares"]:
+                if context.squares:
                     found[i] += _of_truth(piece, i, parents[i, 0], table[i, 0])
                     squares[i] = np.inf
             gain[:, KINDS.index(kind)] += found
             square[:n_squared, KINDS.index(kind)] += squares
-        if shared["linear"]:
-            rest = (shared["logistic"], piece.fold, piece.starts, probability)
+        if rows.linear:
+            rest = (context.logistic, piece.fold, piece.starts, probability)
             several = np.zeros((2, m, len(kinds)))
             squares_of = np.zeros((2, n_squared, len(kinds)))
             if few.any():
                 grids.score_grids(
                     piece.codes,
                     piece.columns,
-                    own["values"],
-                    shared["numbers"],
+                    rows.values,
+                    context.numbers,
                     parents_of_few,
                     *linear,
                     *rest,
@@ -266,7 +382,7 @@ def _gain_chunk(context: Context, block: Block, partial: Partial) -> None:
             if not few.all():
                 kernel.score_linear(
                     piece.codes,
-                    own["values"],
+                    rows.values,
                     piece.numbers,
                     parents_of_many,
                     *linear,
@@ -275,7 +391,7 @@ def _gain_chunk(context: Context, block: Block, partial: Partial) -> None:
                     squares_of[1],
                 )
             for way, i, place in np.argwhere(np.isnan(several)).tolist():
-                whole = way == 0 or shared["squares"]
+                whole = way == 0 or context.squares
                 several[way, i, place] = _exact_linear(context, piece, posterior, i, place, whole)
                 squares_of[way, i : i + 1, place] = np.inf
             gain[:, kinds] += several.sum(axis=0)
@@ -288,11 +404,11 @@ def _exact_tables(
     piece: _Piece, posterior: np.ndarray, i: int, parents: np.ndarray, tables: np.ndarray
 ) -> float:
     """What `kernel.score_tables` sets for one feature, where products are too small."""
-    after = posterior.copy()
+    row = np.zeros(posterior.shape)
     with np.errstate(divide="ignore"):  # a table may rule out a class that is not the true one
         logs = frozen(np.log(tables))
-    kernel.add_tables(after, piece.codes[i], piece.bases, parents.copy(), logs, piece.fold)
-    return -float(np.logaddexp.reduce(after, axis=0).sum())
+    kernel.add_tables(row, piece.codes[i], piece.bases, parents.copy(), logs, piece.fold)
+    return -float(log_evidence(posterior, row).sum())
 
 
 def _of_truth(piece: _Piece, i: int, parent: int, table: np.ndarray) -> float:
@@ -302,58 +418,55 @@ def _of_truth(piece: _Piece, i: int, parent: int, table: np.ndarray) -> float:
 
 
 def _exact_linear(
-    context: Context, piece: _Piece, posterior: np.ndarray, i: int, place: int, whole: bool
+    context: GainsContext, piece: _Piece, posterior: np.ndarray, i: int, place: int, whole: bool
 ) -> float:
     """What a kernel sets for one linear row of a feature, where products are too small.
 
     The table of the true class is part of the whole.
     """
-    own, logistic = context.per_feature, context.shared["logistic"]
+    rows = context.candidates
     after = posterior.copy()
-    fit = (own["slopes"][i, place], own["shifts"][i, place], own["scales"][i, place])
-    numbers = (own["values"][i], piece.numbers, own["parents"][i])
-    kernel.add_linear(after, piece.codes[i], *numbers, *fit, piece.fold, logistic)
+    fit = (rows.slopes[i, place], rows.shifts[i, place], rows.scales[i, place])
+    numbers = (rows.values[i], piece.numbers, rows.parents[i])
+    kernel.add_linear(after, piece.codes[i], *numbers, *fit, piece.fold, context.logistic)
     truth = piece.labels, np.arange(len(piece.labels))
     gain = float((after[truth] - posterior[truth]).sum())
-    table = own["linear_table"][i, place][None]
+    table = rows.linear_table[i, place][None]
     if whole:
         gain += _of_truth(piece, i, 0, table[0])
     return gain + _exact_tables(piece, after, i, np.zeros(1, np.intp), table)
 
 
-def _few_cells(context: Context) -> np.ndarray:
+def _few_cells(context: GainsContext) -> np.ndarray:
     """The features whose linear rows are worked out by `grids.score_grids`, (feature,)."""
-    own = context.per_feature
-    n_parents = (own["parents"] >= 0).sum(axis=1)
-    width = float(max(own["values"].shape[1], context.shared["numbers"].shape[1], 1))
+    rows = context.candidates
+    n_parents = (rows.parents >= 0).sum(axis=1)
+    width = float(max(rows.values.shape[1], context.numbers.shape[1], 1))
     result: np.ndarray = width ** (n_parents + 1) <= grids.GRID
     return result
 
 
-def _gains(context: Context, total: Partial) -> Partial:
-    context = _wanted(context)
-    shared, n_samples = context.shared, context.shared["n_samples"]
-    gain = total["gain"] / n_samples
-    if not shared["squares"]:
-        truth = context.per_feature["truth"].copy()
-        kinds = [KINDS.index(kind) for kind in shared["linear"]]
+def _gains(context: GainsContext, total: Partial) -> Partial:
+    context = _narrowed(context)
+    rows = context.candidates
+    gain = total["gain"] / context.n_samples
+    if not context.squares:
+        n_folds = rows.truth.shape[2]
+        folds = sorted({part % n_folds for part in context.parts})
+        truth = rows.truth[..., folds].sum(axis=-1)
+        kinds = [KINDS.index(kind) for kind in rows.linear]
         truth[:, kinds] *= ~_few_cells(context)[:, None]  # of those it is in the sums
-        gain[shared["places"]] += truth
-    return {"gain": gain, "square": total["square"] / n_samples}
+        gain[context.places] += truth
+    return {"gain": gain, "square": total["square"] / context.n_samples}
 
 
 #: The mean gain in log posterior of the true class that each kind of row of each candidate brings:
 #: ``gain[i, kind]`` in the order of `KINDS`, zero where a candidate has no row of a kind; with it
-#: ``square[i, kind]``, the mean of squares of the gains of samples or a little more. Tables
-#: are of 4 folds, or of 1 that all samples are in. Context: prior (class,), its log; rows; numbers
-#: (column, code); logistic; linear, the kinds of linear rows; parts, those whose samples are summed
-#: up; squares, whether they are wanted; n_samples, what sums are divided by. Per feature: wanted,
-#: else all is zero; table (fold, class, code); values, parents, linear_table, slopes, shifts and
-#: scales of `kernel.score_linear`; pair_parents, pair_table of `kernel.score_tables`, with places
-#: of parents from 1; truth (kind,), what the tables of each kind have for the true class: the sum
-#: of its logs over the same samples, divided as sums are. With squares it is found on the way.
+#: ``square[i, kind]``, the mean of squares of the gains of samples or a little more. With squares
+#: the tables of the true class are summed on the way, else `CandidateRows.truth` is added: then
+#: the parts are whole folds.
 POSTERIOR_GAINS = Reduction(
-    "posterior-gains", _gain_layout, _gain_chunk, _gains, _with_grids, _wanted
+    "posterior-gains", _gain_layout, _gain_chunk, _gains, _prepared, _narrowed
 )
 
 
@@ -364,35 +477,38 @@ def warm_up() -> None:
     row, values = np.ones((n_features, 1, N_FOLDS, n_classes)), np.zeros((n_features, n_codes))
     parents = np.zeros((n_features, 11), np.intp)  # one candidate with a grid, one with too many
     parents[0, 1:] = -1
-    candidates = {
-        "table": table[:, 0],
-        "values": values,
-        "parents": parents,
-        "linear_table": table,
-        "slopes": np.ones((*row.shape, parents.shape[1])),
-        "shifts": row,
-        "scales": row,
-        "pair_parents": np.zeros((n_features, 0), np.intp),
-        "wanted": np.ones(n_features, np.bool_),
-    }
-    rest = (row[0, 0], row[0, 0])
-    shared = {
-        "prior": np.zeros(n_classes),
-        "rows": tuple(
-            PosteriorRow("class", 0, some, table[0], values[0], slopes, *rest)
-            for some in (parents[0, :1], parents[1])
-            for slopes in [np.ones((N_FOLDS, n_classes, len(some)))]
-        ),
-        "numbers": values[:1],
-        "logistic": True,
-        "linear": ("class",),
-        "parts": (0,),
-        "squares": True,
-    }
-    context = frozen(Context(shared, candidates))
+    candidates = replace(
+        CandidateRows.empty((n_features, N_FOLDS, n_classes, n_codes), linear=("class",)),
+        table=table[:, 0],
+        values=values,
+        parents=parents,
+        linear_table=table,
+        slopes=np.ones((*row.shape, parents.shape[1])),
+        shifts=row,
+        scales=row,
+    )
+    context = frozen(
+        GainsContext(
+            prior=np.zeros(n_classes),
+            rows=tuple(
+                PosteriorRow(
+                    "class", 0, some, table[0], LinearTerm(values[0], slopes, row[0, 0], row[0, 0])
+                )
+                for some in (parents[0, :1], parents[1])
+                for slopes in [np.ones((N_FOLDS, n_classes, len(some)))]
+            ),
+            numbers=values[:1],
+            logistic=True,
+            n_samples=4,
+            parts=(0,),
+            squares=True,
+            candidates=candidates,
+            wanted=np.ones(n_features, np.bool_),
+        )
+    )
     samples = np.zeros((n_features, 4), np.uint8)
     block = frozen(
         Block(Tile.of(samples), Tile.of(samples[:1]), samples[0].copy(), samples[1].copy())
     )
-    ready, total = frozen(_with_grids(context)), POSTERIOR_GAINS.identity(context, n_features)
+    ready, total = frozen(_prepared(context)), POSTERIOR_GAINS.identity(context, n_features)
     POSTERIOR_GAINS.chunk(ready, block, total)

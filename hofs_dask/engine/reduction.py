@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -126,17 +126,53 @@ class Block:
         return self.tile.codes
 
 
+def per_feature() -> Any:
+    """Declare a field of a `FeatureRecord` that has features along axis 0."""
+    return field(metadata={"per_feature": True})
+
+
 @dataclass(frozen=True)
-class Context:
-    """What the driver tells every task of a reduction."""
+class FeatureRecord:
+    """A record of which some fields, made by `per_feature`, have features along axis 0.
 
-    shared: Mapping[str, Any]
-    per_feature: Mapping[str, np.ndarray] = field(default_factory=dict)  # features along axis 0
+    Such a field is an array or a `FeatureRecord` itself.
 
-    def tile(self, features: slice) -> Context:
-        """The part of the context that the features of one tile need."""
-        cut = {name: array[features] for name, array in self.per_feature.items()}
-        return replace(self, per_feature=cut)
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Numbers(FeatureRecord):
+    ...     n_classes: int
+    ...     values: np.ndarray = per_feature()
+    >>> Numbers(2, np.array([5.0, 6.0, 7.0])).take(slice(1, 3)).values
+    array([6., 7.])
+    """
+
+    def take(self, features: slice | np.ndarray) -> Self:
+        """Return the record of some features."""
+        cut = {}
+        for item in fields(self):
+            if item.metadata.get("per_feature"):
+                value = getattr(self, item.name)
+                cut[item.name] = (
+                    value.take(features) if isinstance(value, FeatureRecord) else value[features]
+                )
+        return replace(self, **cut)
+
+
+@dataclass(frozen=True)
+class Context(FeatureRecord):
+    """What the driver gives every task of a reduction. Each reduction has a subclass of its own."""
+
+
+def placeholder(*shape: int) -> np.ndarray:
+    """Return an array of zeros that takes no memory, where only its size matters.
+
+    Examples
+    --------
+    >>> placeholder(10, 3).nbytes
+    240
+    """
+    return np.broadcast_to(np.float64(0.0), shape)
 
 
 def frozen(value: Any) -> Any:
@@ -176,12 +212,16 @@ def combine(first: Partial, second: Partial) -> Partial:
     return {name: first[name] + second[name] for name in first}
 
 
-def _as_given(context: Context) -> Context:
+#: The context of a reduction.
+C = TypeVar("C", bound=Context)
+
+
+def _as_given(context: C) -> C:
     return context
 
 
 @dataclass(frozen=True)
-class Reduction:
+class Reduction(Generic[C]):
     """A sum over samples, as data: how a chunk adds to it and what the total means.
 
     The law: however the samples are split into blocks and the blocks into partials, the finished
@@ -189,29 +229,29 @@ class Reduction:
     """
 
     name: str
-    layout: Callable[[Context, int], Layout]  # the arrays of a partial, features along axis 0
-    chunk: Callable[[Context, Block, Partial], None]  # adds a block to a partial
+    layout: Callable[[C, int], Layout]  # the arrays of a partial, features along axis 0
+    chunk: Callable[[C, Block, Partial], None]  # adds a block to a partial
     # what a tile's total means, features along axis 0; runs where the total is, so that only what
     # a method needs travels
-    finalize: Callable[[Context, Partial], Partial]
+    finalize: Callable[[C, Partial], Partial]
     # what all chunks of a tile need, worked out once a task: the context that `chunk` is given;
     # None where nothing is asked of the features of the tile, whose codes are then not read
-    prepare: Callable[[Context], Context | None] = _as_given
+    prepare: Callable[[C], C | None] = _as_given
     # what of the context of a tile its tasks need, which is all that travels; what `prepare` and
     # `finalize` are given, who take the whole of it too
-    narrow: Callable[[Context], Context] = _as_given
+    narrow: Callable[[C], C] = _as_given
 
-    def exact(self, context: Context) -> bool:
+    def exact(self, context: C) -> bool:
         """Whether a total is the same to the last bit in whatever order it is summed."""
         layout = self.layout(context, 0)
         return all(issubclass(dtype, np.integer) for _, dtype in layout.values())
 
-    def identity(self, context: Context, n_features: int) -> Partial:
+    def identity(self, context: C, n_features: int) -> Partial:
         """The partial of no samples."""
         layout = self.layout(context, n_features)
         return {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.items()}
 
-    def nbytes(self, context: Context, n_features: int) -> int:
+    def nbytes(self, context: C, n_features: int) -> int:
         """The size of a partial, before there is one."""
         layout = self.layout(context, n_features)
         return sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in layout.values())
@@ -221,7 +261,7 @@ class Reduction:
 class Request:
     """A sum over all samples: what a method asks the engine for."""
 
-    reduction: Reduction
+    reduction: Reduction[Any]
     context: Context
     columns: tuple[int, ...] = ()  # the features that every tile needs beside its own
     key: Hashable = None  # reductions of equal keys have equal totals; None for one of its own

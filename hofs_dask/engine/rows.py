@@ -8,14 +8,49 @@ reduction counts them and all steps are taken on the counts; else every step is 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from hofs_dask.engine.reduction import Block, Context, Layout, Partial, Reduction, Tile, frozen
+from hofs_dask.engine.reduction import (
+    Block,
+    Context,
+    Layout,
+    Partial,
+    Reduction,
+    Tile,
+    frozen,
+    per_feature,
+)
 from hofs_dask.kernels import rows as kernel
 
 #: Samples that are sorted by class at a time: their codes stay in the second-level cache.
 BLOCK = 8192
+
+
+@dataclass(frozen=True)
+class RowValuesContext(Context):
+    """What `ROW_VALUES` needs to know."""
+
+    members: np.ndarray  # (member, code) the numbers of the codes of the subset
+    sizes: tuple[int, ...]  # (member,) how many codes each has
+    label_columns: np.ndarray  # (class, row)
+    n_samples: int
+    values: np.ndarray = per_feature()  # (feature, code)
+    theta: np.ndarray = per_feature()  # (feature, row, column) where to begin, see `kernel.Chain`
+
+
+@dataclass(frozen=True)
+class RowTermsContext(Context):
+    """What `ROW_TERMS` needs to know, see `kernel.add_table_terms`."""
+
+    members: np.ndarray  # (member, code) the numbers of the codes of the subset
+    n_classes: int
+    n_samples: int
+    values: np.ndarray = per_feature()  # (feature, code)
+    rows: np.ndarray = per_feature()  # (feature, row, class + member + 1)
+    wanted: np.ndarray = per_feature()  # bool (feature, row)
 
 
 def cell_numbers(members: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
@@ -36,41 +71,37 @@ def cell_numbers(members: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
     return np.take_along_axis(members, places, axis=1) if sizes else np.zeros((0, 1))
 
 
-def _counts_layout(context: Context, n_features: int) -> Layout:
-    shared = context.shared
-    n_codes = context.per_feature["values"].shape[1]
-    shape = (n_features, len(shared["label_columns"]), n_codes, math.prod(shared["sizes"]))
-    return {"counts": (shape, np.int32 if shared["n_samples"] < 2**31 else np.int64)}
+def _counts_layout(context: RowValuesContext, n_features: int) -> Layout:
+    n_codes = context.values.shape[1]
+    shape = (n_features, len(context.label_columns), n_codes, math.prod(context.sizes))
+    return {"counts": (shape, np.int32 if context.n_samples < 2**31 else np.int64)}
 
 
-def _counts_chunk(context: Context, block: Block, partial: Partial) -> None:
+def _counts_chunk(context: RowValuesContext, block: Block, partial: Partial) -> None:
     counts = partial["counts"]
     n_codes, n_cells = counts.shape[2:]
     cells = np.zeros(len(block.labels), np.int32)
-    for column, size in zip(block.columns.codes, context.shared["sizes"], strict=True):
+    for column, size in zip(block.columns.codes, context.sizes, strict=True):
         cells = cells * np.int32(size) + column
     cells += block.labels.astype(np.int32) * np.int32(n_codes * n_cells)
     kernel.add_cells(block.codes, frozen(cells), n_cells, counts.reshape(len(counts), -1))
 
 
-def _solved(context: Context, total: Partial) -> Partial:
-    shared, theta = context.shared, context.per_feature["theta"]
-    n_members, n_rows = len(shared["members"]), shared["label_columns"].shape[1]
-    starts = [theta[:, r, : 3 + n_members + r] for r in range(n_rows)]
-    chain = kernel.Chain.start(starts, shared["label_columns"])
-    members = cell_numbers(shared["members"], shared["sizes"])
-    return {"value": chain.solve(total["counts"], members, context.per_feature["values"]).value}
+def _solved(context: RowValuesContext, total: Partial) -> Partial:
+    n_members, n_rows = len(context.members), context.label_columns.shape[1]
+    starts = [context.theta[:, r, : 3 + n_members + r] for r in range(n_rows)]
+    chain = kernel.Chain.start(starts, context.label_columns)
+    members = cell_numbers(context.members, context.sizes)
+    return {"value": chain.solve(total["counts"], members, context.values).value}
 
 
 #: ``value[i]``, the sum of the chained rows of the label columns given the members of a subset and
-#: each candidate, at their optimum. Context: members (member, code), sizes, their numbers of codes,
-#: label_columns (class, row), n_samples; per feature: values (code,), theta (row, column), where to
-#: begin, see `kernels.rows.Chain`.
+#: each candidate, at their optimum.
 ROW_VALUES = Reduction("row-values", _counts_layout, _counts_chunk, _solved)
 
 
-def _terms_layout(context: Context, n_features: int) -> Layout:
-    shape = (n_features, *context.per_feature["rows"].shape[1:])
+def _terms_layout(context: RowTermsContext, n_features: int) -> Layout:
+    shape = (n_features, *context.rows.shape[1:])
     return {
         "value": (shape[:2], np.float64),
         "gradient": (shape, np.float64),
@@ -78,31 +109,28 @@ def _terms_layout(context: Context, n_features: int) -> Layout:
     }
 
 
-def _terms_chunk(context: Context, block: Block, partial: Partial) -> None:
-    shared, own = context.shared, context.per_feature
-    n_classes = shared["n_classes"]
+def _terms_chunk(context: RowTermsContext, block: Block, partial: Partial) -> None:
     cells = len(block.tile) * min(BLOCK, len(block.labels))
     work = np.empty(cells + len(block.columns) * min(BLOCK, len(block.labels)), np.uint8)
     for start in range(0, len(block.labels), BLOCK):
         labels = block.labels[start : start + BLOCK]
         order = start + np.argsort(labels, kind="stable")
-        starts = np.searchsorted(block.labels[order], np.arange(n_classes + 1))
+        starts = np.searchsorted(block.labels[order], np.arange(context.n_classes + 1))
         codes = block.tile.some(order, work)
         columns = block.columns.some(order, work[cells:])
         members = np.empty(columns.shape)
-        for j, numbers in enumerate(shared["members"]):
+        for j, numbers in enumerate(context.members):
             np.take(numbers, columns[j], out=members[j], mode="clip")
-        rows = (own["values"], own["rows"], own["wanted"])
+        rows = (context.values, context.rows, context.wanted)
         kernel.add_sample_terms(codes, starts, members, *rows, *partial.values())
 
 
-def _means(context: Context, total: Partial) -> Partial:
-    return {name: array / context.shared["n_samples"] for name, array in total.items()}
+def _means(context: RowTermsContext, total: Partial) -> Partial:
+    return {name: array / context.n_samples for name, array in total.items()}
 
 
 #: The means of phi and its derivatives of the rows that `ROW_VALUES` solves, where the cells are
-#: too many to count. Context: members, n_classes, n_samples; per feature: values (code,), rows
-#: (row, class + member + 1), wanted (row,), see `kernels.rows.add_table_terms`.
+#: too many to count.
 ROW_TERMS = Reduction("row-terms", _terms_layout, _terms_chunk, _means)
 
 
@@ -110,12 +138,11 @@ def warm_up() -> None:
     """Compile every kernel for the types that map tasks call them with."""
     n_features, n_classes, n_codes = 2, 2, 2
     numbers, labels = np.zeros((n_features, n_codes)), np.array([[-1.0], [1.0]])
-    shared = {"members": numbers[:1], "n_samples": 4, "n_classes": n_classes}
-    solved = {**shared, "sizes": (n_codes,), "label_columns": labels}
-    rows, wanted = np.zeros((n_features, 1, 4)), np.ones((n_features, 1), np.bool_)
-    requests = (
-        (ROW_VALUES, Context(solved, {"values": numbers, "theta": np.ones((n_features, 1, 4))})),
-        (ROW_TERMS, Context(shared, {"values": numbers, "rows": rows, "wanted": wanted})),
+    theta, rows = np.ones((n_features, 1, 4)), np.zeros((n_features, 1, 4))
+    wanted = np.ones((n_features, 1), np.bool_)
+    requests: tuple[tuple[Reduction[Any], Context], ...] = (
+        (ROW_VALUES, RowValuesContext(numbers[:1], (n_codes,), labels, 4, numbers, theta)),
+        (ROW_TERMS, RowTermsContext(numbers[:1], n_classes, 4, numbers, rows, wanted)),
     )
     cells = np.zeros((n_features, 4), np.uint8)
     block = frozen(

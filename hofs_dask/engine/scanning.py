@@ -13,7 +13,6 @@ import numpy as np
 from dask.delayed import Delayed, delayed
 
 from hofs_dask.engine.budget import check, estimate, size_of
-from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import Worker, current_workers
 from hofs_dask.engine.partition import FAN_IN, Partition
 from hofs_dask.engine.reduction import (
@@ -30,6 +29,7 @@ from hofs_dask.engine.reduction import (
 from hofs_dask.kernels.hashing import fold_of, multiplicity
 from hofs_dask.kernels.planes import WORD, first_above
 from hofs_dask.scheduling.compute import compute
+from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.scheduling.waits import StrandedError
 from hofs_dask.store.chunks import Chunks
 from hofs_dask.store.codes import CodeStore
@@ -101,7 +101,7 @@ class _Place:
 class _Job:
     """A reduction as a task of its scan sees it, but for its context."""
 
-    reduction: Reduction
+    reduction: Reduction[Any]
     columns: tuple[int, ...]  # places among the columns of the scan
     resample: int | None
 
@@ -183,7 +183,7 @@ def run(
     totals = []
     for number, features in enumerate(tiles):
         contexts = tuple(
-            request.reduction.narrow(request.context.tile(features)) for request in scan
+            request.reduction.narrow(request.context.take(features)) for request in scan
         )
         place = _Place.of(codes, partition, columns, copied, features, found.cache)
         of_plan = _tasks_of(_Plan(place, features, jobs, contexts), len(groups))
@@ -235,7 +235,7 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
 
         n_bytes = n_features * layout.bits * n_words * 8
         key = (chunks.name, number, row)
-        return CACHE.get(place.identity, key, place.cache, n_bytes, read, check)
+        return PROCESS.chunks.get(place.identity, key, place.cache, n_bytes, read, check)
 
     def tile(number: int, *, own: bool) -> np.ndarray:
         n_features = len(place.n_codes[number])
@@ -267,7 +267,7 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
 
     planes = tile(features.start // width, own=True)
     key = (place.labels.name, row)
-    labels = CACHE.get(place.identity, key, place.cache, n_rows, read_labels, check_labels)
+    labels = PROCESS.chunks.get(place.identity, key, place.cache, n_rows, read_labels, check_labels)
     columns = np.empty((len(place.columns), *planes.shape[1:]), np.uint64)
     for j, column in enumerate(place.columns):
         if features.start <= column < features.stop:

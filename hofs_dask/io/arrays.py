@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +127,7 @@ def from_zarr(
         refuse_feature_dim(feature_dim, f"the Zarr array {address!r}")
         node = guarded(node)
         identity = store_identity(node, "")
-        features, column = from_array(open_zarr(node, identity), target, identity)
-        return replace(features, array=node), column
+        return from_array(open_zarr(node, identity), target, identity)
     if not arrays:
         raise ValueError(
             f"the Zarr group {address!r} holds no arrays; give the path of one that does"
@@ -157,7 +155,7 @@ def from_zarr(
     features, column = from_array(open_zarr(table, identity), own, identity)
     if names_column(target):
         column = zarr_column(arrays[target], str(target), place)
-    return replace(features, array=table), column
+    return features, column
 
 
 def _open_dataset(node: Any, address: str) -> xr.Dataset:

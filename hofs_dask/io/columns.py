@@ -20,17 +20,13 @@ Name = str | int | float
 
 @dataclass(frozen=True)
 class Features:
-    """The features of an input before they are checked; ``parts`` are numpy or dask arrays.
-
-    ``array`` is the Zarr array that the one part is, if it is one.
-    """
+    """The features of an input before they are checked; ``parts`` are numpy or dask arrays."""
 
     names: Sequence[Hashable]
     parts: Sequence[Any]
     nominal: Sequence[bool]
     identity: Identity
     sample_shape: tuple[int, ...]
-    array: Any = None
 
 
 @dataclass(frozen=True)

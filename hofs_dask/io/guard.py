@@ -23,8 +23,6 @@ from hofs_dask.io.storage import check_file, local_root, metadata_key, place_of,
 
 #: Bytes that a chunk may have beyond twice the size that the metadata says.
 SPARE_BYTES = 2**20
-#: Numbers of chunks that are not worth cutting.
-FEW_NUMBERS = 64
 
 
 class GuardedStore(WrapperStore[Any]):
@@ -134,24 +132,6 @@ def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
         return array
     refuse_pickle(array, place_of(array) or str(array.store_path))
     return _with_listing(array, list_array(array))
-
-
-def guarded_rows(array: zarr.Array[Any], first: int, last: int) -> zarr.Array[Any]:
-    """Return a guarded array that knows of some rows of chunks only, for a task that reads these.
-
-    An array that says little of its chunks is returned as it is: most have all of them.
-
-    Examples
-    --------
-    >>> array = guarded(zarr.zeros((4, 2), chunks=(2, 2)))
-    >>> guarded_rows(array, 0, 1) is array
-    True
-    """
-    store: Any = array.store
-    present = store.listing.present
-    if present is None or len(present.numbers) <= FEW_NUMBERS:
-        return array
-    return _with_listing(array, Listing(store.listing.stamp, present.rows(first, last)))
 
 
 def listing_of(array: zarr.Array[Any]) -> Listing:

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +75,6 @@ class Present:
         number = _number(self.grid, at)
         place = bisect.bisect_left(self.numbers, number)
         return (self.numbers[place : place + 1] == (number,)) != self.absent
-
-    def rows(self, first: int, last: int) -> Present:
-        """Return what is known of some positions along the first dim, and no more.
-
-        Examples
-        --------
-        >>> Present.of((4, 1), [(0, 0), (2, 0)]).rows(2, 4).numbers
-        (2,)
-        """
-        stride = math.prod(self.grid[1:])
-        a = bisect.bisect_left(self.numbers, first * stride)
-        b = bisect.bisect_left(self.numbers, last * stride)
-        return replace(self, numbers=self.numbers[a:b])
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ LOCK = "lock"
 
 
 def read(place: str, name: str, most: int) -> bytes:
-    """Return the content of a file or object of at most so many bytes.
+    """Return the content of a file or object of at most so many bytes; '' names the place itself.
 
     Raises
     ------
@@ -37,9 +37,9 @@ def read(place: str, name: str, most: int) -> bytes:
     FileNotFoundError: [Errno 2] No such file or directory: '/no/such/place/manifest.json'
     """
     if not is_url(place):
-        return read_file(f"{place}/{name}", most)
+        return read_file(f"{place}/{name}" if name else place, most)
     files, root = remote(place)
-    path = f"{root}/{name}"
+    path = f"{root}/{name}" if name else root
     if files.info(path)["size"] > most:
         raise OSError(errno.EFBIG, f"larger than the {most} bytes expected", f"{place}/{name}")
     content: bytes = files.cat_file(path, start=0, end=most + 1)

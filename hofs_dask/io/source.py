@@ -35,7 +35,6 @@ from hofs_dask.io.kinds import TargetType
 from hofs_dask.io.listings import Origin
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.targets import fits
-from hofs_dask.io.windows import can_open
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,6 @@ class Source:
         Of the features: strings or numbers, ``x0, x1, ...`` where the data has no labels.
     parts : tuple of dask.array.Array (sample, feature)
         Side by side they are the data. Each has one dtype; their row chunks are identical.
-    array : zarr.Array or None
-        What the one part is, where windows can be opened on it.
     nominal : ndarray of bool (feature)
         Features whose values are categories.
     target : dask.array.Array (sample,) or None
@@ -71,7 +68,6 @@ class Source:
 
     names: tuple[Name, ...]
     parts: tuple[da.Array, ...]
-    array: Any
     nominal: np.ndarray
     target: da.Array | None
     target_in_memory: bool
@@ -128,7 +124,6 @@ class Source:
             self,
             names=names,
             parts=tuple(parts),
-            array=None,
             nominal=self.nominal[kept],
             fingerprint=_known([self.fingerprint, names]),
         )
@@ -252,7 +247,6 @@ def _check(
     return Source(
         names=names,
         parts=parts,
-        array=features.array if can_open(features.array) else None,
         nominal=flags,
         target=target,
         target_in_memory=column is not None and isinstance(column.array, np.ndarray),

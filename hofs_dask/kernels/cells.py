@@ -87,7 +87,6 @@ def set_planes(
     missing: np.ndarray,
     cells: np.ndarray,
     out: np.ndarray,
-    start: int,
 ) -> bool:
     """Set the planes of the codes of a block: how many limits a cell reaches, or the missing code.
 
@@ -106,8 +105,6 @@ def set_planes(
     out
         Unsigned integers (feature, bit, integer) of as many bits as there are numbers in 64 bytes;
         zero from the first bit on that is not among them.
-    start
-        The first of these integers that belongs to the block.
 
     Returns
     -------
@@ -118,7 +115,7 @@ def set_planes(
     --------
     >>> block, limits = np.array([[0.5], [2.0], [np.nan]]), np.array([[1.0, 2.0, np.nan]])
     >>> out = np.zeros((1, 2, 1), np.uint8)
-    >>> set_planes(block, limits, (0, 1), np.array([3]), make_room(block)[0], out, 0)
+    >>> set_planes(block, limits, (0, 1), np.array([3]), make_room(block)[0], out)
     True
     >>> [f"{plane:03b}" for plane in out[0, :, 0]]
     ['100', '110']
@@ -131,7 +128,7 @@ def set_planes(
         for column in range(0, n_features, COLUMNS):
             _turn(block, row, column, cells)
             for j in range(column, min(column + COLUMNS, n_features)):
-                begin = start + row // lanes
+                begin = row // lanes
                 at, nans = begin, 0
                 for s in range(0, n_rows, lanes):
                     nans |= set_bits(cells, j - column, s, limits, j, out, at, bits)
@@ -143,7 +140,7 @@ def set_planes(
     if rest:
         for j in range(n_features):
             for bit in bits:
-                out[j, bit, start + n_samples // lanes] &= (1 << rest) - 1
+                out[j, bit, n_samples // lanes] &= (1 << rest) - 1
     return complete
 
 

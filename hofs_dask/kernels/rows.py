@@ -28,8 +28,8 @@ MAX_W = 100.0
 LOGISTIC_SD = np.pi / np.sqrt(3.0)
 #: Relative to the diagonal: what keeps collinear columns solvable and moves no value by 1e-9.
 RIDGE = 1e-11
-#: Newton passes at most; the hardest rows of the tests are at their optimum after seven.
-MAX_PASSES = 12
+#: Newton steps at most; the hardest rows of the tests are at their optimum after seven.
+MAX_STEPS = 12
 #: A step that changes no column's weight by more, and gains no more, is one that a parabola knows.
 NEAR_STEP, NEAR_GAIN = 1e-4, 1e-9
 
@@ -472,7 +472,7 @@ class Chain:
         n_samples = int(counts[0].sum()) if len(counts) else 1
         table = (_read_only(counts), _read_only(members), _read_only(values))
         chain = self
-        for _ in range(MAX_PASSES):
+        for _ in range(MAX_STEPS):
             if chain.done:
                 break
             trial = chain.trial

@@ -1,15 +1,14 @@
-"""What every method works on: the coded problem, and the record of a round's scores."""
+"""What every method works on: a coded data set as the driver knows it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from hofs_dask.engine.counts import PAIR_COUNTS
-from hofs_dask.engine.reduction import Context, Request
+from hofs_dask.engine.counts import PAIR_COUNTS, PairContext
+from hofs_dask.engine.reduction import Request
 from hofs_dask.kernels.entropy import entropy, information
 
 
@@ -113,55 +112,8 @@ class Problem:
 
 def count_pairs(problem: Problem, pick: int, *, by_fold: bool) -> Request:
     """The reduction that counts a chosen feature against every feature."""
-    shared = {
-        "n_classes": problem.n_classes,
-        "n_codes": problem.table_width,
-        "by_fold": by_fold,
-    }
-    return Request(PAIR_COUNTS, Context(shared), (pick,))
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """What the size of a reduction depends on."""
-
-    n_features: int
-    n_classes: int
-    n_codes: int  # of the widest feature
-    n_picks: int  # columns that are known at most
-
-
-def empty(*shape: int) -> np.ndarray:
-    """An array of zeros that takes no memory, for what only its size matters of.
-
-    Examples
-    --------
-    >>> empty(10, 3).nbytes
-    240
-    """
-    return np.broadcast_to(np.float64(0.0), shape)
-
-
-@dataclass(frozen=True)
-class Scores:
-    """The scores of one round, all (feature,); entries of features that are no candidates are void.
-
-    Attributes
-    ----------
-    score
-        What the greedy choice maximises.
-    information
-        The estimate of I(chosen and this : y), in nats.
-    gain
-        What this adds to what is known, in nats.
-    detail
-        What the method itself needs of the chosen one afterwards.
-    """
-
-    score: np.ndarray
-    information: np.ndarray
-    gain: np.ndarray
-    detail: Any = None
+    context = PairContext(problem.n_classes, problem.table_width, by_fold)
+    return Request(PAIR_COUNTS, context, (pick,))
 
 
 def standardise(values: np.ndarray, counts: np.ndarray, missing_code: np.ndarray) -> np.ndarray:

@@ -6,52 +6,50 @@ import math
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hofs_dask.engine.counts import PAIR_COUNTS
-from hofs_dask.engine.reduction import Context, Partial, Request
-from hofs_dask.engine.rows import ROW_TERMS, ROW_VALUES
+from hofs_dask.engine.counts import PAIR_COUNTS, PairContext
+from hofs_dask.engine.reduction import Partial, Request, placeholder
+from hofs_dask.engine.rows import ROW_TERMS, ROW_VALUES, RowTermsContext, RowValuesContext
 from hofs_dask.kernels.entropy import information
 from hofs_dask.kernels.rows import (
-    MAX_PASSES,
+    MAX_STEPS,
     Chain,
     gaussian_entropy,
     least_squares,
     logistic_start,
 )
 from hofs_dask.methods.affinity import correlation, gram_row, within_classes
-from hofs_dask.methods.options import HOFS
-from hofs_dask.methods.problem import Problem, Scores, Sizes, count_pairs, empty, to_unit_scale
+from hofs_dask.methods.base import Scores, Search, Sizes, State
+from hofs_dask.methods.fields import Floats, checked
+from hofs_dask.methods.problem import Problem, count_pairs, to_unit_scale
+
+if TYPE_CHECKING:
+    from hofs_dask.methods.hofs import HOFS
 
 #: Counts of a candidate are solved where that many samples fall to a cell, or cells are few; more
 #: than the most would take memory.
 CELL_SAMPLES, FEW_CELLS, MOST_CELLS = 32, 2**12, 2**15
 
 
-@dataclass(frozen=True)
-class TotalState:
-    """What `sum` and `mean` know after some rounds."""
+@dataclass(frozen=True, kw_only=True)
+class TotalState(State):
+    """What `sum` and `mean` know after some rounds; information is that of adding nothing."""
 
-    chosen: tuple[int, ...]
-    subsets: tuple[int, ...]
-    affinity: np.ndarray  # (rank, feature), as many ranks as have been learned
-    redundancy: np.ndarray  # (rank, feature) I(x_i : x_j)
-    gram: np.ndarray  # (rank, feature, class)
-    alone: np.ndarray  # (feature,) h(y | x_i)
-    terms: np.ndarray  # (subset, feature) I(X_j : y | x_i)
-    known: np.ndarray  # (subset,) I(X_j : y)
-    information: float  # what the criterion gives for adding nothing
-    epoch: int = 0
+    gram: np.ndarray = checked(Floats(("learned", "feature", "class")))  # (rank, feature, class)
+    alone: np.ndarray = checked(Floats(("feature",), or_empty=True))  # (feature,) h(y | x_i)
+    terms: np.ndarray = checked(Floats(("subset", "feature")))  # I(X_j : y | x_i)
+    known: np.ndarray = checked(Floats(("subset",)))  # I(X_j : y)
 
 
 @dataclass(frozen=True)
-class Total:
+class Total(Search[TotalState, Scores]):
     """The criteria ``I(x_i:y) + sum_j I(X_j:y|x_i)`` and its mean form, on chained ICA rows."""
 
     problem: Problem
     options: HOFS
-    restart_gain: float | None = None
 
     def start(self) -> TotalState:
         """The state before the first round."""
@@ -66,21 +64,24 @@ class Total:
             terms=np.zeros((0, n_features)),
             known=np.zeros(0),
             information=0.0,
+            epoch=0,
         )
 
     @staticmethod
-    def largest_requests(sizes: Sizes, _options: HOFS) -> tuple[Request, ...]:
-        """The reductions that take most memory, with arrays of the right sizes and no content."""
+    def largest_requests(sizes: Sizes) -> tuple[Request, ...]:
+        """Return the requests that take most memory, with arrays of the right sizes, no content."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
-        shared = {"n_classes": c, "n_codes": b, "by_fold": False}
-        rows = {"members": empty(k, b), "n_samples": 0, "label_columns": empty(c, c - 1)}
-        terms = {"values": empty(m, b), "rows": empty(m, c - 1, k + c + 1)}
-        table = {"values": empty(m, b), "theta": empty(m, c - 1, k + c + 1)}
-        sizes_of_members = {**rows, "sizes": (max(MOST_CELLS // (c * b), 1),)}
+        rows, values = placeholder(m, c - 1, k + c + 1), placeholder(m, b)
+        n_cells = max(MOST_CELLS // (c * b), 1)
+        counted = RowValuesContext(
+            placeholder(k, b), (n_cells,), placeholder(c, c - 1), 0, values, rows
+        )
+        wanted = np.broadcast_to(np.True_, (m, c - 1))
+        stepped = RowTermsContext(placeholder(k, b), c, 0, values, rows, wanted)
         return (
-            Request(PAIR_COUNTS, Context(shared), (0,)),
-            Request(ROW_VALUES, Context(sizes_of_members, table), tuple(range(k))),
-            Request(ROW_TERMS, Context(rows, terms), tuple(range(k))),
+            Request(PAIR_COUNTS, PairContext(c, b, by_fold=False), (0,)),
+            Request(ROW_VALUES, counted, tuple(range(k))),
+            Request(ROW_TERMS, stepped, tuple(range(k))),
         )
 
     def score(self, state: TotalState) -> Generator[Request, Partial, tuple[TotalState, Scores]]:
@@ -106,17 +107,19 @@ class Total:
             score = problem.relevance + sums / len(state.chosen)
         return state, Scores(score, known, known - state.information)
 
-    def add(self, state: TotalState, _scores: Scores, pick: int, subset: int) -> TotalState:
-        """The state after a feature has been chosen."""
+    def add(
+        self,
+        state: TotalState,
+        scores: Scores,  # noqa: ARG002
+        pick: int,
+        subset: int,
+    ) -> TotalState:
+        """Return the state after a feature has been chosen."""
         return replace(
             state,
             chosen=(*state.chosen, pick),
             subsets=(*state.subsets, subset),
         )
-
-    def restart(self, state: TotalState, _scores: Scores) -> TotalState:
-        """The state itself: these criteria have no restarts."""
-        return state
 
     def _learned(self, state: TotalState, counts: np.ndarray) -> TotalState:
         """The state that knows the pair counts of the last pick with every feature."""
@@ -155,19 +158,21 @@ class Total:
         if len(members) == 1 and pair_counts is not None:
             counts = np.ascontiguousarray(pair_counts.transpose(0, 2, 3, 1))
             return chain.solve(counts, numbers[list(chosen)], numbers).value
-        shared = {"members": numbers[list(chosen)], "n_samples": problem.n_samples}
+        given = numbers[list(chosen)]
         if math.prod(sizes) * problem.n_classes * problem.table_width <= largest_table(problem):
-            shared |= {"sizes": sizes, "label_columns": self._label_columns}
             starts = np.zeros((problem.n_features, len(theta), theta[-1].shape[1]))
             for r, rows in enumerate(theta):
                 starts[:, r, : rows.shape[1]] = rows
-            context = Context(shared, {"values": numbers, "theta": starts})
+            context = RowValuesContext(
+                given, sizes, self._label_columns, problem.n_samples, numbers, starts
+            )
             value: np.ndarray = (yield Request(ROW_VALUES, context, chosen))["value"]
             return value
-        shared["n_classes"] = problem.n_classes
-        for _ in range(MAX_PASSES):
-            own = {"values": numbers, "rows": chain.trial, "wanted": chain.wanted}
-            means = yield Request(ROW_TERMS, Context(shared, own), chosen)
+        for _ in range(MAX_STEPS):
+            step = RowTermsContext(
+                given, problem.n_classes, problem.n_samples, numbers, chain.trial, chain.wanted
+            )
+            means = yield Request(ROW_TERMS, step, chosen)
             chain = chain.advance(means["value"], means["gradient"], means["hessian"])
             # what is left is known to less than rounding, so that it does not matter should two
             # chunkings stop one reduction apart

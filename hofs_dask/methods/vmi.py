@@ -4,42 +4,109 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from hofs_dask.engine.counts import PAIR_COUNTS
-from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
-from hofs_dask.engine.reduction import N_PARTS, Context, Partial, Request
+from hofs_dask.engine.counts import PAIR_COUNTS, PairContext
+from hofs_dask.engine.posteriors import (
+    KINDS,
+    POSTERIOR_GAINS,
+    CandidateRows,
+    GainsContext,
+    PosteriorRow,
+)
+from hofs_dask.engine.reduction import N_PARTS, Partial, Request, placeholder
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation
-from hofs_dask.methods.options import VMI
-from hofs_dask.methods.pairwise import Pairwise, learn
-from hofs_dask.methods.problem import Problem, Scores, Sizes, count_pairs, empty
+from hofs_dask.methods.base import Method, Search, Sizes
+from hofs_dask.methods.fields import ROUNDING, Floats, checked
+from hofs_dask.methods.pairwise import MIM, learn
+from hofs_dask.methods.posterior import PosteriorScores, PosteriorState
+from hofs_dask.methods.problem import Problem, count_pairs
+
+VMIForm = Literal["naive", "pairwise"]
 
 
 @dataclass(frozen=True)
-class VMIState:
-    """What VMI knows after some rounds."""
+class VMI(Method):
+    """Variational information maximisation (Gao, Ver Steeg & Galstyan 2016).
 
-    chosen: tuple[int, ...]
-    subsets: tuple[int, ...]
-    affinity: np.ndarray  # (rank, feature), as many ranks as have been learned
-    redundancy: np.ndarray  # (rank, feature) I(x_i : pick)
-    rows: tuple[PosteriorRow, ...]  # of the picks of this epoch
-    pair_logs: np.ndarray  # (place, feature, class, cell) log p(code | code of the pick, class)
-    pair_truth: np.ndarray  # (place, feature) the mean of it for the true class
-    information: float  # H(y) + mean log posterior of the true class
-    epoch: int
+    Parameters
+    ----------
+    form
+        What is assumed of the features within a class: ``"naive"``, that they are independent, or
+        ``"pairwise"``, a geometric mean over the pairs with each chosen feature.
+    restart
+        The posterior restarts when the best gain falls below this many nats.
+
+    Examples
+    --------
+    >>> VMI(restart=0.001).restart
+    0.001
+    """
+
+    name: ClassVar[str] = "vmi"
+    in_paper: ClassVar[bool] = True
+
+    form: VMIForm = "naive"
+    restart: float = 0.01
+
+    def __post_init__(self) -> None:
+        """Check every option once."""
+        self._check("form", get_args(VMIForm))
+        self._check_number("restart")
 
     @property
-    def picks(self) -> tuple[int, ...]:
-        """The picks of this epoch."""
-        return self.chosen[len(self.chosen) - len(self.rows) :]
+    def state_type(self) -> type[VMIState]:
+        """The record that its search keeps between rounds."""
+        return VMIState
+
+    def search(self, problem: Problem) -> VariationalInformation:
+        """Return the search that this method does on a problem."""
+        return VariationalInformation(problem, self)
+
+    def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
+        """Return the requests that take most memory, with arrays of the right sizes, no content."""
+        m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
+        pairwise = self.form == "pairwise"
+        counted = MIM().largest_requests(sizes)  # of a pick with every feature
+        largest = PosteriorRow("table", 0, np.zeros(0, np.intp), placeholder(1, 1, c, b))
+        if pairwise:
+            counted = (Request(PAIR_COUNTS, PairContext(c, b, by_fold=False), (0,)),)
+            largest = PosteriorRow("pair", 0, np.zeros(k, np.intp), placeholder(k, 1, c, b * b))
+        context = GainsContext(
+            prior=placeholder(c),
+            rows=(largest,) * k,
+            numbers=placeholder(k, b),
+            logistic=True,
+            n_samples=0,
+            parts=tuple(range(N_PARTS)),
+            squares=False,
+            candidates=CandidateRows.empty((m, 1, c, b), n_pairs=k * pairwise),
+            wanted=np.broadcast_to(np.True_, m),
+        )
+        return (*counted, Request(POSTERIOR_GAINS, context, tuple(range(k))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VMIState(PosteriorState):
+    """What VMI knows after some rounds; information is H(y) + mean log posterior of the class."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("table", "pair")
+    n_folds: ClassVar[int] = 1
+    may_rule_out: ClassVar[bool] = True
+
+    # (place, feature, class, cell) log p(code | code of the pick, class)
+    pair_logs: np.ndarray = checked(
+        Floats(("pair", "feature", "class", "pair code"), hole=-np.inf, most=ROUNDING)
+    )
+    # (place, feature) the mean of it for the true class
+    pair_truth: np.ndarray = checked(Floats(("pair", "feature")))
 
 
 @dataclass(frozen=True)
-class VariationalInformation:
+class VariationalInformation(Search[VMIState, PosteriorScores]):
     """The bound ``H(y) + mean(log posterior of the true class)`` with unsmoothed tables, in sample.
 
     The rows of the posterior are ``p(x_i|c)`` (naive), or the geometric mean of ``p(x_i|x_j,c)``
@@ -55,53 +122,41 @@ class VariationalInformation:
         return self.options.restart
 
     def start(self) -> VMIState:
-        """The state before the first round."""
+        """Return the state before the first round."""
         none = np.zeros((0, self.problem.n_features))
-        return VMIState((), (), none, none, **self._fresh(), epoch=0)
+        return VMIState(
+            chosen=(), subsets=(), affinity=none, redundancy=none, **self._new_epoch(), epoch=0
+        )
 
-    @staticmethod
-    def largest_requests(sizes: Sizes, options: VMI) -> tuple[Request, ...]:
-        """The reductions that take most memory, with arrays of the right sizes and no content."""
-        m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
-        counted = Pairwise.largest_requests(sizes, options)
-        candidates, rows = {"table": empty(m, 1, c, b)}, empty(k, c, b)
-        if options.form == "pairwise":
-            shared = {"n_classes": c, "n_codes": b, "by_fold": False}
-            counted = (Request(PAIR_COUNTS, Context(shared), (0,)),)
-            candidates["pair_table"] = empty(m, k, 1, c, b * b)
-            rows = empty(k, k, c, b * b)
-        context = Context({"rows": rows}, candidates)
-        return (*counted, Request(POSTERIOR_GAINS, context, tuple(range(k))))
-
-    def score(self, state: VMIState) -> Generator[Request, Partial, tuple[VMIState, Scores]]:
-        """The state with what it had to learn, and the scores of every feature."""
+    def score(
+        self, state: VMIState
+    ) -> Generator[Request, Partial, tuple[VMIState, PosteriorScores]]:
+        """Return the state with what it had to learn, and the scores of every feature."""
         if len(state.affinity) < len(state.chosen):
             state = yield from self._learn(state)
         problem, picks = self.problem, state.picks
-        shared = {
-            "prior": _log(problem.class_counts.sum(axis=0) / problem.n_samples),
-            "rows": state.rows,
-            "numbers": problem.filled[list(picks)],
-            "logistic": True,
-            "linear": (),
-            "parts": tuple(range(N_PARTS)),
-            "squares": False,
-            "n_samples": problem.n_samples,
-        }
-        candidates = self._candidates(state)
-        gain = (yield Request(POSTERIOR_GAINS, Context(shared, candidates), picks))["gain"]
-        kind = "pair" if len(state.pair_logs) else "table"
-        bound = state.information + gain[:, KINDS.index(kind)]
-        return state, Scores(bound, bound, bound - state.information)
+        rows = self._candidates(state)
+        context = GainsContext(
+            prior=_log(problem.class_counts.sum(axis=0) / problem.n_samples),
+            rows=state.rows,
+            numbers=problem.filled[list(picks)],
+            logistic=True,
+            n_samples=problem.n_samples,
+            parts=tuple(range(N_PARTS)),
+            squares=False,
+            candidates=rows,
+            wanted=np.ones(problem.n_features, np.bool_),
+        )
+        gains = (yield Request(POSTERIOR_GAINS, context, picks))["gain"]
+        kind = KINDS.index("pair" if len(state.pair_logs) else "table")
+        gain = gains[:, kind]
+        bound = state.information + gain
+        kinds = np.full(len(gain), kind)
+        return state, PosteriorScores(bound, bound, bound - state.information, rows, kinds, gain)
 
-    def add(self, state: VMIState, scores: Scores, pick: int, subset: int) -> VMIState:
-        """The state after a feature has been chosen."""
-        column = len(state.rows)
-        n_pairs = len(state.pair_logs)
-        row = PosteriorRow("table", column, np.zeros(0, np.intp), _log(self._tables()[[pick]]))
-        if n_pairs:
-            table = state.pair_logs[:, pick, None] / n_pairs
-            row = PosteriorRow("pair", column, np.arange(n_pairs), table)
+    def add(self, state: VMIState, scores: PosteriorScores, pick: int, subset: int) -> VMIState:
+        """Return the state after a feature has been chosen."""
+        row = scores.rows.row(pick, KINDS[scores.kind[pick]], column=len(state.rows))
         return replace(
             state,
             chosen=(*state.chosen, pick),
@@ -110,11 +165,11 @@ class VariationalInformation:
             information=float(scores.information[pick]),
         )
 
-    def restart(self, state: VMIState, _scores: Scores) -> VMIState:
-        """The state with a fresh posterior; subsets and affinities stay."""
-        return replace(state, **self._fresh(), epoch=state.epoch + 1)
+    def restart(self, state: VMIState, scores: PosteriorScores) -> VMIState:  # noqa: ARG002
+        """Return the state with a new posterior; subsets and affinities stay."""
+        return replace(state, **self._new_epoch(), epoch=state.epoch + 1)
 
-    def _fresh(self) -> dict[str, Any]:
+    def _new_epoch(self) -> dict[str, Any]:
         """What an epoch begins with."""
         m, _, c, b = self.problem.counts.shape
         return {
@@ -153,32 +208,26 @@ class VariationalInformation:
         result: np.ndarray = counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)
         return result
 
-    def _candidates(self, state: VMIState) -> dict[str, np.ndarray]:
+    def _candidates(self, state: VMIState) -> CandidateRows:
         """The rows of every candidate."""
         problem = self.problem
         m, _, c, b = problem.counts.shape
         n_pairs = len(state.pair_logs)
         tables = self._tables()
-        truth = np.zeros((m, len(KINDS)))
-        truth[:, 0] = _mean_log(problem.counts.sum(axis=1), _log(tables[:, 0]))
-        pairs = np.zeros((m, 0, c, b * b))
-        if n_pairs:
-            truth[:, KINDS.index("pair")] = state.pair_truth.mean(axis=0)
-            pairs = np.exp(state.pair_logs / n_pairs).swapaxes(0, 1)
-        no_rows = np.zeros((m, 0, 1, c))
-        return {
-            "table": tables,
-            "values": problem.numbers,
-            "parents": np.zeros((m, 0), np.intp),
-            "linear_table": np.zeros((m, 0, 1, c, b)),
-            "slopes": no_rows[..., None],
-            "shifts": no_rows,
-            "scales": no_rows,
-            "pair_parents": np.tile(np.arange(1, n_pairs + 1), (m, 1)),
-            "pair_table": np.ascontiguousarray(pairs)[:, :, None],
-            "truth": truth,
-            "wanted": np.ones(m, np.bool_),
-        }
+        truth = np.zeros((m, len(KINDS), 1))
+        truth[:, 0, 0] = _mean_log(problem.counts.sum(axis=1), _log(tables[:, 0]))
+        rows = replace(
+            CandidateRows.empty((m, 1, c, b)), table=tables, values=problem.numbers, truth=truth
+        )
+        if not n_pairs:
+            return rows
+        truth[:, KINDS.index("pair"), 0] = state.pair_truth.mean(axis=0)
+        pairs = np.exp(state.pair_logs / n_pairs).swapaxes(0, 1)
+        return replace(
+            rows,
+            pair_parents=np.tile(np.arange(1, n_pairs + 1), (m, 1)),
+            pair_table=np.ascontiguousarray(pairs)[:, :, None],
+        )
 
 
 def _log(shares: np.ndarray) -> np.ndarray:

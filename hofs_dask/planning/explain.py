@@ -19,7 +19,7 @@ from hofs_dask.engine.counts import MARGINAL_COUNTS
 from hofs_dask.engine.partition import Partition, read_bytes
 from hofs_dask.engine.reduction import Request
 from hofs_dask.engine.scanning import scans
-from hofs_dask.methods.options import Method
+from hofs_dask.methods.base import Method
 from hofs_dask.planning.scans import ReductionBound, SearchSizes, bound_reductions
 from hofs_dask.search.rounds import largest_requests
 from hofs_dask.store.bins import Bins, count_bins

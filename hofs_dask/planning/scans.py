@@ -13,11 +13,12 @@ from hofs_dask.engine.counts import MARGINAL_COUNTS, PAIR_COUNTS, PAIR_TERMS
 from hofs_dask.engine.posteriors import POSTERIOR_GAINS
 from hofs_dask.engine.reduction import N_FOLDS
 from hofs_dask.engine.rows import ROW_TERMS, ROW_VALUES
-from hofs_dask.kernels.rows import MAX_PASSES
+from hofs_dask.kernels.rows import MAX_STEPS
 from hofs_dask.methods import joint, total
-from hofs_dask.methods.options import HOFS, VMI, Method, SpecCMI
-from hofs_dask.methods.pairwise import Pairwise
-from hofs_dask.methods.problem import Sizes
+from hofs_dask.methods.base import Method, Sizes
+from hofs_dask.methods.hofs import HOFS
+from hofs_dask.methods.pairwise import PairwiseMethod
+from hofs_dask.methods.vmi import VMI
 
 #: Codes that a feature has at least that can be chosen.
 LEAST_CODES = 2
@@ -70,28 +71,28 @@ def bound_reductions(method: Method, sizes: SearchSizes) -> ReductionBound:
 
     Examples
     --------
-    >>> from hofs_dask.methods.options import JMI
+    >>> from hofs_dask import JMI
     >>> bound_reductions(JMI(), SearchSizes(10**6, 400, 2, 5, n_rounds=10)).by_name
     {'marginal-counts': 1, 'pair-terms': 9}
     """
-    if isinstance(method, VMI):
-        found = bound_vmi(method, sizes)
-    elif not isinstance(method, HOFS):
+    if isinstance(method, PairwiseMethod):
         found = bound_pairwise(method, sizes)
-    elif method.criterion == "joint":
-        found = bound_joint(sizes)
+    elif isinstance(method, VMI):
+        found = bound_vmi(method, sizes)
+    elif isinstance(method, HOFS):
+        found = bound_joint(sizes) if method.criterion == "joint" else bound_total(method, sizes)
     else:
-        found = bound_total(method, sizes)
+        raise TypeError(f"the reductions of {type(method).__name__} are not known")
     by_name = {MARGINAL_COUNTS.name: 1, **{name: n for name, n in found.by_name.items() if n}}
     return ReductionBound(by_name, 1 + found.in_all)
 
 
-def bound_pairwise(method: Method, sizes: SearchSizes) -> ReductionBound:
-    """One reduction a pick but the last, and all pairs in panels of columns for `SpecCMI`."""
+def bound_pairwise(method: PairwiseMethod, sizes: SearchSizes) -> ReductionBound:
+    """One reduction a pick but the last, and panels of columns where all pairs are needed."""
     n_reductions = sizes.n_later
-    if isinstance(method, SpecCMI) and method.form == "spectral":
+    if method.all_pairs:
         largest = Sizes(sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_later)
-        (panel,) = Pairwise.largest_requests(largest, method)
+        (panel,) = method.largest_requests(largest)
         n_reductions += -(-sizes.n_features // len(panel.columns))
     return ReductionBound({PAIR_TERMS.name: n_reductions}, n_reductions)
 
@@ -149,8 +150,8 @@ def bound_total(method: HOFS, sizes: SearchSizes) -> ReductionBound:
         on_counts = LEAST_CODES**2 * table <= few
         on_samples = sizes.n_codes**n_members * table > few
         values += on_counts
-        terms += MAX_PASSES * on_samples
-        in_all += MAX_PASSES if on_samples else 1
+        terms += MAX_STEPS * on_samples
+        in_all += MAX_STEPS if on_samples else 1
     by_name |= {ROW_VALUES.name: values, ROW_TERMS.name: terms}
     return ReductionBound(by_name, sizes.n_later + in_all)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +13,13 @@ from numpy.typing import NDArray
 
 from hofs_dask.errors import unknown
 from hofs_dask.results import selection
+from hofs_dask.results.base import Result
 from hofs_dask.results.comparison_figure import plot
-from hofs_dask.results.comparison_text import as_html, as_text, frame, names_of
-from hofs_dask.results.datasets import annotated, plain, read, write, write_zarr
-from hofs_dask.results.selection import Selection, check_dims, check_positions
+from hofs_dask.results.comparison_text import as_text, frame, names_of
+from hofs_dask.results.datasets import Variable, annotated, check_positions, check_runners_up, plain
+from hofs_dask.results.html import comparison_html
+from hofs_dask.results.saving.readwrite import read
+from hofs_dask.results.selection import Selection
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,31 +28,32 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "load"]
 
-FORMAT = "hofs_dask comparison"
-
-# What a comparison has beside the variables of its selections: dimensions, unit, what it is.
+#: What a comparison has beside the variables of its selections.
 AGREEMENT = {
-    "overlap": (
+    "overlap": Variable(
         ("rank", "method", "other"),
+        "f",
         "1",
         "Jaccard index of what two methods chose up to this rank",
     ),
 }
 RESAMPLED = {
-    "stability": (
+    "stability": Variable(
         ("method", "rank"),
+        "f",
         "1",
         "mean Jaccard index of what the method chose of two resamples up to this rank",
     ),
-    "frequency": (
+    "frequency": Variable(
         ("method", "feature"),
+        "f",
         "1",
         "share of the resamples of which the method chose the feature",
     ),
 }
 COORDINATES = {
-    "method": ("method", "1", "label of the method"),
-    "other": ("other", "1", "label of the method compared with"),
+    "method": Variable(("method",), "U", "1", "label of the method"),
+    "other": Variable(("other",), "U", "1", "label of the method compared with"),
     **selection.COORDINATES,
 }
 
@@ -56,7 +61,7 @@ COORDINATES = {
 PADS = {"i": -1, "f": np.nan, "b": False, "U": "", "O": ""}
 
 
-class Comparison:
+class Comparison(Result):
     """What several methods chose of the same data, side by side, and how far they agree.
 
     `hofs_dask.compare` returns one and `hofs_dask.load` reads one back. It is indexed by the label
@@ -66,6 +71,14 @@ class Comparison:
     ----------
     dataset : xarray.Dataset
         What `to_dataset` returned.
+
+    Notes
+    -----
+    The Dataset has the dimensions `method`, `rank`, `feature` and `other`. Where a method ended
+    early, its later ranks hold -1 as index, subset, runner-up and epoch, figures that are NaN, and
+    names that are empty, or NaN where names are numbers. A method is selected with
+    ``.sel({"method": "mim"})``: `sel` has an argument of its own called `method`, so that
+    ``.sel(method="mim")`` selects all of them.
 
     Examples
     --------
@@ -101,21 +114,19 @@ class Comparison:
     ['blue', 'red', 'infrared']
     """
 
-    __slots__ = ("_dataset",)
+    __slots__ = ()
+
+    FORMAT = "hofs_dask comparison"
 
     def __init__(self, dataset: xr.Dataset) -> None:
-        needed = (*selection.VARIABLES, *AGREEMENT, *COORDINATES)
-        missing = [name for name in needed if name not in dataset.variables]
-        if dataset.attrs.get("format") != FORMAT or missing:
-            raise ValueError(
-                f"a Dataset with the attribute format={FORMAT!r} was expected; this one has "
-                f"format={dataset.attrs.get('format')!r} and lacks {missing}: "
-                "give what Comparison.to_dataset() returned"
-            )
-        check_dims(dataset, _variables() | AGREEMENT | RESAMPLED | COORDINATES)
+        super().__init__(dataset)
         for index in dataset["index"].values:
             check_positions(index[index >= 0], dataset.sizes["feature"])
-        self._dataset = dataset
+        check_runners_up(dataset["runner_up"].values, dataset.sizes["feature"])
+
+    @classmethod
+    def _variables(cls) -> tuple[Mapping[str, Variable], Mapping[str, Variable]]:
+        return _by_rank_and_method() | AGREEMENT | COORDINATES, RESAMPLED
 
     @classmethod
     def from_selections(
@@ -166,10 +177,10 @@ class Comparison:
         datasets = _alike(selections)
         labels, first = np.array(list(datasets), dtype=str), next(iter(datasets.values()))
         n_ranks = max(each.sizes["rank"] for each in datasets.values())
-        variables = _variables()
+        variables = _by_rank_and_method()
         columns: dict[str, NDArray[Any]] = {}
-        for name, (dims, _, _) in variables.items():
-            if "rank" in dims:
+        for name, variable in variables.items():
+            if "rank" in variable.dims:
                 padded = [_padded(name, each[name].values, n_ranks) for each in datasets.values()]
                 columns[name] = np.stack(padded)
             else:
@@ -193,7 +204,7 @@ class Comparison:
             coords=annotated(coordinates, COORDINATES),
             attrs=_shared(datasets) | plain(attrs) | own | _by_method(datasets),
         )
-        return cls(dataset.assign_attrs(format=FORMAT))
+        return cls(dataset.assign_attrs(format=cls.FORMAT))
 
     @property
     def selections(self) -> dict[str, Selection]:
@@ -204,23 +215,6 @@ class Comparison:
     def features(self) -> dict[str, list[Any]]:
         """Names of the features that each method chose, best first, by its label."""
         return names_of(self._dataset)
-
-    def to_dataset(self) -> xr.Dataset:
-        """Return all figures as an xarray Dataset over `method`, `rank`, `feature` and `other`.
-
-        Where a method ended early, its later ranks hold the index, the subset and the epoch -1,
-        figures that are NaN, and names that are empty, or NaN where names are numbers. A method
-        is taken with ``.sel({"method": "mim"})``: `sel` has an argument of its own called `method`,
-        so that ``.sel(method="mim")`` takes all of them.
-
-        Examples
-        --------
-        >>> one = Selection.from_picks([], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
-        >>> result = Comparison.from_selections({"mim": one}, attrs={})
-        >>> result.to_dataset()["relevance"].sel(feature="b").item()
-        0.5
-        """
-        return self._dataset.copy(deep=True)
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return the names by rank, a column a method, as a pandas DataFrame.
@@ -236,57 +230,6 @@ class Comparison:
         1      b   b
         """
         return frame(self._dataset)
-
-    def to_zarr(self, path: str | os.PathLike[str]) -> None:
-        """Write a Zarr store that `load` and `xarray.open_zarr` read.
-
-        Parameters
-        ----------
-        path : str or path
-            A new directory or address, or the directory of an earlier comparison, which is
-            replaced in one step. A link leads to its target.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> one = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={"method": "mim"})
-        >>> result = Comparison.from_selections({"mim": one}, attrs={})
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     result.to_zarr(f"{folder}/result.zarr")
-        ...     load(f"{folder}/result.zarr") == result
-        True
-        """
-        write_zarr(self._dataset, path)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file where the path ends with `.nc`, else a Zarr store.
-
-        Parameters
-        ----------
-        path : str or path
-            A new path, or that of an earlier comparison, which is replaced in one step: a process
-            that is killed leaves the earlier one or the new one. It ends with `.nc`, `.zarr` or
-            no suffix at all. Folders that it needs are made.
-
-        Raises
-        ------
-        FileExistsError
-            There is something else, other files among those of the earlier comparison, or an
-            earlier comparison on remote storage, which cannot replace it in one step.
-        OSError
-            It cannot be written; the earlier comparison is as it was.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> one = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={"method": "mim"})
-        >>> result = Comparison.from_selections({"mim": one}, attrs={})
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     result.save(f"{folder}/result.zarr")
-        ...     load(f"{folder}/result.zarr") == result
-        True
-        """
-        write(self._dataset, path)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Return axes with the ranks of all methods side by side, and lines that join a feature's.
@@ -307,13 +250,6 @@ class Comparison:
         'rank'
         """
         return plot(self._dataset, ax)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Comparison):
-            return NotImplemented
-        return bool(self._dataset.identical(other._dataset))
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __len__(self) -> int:
         return int(self._dataset.sizes["method"])
@@ -336,7 +272,7 @@ class Comparison:
             xr.Dataset(
                 annotated(columns, selection.VARIABLES),
                 coords=annotated(columns, selection.COORDINATES),
-                attrs={"format": selection.FORMAT} | _attrs_of(whole, label),
+                attrs={"format": Selection.FORMAT} | _attrs_of(whole, label),
             )
         )
 
@@ -344,7 +280,7 @@ class Comparison:
         return as_text(self._dataset)
 
     def _repr_html_(self) -> str:
-        return as_html(self._dataset)
+        return comparison_html(self._dataset)
 
 
 def load(path: str | os.PathLike[str]) -> Selection | Comparison:
@@ -370,17 +306,17 @@ def load(path: str | os.PathLike[str]) -> Selection | Comparison:
     FileNotFoundError: there is no saved selection or comparison at no/such/result.zarr
     """
     makers: dict[str, Callable[[xr.Dataset], Selection | Comparison]] = {
-        selection.FORMAT: Selection,
-        FORMAT: Comparison,
+        Selection.FORMAT: Selection,
+        Comparison.FORMAT: Comparison,
     }
     return read(path, makers)
 
 
-def _variables() -> dict[str, tuple[str | tuple[str, ...], str, str]]:
+def _by_rank_and_method() -> dict[str, Variable]:
     """Return the variables of selections, those by rank now by method and rank."""
     return {
-        name: (("method", "rank") if dim == "rank" else dim, units, long_name)
-        for name, (dim, units, long_name) in selection.VARIABLES.items()
+        name: replace(each, dims=("method", "rank")) if each.dims == ("rank",) else each
+        for name, each in selection.VARIABLES.items()
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hofs_dask.results.figure import COLOURS, LATER, colour_of, make_room, new_axes
+from hofs_dask.results.figure import COLOURS, LATER, add_legend, axes_for, colour_of
 from hofs_dask.results.text import share, shortened
 
 if TYPE_CHECKING:
@@ -51,12 +51,10 @@ def plot(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
     ['mim', 'jmi']
     """
     chart = _chart(dataset.isel(rank=slice(SHOWN_RANKS)))
-    if ax is None:
-        letters = max(map(len, chart.names.values()), default=0)
-        distance = min(max(1.4, letters * LETTER * LARGEST / 72 / (2 * HALF_WIDTH)), 2.0)
-        width = min(24.0, max(6.4, 1.2 + distance * chart.n_methods))
-        ax = new_axes(width, 1.5 + 0.23 * max(chart.n_rows, 6))
-    make_room(ax)
+    letters = max(map(len, chart.names.values()), default=0)
+    distance = min(max(1.4, letters * LETTER * LARGEST / 72 / (2 * HALF_WIDTH)), 2.0)
+    width = min(24.0, max(6.4, 1.2 + distance * chart.n_methods))
+    ax = axes_for(ax, width, 1.5 + 0.23 * max(chart.n_rows, 6))
     size = _letter_size(ax, chart)
     _draw_names(ax, chart, size)
     _draw_links(ax, chart)
@@ -242,7 +240,7 @@ def _draw_legend(ax: Axes, chart: _Chart, size: float) -> None:
     from matplotlib.patches import Patch
 
     first = chart.labels[0]
-    words = {colour: str(number) for number, colour in enumerate(COLOURS, start=1)}
+    words = {colour: str(number) for number, colour in enumerate(COLOURS)}
     words |= {LATER: "later", ABSENT: f"not chosen by {first}"}
     used = set(chart.colours.values())
     handles = [Patch(color=colour, label=word) for colour, word in words.items() if colour in used]
@@ -253,17 +251,4 @@ def _draw_legend(ax: Axes, chart: _Chart, size: float) -> None:
         "bold: chosen by every method" * bool(chart.by_all),
         "steps: stability up to each rank" * (chart.stability is not None),
     ]
-    ax.legend(
-        handles=handles,
-        title="; ".join(filter(None, title)),
-        ncols=len(handles),
-        fontsize=size,
-        title_fontsize=size,
-        alignment="left",
-        frameon=False,
-        handlelength=1.2,
-        columnspacing=1.2,
-        borderaxespad=0.0,
-        loc="upper left",
-        bbox_to_anchor=(0.0, 0.0),
-    )
+    add_legend(ax, "; ".join(filter(None, title)), size, (0.0, 0.0), handles, len(handles))

@@ -1,13 +1,20 @@
-"""A comparison as text that fits one screen, and as the part of a page that a notebook shows."""
+"""A comparison as text that fits one screen, and the tables in it."""
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, Any
 
-from hofs_dask.results.comparison_figure import colour_by_feature
-from hofs_dask.results.html import SHOWN_RANKS as SHOWN_HTML_RANKS
-from hofs_dask.results.text import SHOWN_RANKS, WIDTH, aligned, counted, facts, share, shortened
+from hofs_dask.results import text
+from hofs_dask.results.text import (
+    SHOWN_RANKS,
+    WIDTH,
+    aligned,
+    counted,
+    facts,
+    share,
+    shortened,
+    unusable,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,8 +42,7 @@ def as_text(dataset: xr.Dataset) -> str:
     n_shown = _n_fitting(ranks)
     shown = [row[: n_shown + 1] for row in ranks]
     lines = [*summary(dataset), "", *aligned(_cut(shown), ["right", *["left"] * n_shown])]
-    left_out = _left_out(dataset, len(ranks) - 1, n_shown)
-    lines.extend(filter(None, [left_out]))
+    lines.extend(filter(None, [left_out(dataset, len(ranks) - 1, n_shown)]))
     rows = agreement(dataset, n_shown)
     if rows:
         sides = ["left", *["right"] * (len(rows[0]) - 1)]
@@ -44,45 +50,6 @@ def as_text(dataset: xr.Dataset) -> str:
     if scans(dataset):
         lines += ["", scans(dataset)]
     return "\n".join(lines)
-
-
-def as_html(dataset: xr.Dataset) -> str:
-    """Return the summary and the tables; names have the colours of the first method's subsets.
-
-    Examples
-    --------
-    >>> from hofs_dask.results.comparison import Comparison
-    >>> from hofs_dask.results.selection import Pick, Selection
-    >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4)
-    >>> one = Selection.from_picks([pick], names=["a", "<b>"], relevance=[0.1, 0.5], attrs={})
-    >>> result = Comparison.from_selections({"mim": one}, attrs={})
-    >>> "&lt;b&gt;" in as_html(result.to_dataset())
-    True
-    """
-    headline, *details = (html.escape(line) for line in summary(dataset))
-    header, *rows = ranking(dataset, SHOWN_HTML_RANKS)
-    colours = colour_by_feature(dataset)
-    index = dataset["index"].values
-    lines = [
-        "".join(_cell("th", name, "left" if at else "right") for at, name in enumerate(header))
-    ]
-    for rank, (number, *names) in enumerate(rows):
-        cells = [_cell("td", number, "right")]
-        for name, column in zip(names, index[:, rank].tolist(), strict=True):
-            colour = colours.get(column, "transparent")
-            cells.append(_cell("td", name, "left", f"border-left:0.4em solid {colour}"))
-        lines.append("".join(cells))
-    n_methods = dataset.sizes["method"]
-    parts = [_table(lines), _paragraph(_left_out(dataset, len(rows), n_methods))]
-    triangle = agreement(dataset, n_methods)
-    if triangle:
-        shaded = [_shaded(row) for row in triangle]
-        parts += [_paragraph(agreement_title(dataset)), _table(shaded)]
-    return (
-        '<div class="hofs-comparison">'
-        f"<p>{'<br>'.join([f'<strong>{headline}</strong>', *details])}</p>"
-        f"{''.join(parts)}{_paragraph(scans(dataset))}</div>"
-    )
 
 
 def summary(dataset: xr.Dataset) -> list[str]:
@@ -107,7 +74,7 @@ def summary(dataset: xr.Dataset) -> list[str]:
     details = facts(dataset.attrs)
     if "n_resamples" in dataset.attrs:
         details.append(counted(dataset.attrs["n_resamples"], "resample"))
-    return [headline, *filter(None, [", ".join(details)])]
+    return [headline, *filter(None, [", ".join(details), unusable(dataset)])]
 
 
 def names_of(dataset: xr.Dataset) -> dict[str, list[Any]]:
@@ -207,6 +174,20 @@ def agreement_title(dataset: xr.Dataset) -> str:
     return f"{title}; stability: that of {counted(dataset.attrs['n_resamples'], 'resample')}"
 
 
+def left_out(dataset: xr.Dataset, n_ranks: int, n_methods: int) -> str:
+    """Return how many ranks and methods are not shown, nothing where all are.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> left_out(xr.Dataset(coords={"rank": [1, 2], "method": ["mim"]}), 1, 1)
+    '... and 1 more rank: .to_dataframe()'
+    """
+    sizes = {"rank": n_ranks, "method": n_methods}
+    missing = {name: dataset.sizes[name] - shown for name, shown in sizes.items()}
+    return text.left_out(missing, ".to_dataframe()")
+
+
 def scans(dataset: xr.Dataset) -> str:
     """Return how often the data was read for how many reductions, nothing where it is not known.
 
@@ -241,38 +222,5 @@ def _cut(rows: list[list[str]]) -> list[list[str]]:
         if used <= WIDTH:
             break
     heads = shortened((row[0] for row in rows), first)
-    cells = shortened({text for row in rows for text in row[1:]}, limit)
-    return [[heads[row[0]], *(cells[text] for text in row[1:])] for row in rows]
-
-
-def _left_out(dataset: xr.Dataset, n_ranks: int, n_methods: int) -> str:
-    """Return how many ranks and methods are not shown, nothing where all are."""
-    ranks, methods = dataset.sizes["rank"] - n_ranks, dataset.sizes["method"] - n_methods
-    parts = [f"{ranks} more ranks"] * (ranks > 0) + [f"{methods} more methods"] * (methods > 0)
-    return f"... and {' and '.join(parts)}: .to_dataframe()" if parts else ""
-
-
-def _paragraph(text: str) -> str:
-    return f"<p>{html.escape(text)}</p>" if text else ""
-
-
-def _table(lines: list[str]) -> str:
-    rows = "".join(f"<tr>{line}</tr>" for line in lines)
-    return (
-        f'<table style="border-collapse:collapse;font-variant-numeric:tabular-nums">{rows}</table>'
-    )
-
-
-def _shaded(row: list[str]) -> str:
-    """Return a row of shares as cells, the darker the larger the share."""
-    cells = [_cell("th", row[0], "left")]
-    for text in row[1:]:
-        is_share = text[:1].isdigit() and row[0]
-        shade = f"background:rgba(0,114,178,{float(text) / 2:.2f})" if is_share else ""
-        cells.append(_cell("td" if row[0] else "th", text, "right", shade))
-    return "".join(cells)
-
-
-def _cell(tag: str, text: str, where: str, style: str = "") -> str:
-    style = ";".join(filter(None, ["padding:0.15em 0.7em", f"text-align:{where}", style]))
-    return f'<{tag} style="{style}">{html.escape(text)}</{tag}>'
+    cells = shortened({cell for row in rows for cell in row[1:]}, limit)
+    return [[heads[row[0]], *(cells[cell] for cell in row[1:])] for row in rows]

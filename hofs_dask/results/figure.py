@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hofs_dask.results.text import fitted, subsets_of, summary
+from hofs_dask.results.text import fitted, shortened, subsets_of, summary
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 # Okabe and Ito's colours, which the colour-blind tell apart, without the yellow.
@@ -39,45 +40,82 @@ def plot(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
     >>> [label.get_text() for label in plot(result.to_dataset()).get_xticklabels()]
     ['b']
     """
-    if ax is None:
-        ax = new_axes(min(16.0, max(6.4, 2.5 + 0.28 * dataset.sizes["rank"])), 4.4)
-    make_room(ax)
+    width = min(16.0, max(6.4, 2.5 + 0.28 * dataset.sizes["rank"]))
+    ax = axes_for(ax, width, 4.4)
     _draw(ax, dataset)
     return ax
 
 
-def new_axes(width: float, height: float) -> Axes:
-    """Return the axes of a new figure of this size in inches, which cuts nothing off.
+def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
+    """Return the axes, or those of a new figure of this size in inches, so that nothing is cut off.
+
+    A figure without a layout engine gets the constrained one, if it can move the axes.
 
     Examples
     --------
-    >>> new_axes(5, 4).figure.get_size_inches().tolist()
+    >>> axes_for(None, 5, 4).figure.get_size_inches().tolist()
     [5.0, 4.0]
-    """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("plot() needs matplotlib: pip install 'hofs-dask[plot]'") from error
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
-
-
-def make_room(ax: Axes) -> None:
-    """Let the figure of the axes move them, where it can and does not do so already.
-
-    Examples
-    --------
     >>> import matplotlib.pyplot as plt
     >>> figure, ax = plt.subplots()
-    >>> make_room(ax)
+    >>> axes_for(ax, 5, 4) is ax
+    True
     >>> type(figure.get_layout_engine()).__name__
     'ConstrainedLayoutEngine'
     """
+    if ax is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError("plot() needs matplotlib: pip install 'hofs-dask[plot]'") from error
+        ax = plt.figure(figsize=(width, height)).add_subplot()
     from matplotlib.figure import Figure
 
     figure = ax.figure
     is_subplot = ax.get_subplotspec() is not None
     if is_subplot and isinstance(figure, Figure) and figure.get_layout_engine() is None:
         figure.set_layout_engine("constrained")
+    return ax
+
+
+def add_legend(
+    ax: Axes,
+    title: str,
+    size: float,
+    anchor: tuple[float, float],
+    handles: Sequence[Artist] | None = None,
+    n_columns: int = 1,
+) -> None:
+    """Add a legend whose upper left corner is at `anchor`, in parts of the axes.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Where to add it.
+    title : str
+        Above its entries.
+    size : float
+        Of its letters, in points.
+    anchor : tuple of float
+        Its upper left corner.
+    handles : sequence of matplotlib.artist.Artist, optional
+        Its entries; without it, what was drawn with a label.
+    n_columns : int
+        Columns of entries.
+    """
+    ax.legend(
+        handles=handles,
+        title=title,
+        ncols=n_columns,
+        fontsize=size,
+        title_fontsize=size,
+        alignment="left",
+        frameon=False,
+        handlelength=1.2,
+        columnspacing=1.2,
+        borderaxespad=0.0,
+        loc="upper left",
+        bbox_to_anchor=anchor,
+    )
 
 
 def colour_of(subset: int) -> str:
@@ -96,10 +134,10 @@ def _groups(dataset: xr.Dataset, width: int) -> Iterator[tuple[NDArray[np.bool_]
     numbers = dataset["subset"].values
     subsets = subsets_of(dataset)
     for number, names in enumerate(subsets[: len(COLOURS)]):
-        label = f"{number + 1}: {fitted([str(name) for name in names], width)}"
+        label = f"{number}: {fitted([str(name) for name in names], width)}"
         yield numbers == number, colour_of(number), label
     if len(subsets) > len(COLOURS):
-        yield numbers >= len(COLOURS), LATER, f"{len(COLOURS) + 1} and later"
+        yield numbers >= len(COLOURS), LATER, f"{len(COLOURS)} and later"
 
 
 def _draw(ax: Axes, dataset: xr.Dataset) -> None:
@@ -139,10 +177,9 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
             label=label,
         )
     most = 14 if small else 20
-    names = [
-        name if len(name) <= most else f"{name[: most - 3]}..."
-        for name in map(str, dataset["selected"].values.tolist())
-    ]
+    names = [str(name) for name in dataset["selected"].values.tolist()]
+    short = shortened(names, most)
+    names = [short[name] for name in names]
     long = crowded or max((len(name) for name in names), default=0) > 4
     ax.set_xticks(ranks, names, rotation=90 if long else 0, fontsize=size)
     ax.tick_params("y", labelsize=size)
@@ -154,12 +191,4 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
     ax.grid(axis="y", color="#E4E4E4", linewidth=0.8)
     ax.set_axisbelow(True)
     if len(ranks):
-        ax.legend(
-            title="points: all so far\nbars: gain\n\nsubset",
-            fontsize=size,
-            title_fontsize=size,
-            alignment="left",
-            frameon=False,
-            loc="upper left",
-            bbox_to_anchor=(1.0, 1.0),
-        )
+        add_legend(ax, "points: all so far\nbars: gain\n\nsubset", size, (1.02, 1.0))

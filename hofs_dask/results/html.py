@@ -1,12 +1,14 @@
-"""A selection as the part of a page that a notebook shows."""
+"""Results as the part of a page that a notebook shows."""
 
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from hofs_dask.results import comparison_text, text
+from hofs_dask.results.comparison_figure import colour_by_feature
 from hofs_dask.results.figure import colour_of
-from hofs_dask.results.text import remarks, side, summary, table
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -14,38 +16,95 @@ if TYPE_CHECKING:
 SHOWN_RANKS = 50
 
 
-def as_html(dataset: xr.Dataset) -> str:
-    """Return the summary and the table of the first ranks, which have the colours of subsets.
+def selection_html(dataset: xr.Dataset) -> str:
+    """Return the summary of a selection and its first ranks, in the colours of their subsets.
 
     Examples
     --------
     >>> from hofs_dask.results.selection import Pick, Selection
     >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4)
     >>> result = Selection.from_picks([pick], names=["a", "<b>"], relevance=[0.1, 0.5], attrs={})
-    >>> "&lt;b&gt;" in as_html(result.to_dataset())
+    >>> "&lt;b&gt;" in selection_html(result.to_dataset())
     True
     """
-    headline, *details = (html.escape(line) for line in summary(dataset))
-    header, *rows = table(dataset, SHOWN_RANKS)
-    colours = [colour_of(number) for number in dataset["subset"].values.tolist()]
-    cell = "padding:0.15em 0.7em;text-align:"
-    head = "".join(
-        f'<th style="{cell}{side(column)}">{html.escape(column)}</th>' for column in header
-    )
-    body = []
-    for row, colour in zip(rows, colours, strict=False):
-        cells = "".join(
-            f'<td style="{cell}{side(column)}">{html.escape(value)}</td>'
-            for column, value in zip(header, row, strict=True)
-        )
-        body.append(f'<tr style="border-left:0.4em solid {colour}">{cells}</tr>')
-    more = dataset.sizes["rank"] - len(rows)
+    header, *rows = text.table(dataset, SHOWN_RANKS)
+    sides = [text.side(column) for column in header]
+    lines = [_row("th", header, sides)]
+    for row, subset in zip(rows, dataset["subset"].values.tolist(), strict=False):
+        lines.append(_row("td", row, sides, [_border(colour_of(subset))]))
+    left_out = text.left_out({"rank": dataset.sizes["rank"] - len(rows)}, ".to_dataframe()")
+    parts = [_table(lines), *map(_paragraph, [left_out, *text.remarks(dataset)])]
+    return _page("selection", text.summary(dataset), parts)
+
+
+def comparison_html(dataset: xr.Dataset) -> str:
+    """Return the summary and the tables; names have the colours of the first method's subsets.
+
+    Examples
+    --------
+    >>> from hofs_dask.results.comparison import Comparison
+    >>> from hofs_dask.results.selection import Pick, Selection
+    >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4)
+    >>> one = Selection.from_picks([pick], names=["a", "<b>"], relevance=[0.1, 0.5], attrs={})
+    >>> result = Comparison.from_selections({"mim": one}, attrs={})
+    >>> "&lt;b&gt;" in comparison_html(result.to_dataset())
+    True
+    """
+    n_methods = dataset.sizes["method"]
+    header, *rows = comparison_text.ranking(dataset, SHOWN_RANKS)
+    sides = ["right", *["left"] * n_methods]
+    colours = colour_by_feature(dataset)
+    lines = [_row("th", header, sides)]
+    for row, index in zip(rows, dataset["index"].values.T.tolist(), strict=False):
+        styles = ["", *(_border(colours.get(column, "transparent")) for column in index)]
+        lines.append(_row("td", row, sides, styles))
+    left_out = comparison_text.left_out(dataset, len(rows), n_methods)
+    parts = [_table(lines), _paragraph(left_out)]
+    triangle = comparison_text.agreement(dataset, n_methods)
+    if triangle:
+        shaded = [_shaded(row) for row in triangle]
+        parts += [_paragraph(comparison_text.agreement_title(dataset)), _table(shaded)]
+    parts.append(_paragraph(comparison_text.scans(dataset)))
+    return _page("comparison", comparison_text.summary(dataset), parts)
+
+
+def _page(kind: str, summary: Iterable[str], parts: Iterable[str]) -> str:
+    headline, *details = map(html.escape, summary)
+    head = "<br>".join([f"<strong>{headline}</strong>", *details])
+    return f'<div class="hofs-{kind}"><p>{head}</p>{"".join(parts)}</div>'
+
+
+def _paragraph(words: str) -> str:
+    return f"<p>{html.escape(words)}</p>" if words else ""
+
+
+def _table(lines: Iterable[str]) -> str:
+    rows = "".join(f"<tr>{line}</tr>" for line in lines)
     return (
-        '<div class="hofs-selection">'
-        f"<p><strong>{headline}</strong><br>{'<br>'.join(details)}</p>"
-        '<table style="border-collapse:collapse;font-variant-numeric:tabular-nums">'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-        + (f"<p>... and {more} more: <code>.to_dataframe()</code></p>" if more else "")
-        + "".join(f"<p>{line}</p>" for line in remarks(dataset))
-        + "</div>"
+        f'<table style="border-collapse:collapse;font-variant-numeric:tabular-nums">{rows}</table>'
     )
+
+
+def _row(tag: str, cells: Sequence[str], sides: Sequence[str], styles: Sequence[str] = ()) -> str:
+    """Return the cells of a row, aligned to their sides; missing styles are empty."""
+    padded = [*styles, *[""] * (len(cells) - len(styles))]
+    return "".join(map(_cell, [tag] * len(cells), cells, sides, padded))
+
+
+def _shaded(row: list[str]) -> str:
+    """Return a row of shares as cells, the darker the larger the share."""
+    cells = [_cell("th", row[0], "left")]
+    for words in row[1:]:
+        is_share = words[:1].isdigit() and row[0]
+        shade = f"background:rgba(0,114,178,{float(words) / 2:.2f})" if is_share else ""
+        cells.append(_cell("td" if row[0] else "th", words, "right", shade))
+    return "".join(cells)
+
+
+def _border(colour: str) -> str:
+    return f"border-left:0.4em solid {colour}"
+
+
+def _cell(tag: str, words: str, where: str, style: str = "") -> str:
+    style = ";".join(filter(None, ["padding:0.15em 0.7em", f"text-align:{where}", style]))
+    return f'<{tag} style="{style}">{html.escape(words)}</{tag}>'

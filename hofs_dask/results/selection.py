@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hofs_dask.results.datasets import annotated, label_array, plain, read, write, write_zarr
+from hofs_dask.results.base import Result
+from hofs_dask.results.datasets import (
+    Variable,
+    annotated,
+    check_positions,
+    check_runners_up,
+    label_array,
+    plain,
+)
 from hofs_dask.results.figure import plot
-from hofs_dask.results.html import as_html
+from hofs_dask.results.html import selection_html
 from hofs_dask.results.text import as_text, frame, subsets_of
 from hofs_dask.results.transform import chosen_of
 from hofs_dask.search.picks import Pick, Ranking
@@ -21,56 +28,61 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-__all__ = ["Pick", "Selection", "load"]
-
-FORMAT = "hofs_dask selection"
+__all__ = ["Pick", "Selection"]
 
 Data = TypeVar("Data")
 
-# Every variable once: its dimension, its unit and what it is.
+_RANK, _FEATURE = ("rank",), ("feature",)
+
+#: Every variable of the Dataset, described once.
 VARIABLES = {
-    "selected": ("rank", "1", "name of the chosen feature"),
-    "index": ("rank", "1", "position of the chosen feature in the data, from 0"),
-    "subset": ("rank", "1", "subset that the feature joined, by first pick; from 0; shown from 1"),
-    "score": ("rank", "nats", "criterion; a number without unit where it is a share or a quotient"),
-    "gain": (
-        "rank",
+    "selected": Variable(_RANK, "ifUO", "1", "name of the chosen feature"),
+    "index": Variable(_RANK, "i", "1", "position of the chosen feature in the data, from 0"),
+    "subset": Variable(
+        _RANK, "i", "1", "subset that the feature joined, numbered from 0 by first pick"
+    ),
+    "score": Variable(
+        _RANK, "f", "nats", "criterion; a number without unit where it is a share or a quotient"
+    ),
+    "gain": Variable(
+        _RANK,
+        "f",
         "nats",
         "information that the feature added: by joint net of the penalty of choosing among many, "
         "by methods that look at pairs the least that it adds to one earlier pick",
     ),
-    "information": (
-        "rank",
+    "information": Variable(
+        _RANK,
+        "f",
         "nats",
         "information about the target of the features chosen since the last restart: by joint "
         "net of the penalty of choosing among many",
     ),
-    "redundancy": (
-        "rank",
-        "nats",
-        "mean mutual information with the features chosen before",
+    "redundancy": Variable(
+        _RANK, "f", "nats", "mean mutual information with the features chosen before"
     ),
-    "margin": ("rank", "nats", "score of the chosen feature less that of the runner-up"),
-    "runner_up": ("rank", "1", "name of the feature that came second, as text, empty for none"),
-    "epoch": ("rank", "1", "number of restarts of the posterior before this pick"),
-    "forced": ("rank", "1", "whether the feature was asked for by the user"),
-    "relevance": ("feature", "nats", "mutual information of the feature alone and the target"),
-    "usable": ("feature", "1", "whether the feature varies and so was a candidate"),
-}
-# The kinds of numbers and text that a variable may hold, as numpy calls them.
-KINDS = {
-    **dict.fromkeys(("index", "subset", "epoch", "rank"), "i"),
-    **dict.fromkeys(("forced", "usable"), "b"),
-    **dict.fromkeys(("score", "gain", "information", "redundancy", "margin", "relevance"), "f"),
-    "runner_up": "U",
+    "margin": Variable(
+        _RANK, "f", "nats", "score of the chosen feature less that of the runner-up"
+    ),
+    "runner_up": Variable(
+        _RANK, "i", "1", "position of the feature that came second, from 0; -1 for none"
+    ),
+    "epoch": Variable(_RANK, "i", "1", "number of restarts of the posterior before this pick"),
+    "forced": Variable(_RANK, "b", "1", "whether the feature was asked for by the user"),
+    "relevance": Variable(
+        _FEATURE, "f", "nats", "mutual information of the feature alone and the target"
+    ),
+    "usable": Variable(
+        _FEATURE, "b", "1", "whether the feature can be chosen: not constant, nor all missing"
+    ),
 }
 COORDINATES = {
-    "rank": ("rank", "1", "place in the ranking, from 1"),
-    "feature": ("feature", "1", "name of the feature"),
+    "rank": Variable(_RANK, "i", "1", "place in the ranking, from 1"),
+    "feature": Variable(_FEATURE, "ifUO", "1", "name of the feature"),
 }
 
 
-class Selection:
+class Selection(Result):
     """Ranked features in ranked subsets, with the figures that led to them.
 
     `hofs_dask.select` returns one and `hofs_dask.load` reads one back.
@@ -96,30 +108,29 @@ class Selection:
     2 of 3 features in 2 subsets, by mim
     1000 samples, 2 classes of crop; information in nats
     <BLANKLINE>
-    subset 1  blue
-    subset 2  red
+    subset 0  blue
+    subset 1  red
     <BLANKLINE>
     rank  feature  subset    gain  information  relevance  margin
-       1  blue          1  0.3000       0.3000     0.3000  0.1000
-       2  red           2  0.1500       0.4500     0.2000  0.2000
+       1  blue          0  0.3000       0.3000     0.3000  0.1000
+       2  red           1  0.1500       0.4500     0.2000  0.2000
     >>> result.transform(np.array([[1, 2, 3], [4, 5, 6]]))
     array([[3, 1],
            [6, 4]])
     """
 
-    __slots__ = ("_dataset",)
+    __slots__ = ()
+
+    FORMAT = "hofs_dask selection"
 
     def __init__(self, dataset: xr.Dataset) -> None:
-        missing = [name for name in (*VARIABLES, *COORDINATES) if name not in dataset.variables]
-        if dataset.attrs.get("format") != FORMAT or missing:
-            raise ValueError(
-                f"a Dataset with the attribute format={FORMAT!r} was expected; this one has "
-                f"format={dataset.attrs.get('format')!r} and lacks {missing}: "
-                "give what Selection.to_dataset() returned"
-            )
-        check_dims(dataset, VARIABLES | COORDINATES)
+        super().__init__(dataset)
         check_positions(dataset["index"].values, dataset.sizes["feature"])
-        self._dataset = dataset
+        check_runners_up(dataset["runner_up"].values, dataset.sizes["feature"])
+
+    @classmethod
+    def _variables(cls) -> tuple[Mapping[str, Variable], Mapping[str, Variable]]:
+        return VARIABLES | COORDINATES, {}
 
     @classmethod
     def from_picks(
@@ -180,10 +191,7 @@ class Selection:
             "selected": labels[index],
             "index": index,
             "subset": np.array([number[pick.subset] for pick in picks], dtype=np.int64),
-            "runner_up": np.array(
-                ["" if pick.runner_up < 0 else str(names[pick.runner_up]) for pick in picks],
-                dtype=str,
-            ),
+            "runner_up": np.array([pick.runner_up for pick in picks], dtype=np.int64),
             "epoch": np.array([pick.epoch for pick in picks], dtype=np.int64),
             "forced": np.array([pick.forced for pick in picks], dtype=bool),
         }
@@ -194,7 +202,7 @@ class Selection:
         dataset = xr.Dataset(
             annotated(columns, VARIABLES),
             coords=annotated(coordinates, COORDINATES),
-            attrs={"format": FORMAT} | plain(attrs),
+            attrs={"format": cls.FORMAT} | plain(attrs),
         )
         return cls(dataset)
 
@@ -229,24 +237,10 @@ class Selection:
         """Criterion of each chosen feature in its round; in nats, if it has a unit."""
         return np.array(self._dataset["score"].values, dtype=np.float64)
 
-    def to_dataset(self) -> xr.Dataset:
-        """Return all figures as an xarray Dataset over `rank` and `feature`.
-
-        Examples
-        --------
-        >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4, runner_up=0)
-        >>> result = Selection.from_picks(
-        ...     [pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={"method": "mim"}
-        ... )
-        >>> result.to_dataset()["relevance"].sel(feature="b").item()
-        0.5
-        """
-        return self._dataset.copy(deep=True)
-
     def to_dataframe(self) -> pd.DataFrame:
         """Return the table that is printed, all of it, as a pandas DataFrame of one row a rank.
 
-        Subsets are numbered from 1, as they are printed. An included feature has no margin.
+        An included feature has no margin.
 
         Examples
         --------
@@ -259,55 +253,6 @@ class Selection:
         0     1       b   0.5
         """
         return frame(self._dataset)
-
-    def to_zarr(self, path: str | os.PathLike[str]) -> None:
-        """Write a Zarr store that `load` and `xarray.open_zarr` read.
-
-        Parameters
-        ----------
-        path : str or path
-            A new directory or address, or the directory of an earlier selection, which is
-            replaced in one step. A link leads to its target.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> result = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={"method": "mim"})
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     result.to_zarr(f"{folder}/result.zarr")
-        ...     load(f"{folder}/result.zarr") == result
-        True
-        """
-        write_zarr(self._dataset, path)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file where the path ends with `.nc`, else a Zarr store.
-
-        Parameters
-        ----------
-        path : str or path
-            A new path, or that of an earlier selection, which is replaced in one step: a process
-            that is killed leaves the earlier one or the new one. It ends with `.nc`, `.zarr` or
-            no suffix at all. Folders that it needs are made.
-
-        Raises
-        ------
-        FileExistsError
-            There is something else, other files among those of the earlier selection, or an
-            earlier selection on remote storage, which cannot replace it in one step.
-        OSError
-            It cannot be written; the earlier selection is as it was.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> result = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={"method": "mim"})
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     result.save(f"{folder}/result.zarr")
-        ...     load(f"{folder}/result.zarr") == result
-        True
-        """
-        write(self._dataset, path)
 
     def transform(self, data: Data) -> Data:
         """Return the chosen features of `data`, best first, lazily where `data` is lazy.
@@ -356,13 +301,6 @@ class Selection:
         """
         return plot(self._dataset, ax)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Selection):
-            return NotImplemented
-        return bool(self._dataset.identical(other._dataset))
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __len__(self) -> int:
         return int(self._dataset.sizes["rank"])
 
@@ -373,73 +311,4 @@ class Selection:
         return as_text(self._dataset)
 
     def _repr_html_(self) -> str:
-        return as_html(self._dataset)
-
-
-def load(path: str | os.PathLike[str]) -> Selection:
-    """Return the selection that `Selection.save` or `Selection.to_zarr` wrote.
-
-    Parameters
-    ----------
-    path : str or path
-        A Zarr store, or a netCDF file whose name ends with `.nc`.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is nothing at this path.
-    ValueError
-        What is there is not a selection of this version, or it is damaged.
-
-    Examples
-    --------
-    >>> load("no/such/result.zarr")
-    Traceback (most recent call last):
-    ...
-    FileNotFoundError: there is no saved selection at no/such/result.zarr
-    """
-    return read(path, {FORMAT: Selection})
-
-
-def check_dims(
-    dataset: xr.Dataset, table: Mapping[str, tuple[str | tuple[str, ...], str, str]]
-) -> None:
-    """Raise where a variable of the table has other dimensions or types, or ranks are not 1, 2 ...
-
-    Examples
-    --------
-    >>> import xarray as xr
-    >>> check_dims(xr.Dataset({"score": ("feature", [0.5])}), {"score": ("rank", "nats", "")})
-    Traceback (most recent call last):
-    ...
-    ValueError: 'score' has the dimensions ('feature',), ('rank',) were expected
-    """
-    for name, (dims, _, _) in table.items():
-        expected = (dims,) if isinstance(dims, str) else dims
-        if name in dataset and dataset[name].dims != expected:
-            raise ValueError(
-                f"{name!r} has the dimensions {dataset[name].dims}, {expected} were expected"
-            )
-        kind = dataset[name].dtype.kind if name in dataset and dataset[name].size else None
-        if kind is not None and kind not in KINDS.get(name, "bifUO"):
-            raise ValueError(f"{name!r} holds {dataset[name].dtype}, which it cannot")
-    ranks = dataset["rank"].values if "rank" in dataset.coords else np.empty(0)
-    if not np.array_equal(ranks, np.arange(1, len(ranks) + 1)):
-        raise ValueError(f"the ranks are {ranks[:5]} ..., 1, 2, 3 ... were expected")
-
-
-def check_positions(index: NDArray[np.int64], n_features: int) -> None:
-    """Raise where a pick is out of range or made twice.
-
-    Examples
-    --------
-    >>> check_positions(np.array([0, 3]), n_features=2)
-    Traceback (most recent call last):
-    ...
-    ValueError: pick 3 is not a position among 2 features
-    """
-    outside = index[(index < 0) | (index >= n_features)]
-    if outside.size:
-        raise ValueError(f"pick {outside[0]} is not a position among {n_features} features")
-    if len(np.unique(index)) < len(index):
-        raise ValueError(f"a feature was picked twice: the picks are {index.tolist()}")
+        return selection_html(self._dataset)

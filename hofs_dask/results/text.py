@@ -22,6 +22,7 @@ NO_GAIN = (
 WIDTH = 88
 SHOWN_SUBSETS = 10
 SHOWN_RANKS = 20
+SHOWN_LETTERS = 24
 
 
 def as_text(dataset: xr.Dataset) -> str:
@@ -34,21 +35,19 @@ def as_text(dataset: xr.Dataset) -> str:
     >>> result = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
     >>> as_text(result.to_dataset()).splitlines()[-2:]
     ['rank  feature  subset    gain  information  relevance  margin',
-     '   1  b             1  0.5000       0.5000     0.5000  0.4000']
+     '   1  b             0  0.5000       0.5000     0.5000  0.4000']
     """
     lines = [*summary(dataset), ""]
     subsets = subsets_of(dataset)
-    for number, names in enumerate(subsets[:SHOWN_SUBSETS], start=1):
-        label = f"subset {number:<{len(str(min(len(subsets), SHOWN_SUBSETS)))}}  "
+    width = len(str(min(len(subsets), SHOWN_SUBSETS) - 1))
+    for number, names in enumerate(subsets[:SHOWN_SUBSETS]):
+        label = f"subset {number:<{width}}  "
         lines.append(label + fitted([str(name) for name in names], WIDTH - len(label)))
-    if len(subsets) > SHOWN_SUBSETS:
-        lines.append(f"... and {len(subsets) - SHOWN_SUBSETS} more: .subsets")
-    lines.append("")
+    lines += [*filter(None, [left_out({"subset": len(subsets) - SHOWN_SUBSETS}, ".subsets")]), ""]
     rows = list(table(dataset, SHOWN_RANKS))
     lines.extend(aligned(rows, [side(column) for column in rows[0]]))
-    if dataset.sizes["rank"] > SHOWN_RANKS:
-        lines.append(f"... and {dataset.sizes['rank'] - SHOWN_RANKS} more: .to_dataframe()")
-    return "\n".join([*lines, *remarks(dataset)])
+    more = left_out({"rank": dataset.sizes["rank"] - SHOWN_RANKS}, ".to_dataframe()")
+    return "\n".join([*lines, *filter(None, [more]), *remarks(dataset)])
 
 
 def summary(dataset: xr.Dataset) -> list[str]:
@@ -70,7 +69,24 @@ def summary(dataset: xr.Dataset) -> list[str]:
     details = "; ".join(filter(None, [", ".join(facts(attrs)), "information in nats"]))
     options = json.loads(attrs.get("options", "{}"))
     given = [f"{name}={value}" for name, value in options.items() if value is not None]
-    return [headline, details, *filter(None, [", ".join(given)])]
+    return [headline, details, *filter(None, [", ".join(given), unusable(dataset)])]
+
+
+def unusable(dataset: xr.Dataset) -> str:
+    """Return a line with the constant and all-missing features, nothing where there are none.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> unusable(xr.Dataset({"usable": ("feature", [True, False])}, {"feature": ["a", "b"]}))
+    '1 feature is constant or all missing: b'
+    """
+    names = [str(name) for name in dataset["feature"].values[~dataset["usable"].values].tolist()]
+    if not names:
+        return ""
+    label = f"{counted(len(names), 'feature is', 'features are')} constant or all missing: "
+    short = shortened(names[:WIDTH], SHOWN_LETTERS)
+    return label + fitted([short.get(name, name) for name in names], WIDTH - len(label))
 
 
 def facts(attrs: Mapping[str, Any]) -> list[str]:
@@ -126,7 +142,7 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
     >>> result = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
     >>> frame(result.to_dataset())[["feature", "subset", "margin", "note"]]
       feature  subset  margin      note
-    0       b       1     NaN  included
+    0       b       0     NaN  included
     """
     import pandas as pd
 
@@ -140,7 +156,7 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
         {
             "rank": dataset["rank"].values,
             "feature": dataset["selected"].values.tolist(),
-            "subset": dataset["subset"].values + 1,
+            "subset": dataset["subset"].values,
             "gain": dataset["gain"].values,
             "information": dataset["information"].values,
             "relevance": dataset["relevance"].values[dataset["index"].values],
@@ -160,7 +176,7 @@ def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
     >>> result = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
     >>> header, row = table(result.to_dataset(), limit=20)
     >>> row
-    ['1', 'b', '1', '0.5000', '0.5000', '0.5000', '0.4000']
+    ['1', 'b', '0', '0.5000', '0.5000', '0.5000', '0.4000']
     """
     shown = frame(dataset)[:limit]
     if not any(shown["note"]):
@@ -188,7 +204,7 @@ def fitted(names: list[str], width: int) -> str:
     line = between.join(names)
     if len(line) <= width:
         return line
-    shown = list(names)
+    shown = names[:width]  # more never fit
     while len(shown) > 1 and len(between.join(shown)) > width - 12:
         shown.pop()
     return f"{between.join(shown)} ... +{len(names) - len(shown)}"
@@ -235,6 +251,20 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
     ('1 class', '2 scans')
     """
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def left_out(missing: Mapping[str, int], where: str) -> str:
+    """Return how many of each are not shown and where they are; nothing where all are shown.
+
+    Examples
+    --------
+    >>> left_out({"rank": 10, "method": 1}, ".to_dataframe()")
+    '... and 10 more ranks and 1 more method: .to_dataframe()'
+    >>> left_out({"rank": 0}, ".to_dataframe()")
+    ''
+    """
+    parts = [counted(number, f"more {name}") for name, number in missing.items() if number > 0]
+    return f"... and {' and '.join(parts)}: {where}" if parts else ""
 
 
 def aligned(rows: list[list[str]], sides: list[str]) -> Iterator[str]:

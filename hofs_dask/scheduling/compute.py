@@ -6,19 +6,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import dask.base
 import dask.config
 
+from hofs_dask.scheduling.session import session
 from hofs_dask.scheduling.waits import gather
 
 if TYPE_CHECKING:
     from distributed import Client, Future
-
-#: What a client computed last. Its release is a message, and a client sends no other one for 10 ms
-#: after it: so it waits until the next tasks are on their way, which would wait themselves.
-_LAST: WeakKeyDictionary[Client, list[Future[Any]]] = WeakKeyDictionary()
 
 
 def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
@@ -56,9 +52,10 @@ def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
             return result
         collections, repack = dask.base.unpack_collections(*tasks)
         futures: list[Future[Any]] = client.compute(collections)
-        _LAST[client] = []
+        # the results of the call before are released here, see `Session.last`
+        session(client).last = []
         result = tuple(repack(gather(client, futures)))
-        _LAST[client] = futures
+        session(client).last = futures
     return result
 
 
@@ -71,7 +68,7 @@ def release() -> None:
     """
     client = current_client()
     if client is not None:
-        _LAST.pop(client, None)
+        session(client).last = []
 
 
 def current_client() -> Client | None:

@@ -211,7 +211,7 @@ class Progress(_Lines):
     ...     progress(RoundStarted(rank=3, n_features=4, n_candidates=9))
     ...     progress(RoundEnded(3, "x3", 0, 0.4, 0.4, seconds=0.2, n_scans=1))
     2 of 4 rounds are kept: going on
-    round 3/4  x3        subset 1  gain 0.4000  information 0.4000   1 scan     0.2 s  eta 0.2 s
+    round 3/4  x3        subset 0  gain 0.4000  information 0.4000   1 scan     0.2 s  eta 0.2 s
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -241,7 +241,7 @@ class Progress(_Lines):
         parts = [
             self._round(event.rank),
             name.ljust(self._name_width),
-            f"subset {event.subset + 1:<{len(str(self._n_features))}}",
+            f"subset {event.subset:<{len(str(self._n_features))}}",
             f"gain {event.gain:7.4f}",
             f"information {event.information:7.4f}",
             f"{event.n_scans:2} scan{'s' if event.n_scans != 1 else ' '}",

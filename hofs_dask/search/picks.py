@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hofs_dask.methods.fields import Whole, checked, flag, number
+
 
 @dataclass(frozen=True)
 class Pick:
@@ -41,16 +43,16 @@ class Pick:
     3
     """
 
-    index: int
-    subset: int
-    score: float
-    gain: float
-    information: float
-    margin: float
-    runner_up: int = -1
-    epoch: int = 0
-    forced: bool = False
-    redundancy: float = 0.0
+    index: int = checked(Whole("feature"))
+    subset: int = checked(Whole("pick"))
+    score: float = checked(number)
+    gain: float = checked(number)
+    information: float = checked(number)
+    margin: float = checked(number)
+    runner_up: int = checked(Whole("feature", least=-1), default=-1)
+    epoch: int = checked(Whole("epoch"), default=0)
+    forced: bool = checked(flag, default=False)
+    redundancy: float = checked(number, default=0.0)
 
 
 @dataclass(frozen=True)

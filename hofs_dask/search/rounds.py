@@ -8,21 +8,18 @@ from collections import Counter
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from hofs_dask.engine.counts import MARGINAL_COUNTS
-from hofs_dask.engine.reduction import N_FOLDS, Context, Partial, Request
+from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
+from hofs_dask.engine.reduction import N_FOLDS, Partial, Request
 from hofs_dask.engine.scanning import run, scans
 from hofs_dask.errors import some_of
 from hofs_dask.methods.affinity import join
-from hofs_dask.methods.joint import Joint, JointState
-from hofs_dask.methods.options import HOFS, VMI, Method
-from hofs_dask.methods.pairwise import PairMatrices, Pairwise, PairwiseState, learn_all
-from hofs_dask.methods.problem import Problem, Scores, Sizes
-from hofs_dask.methods.total import Total, TotalState
-from hofs_dask.methods.vmi import VariationalInformation, VMIState
+from hofs_dask.methods.base import Method, Search, Sizes
+from hofs_dask.methods.pairwise import PairMatrices, learn_all
+from hofs_dask.methods.problem import Problem
 from hofs_dask.scheduling.compute import release
 from hofs_dask.search.checkpoint import Checkpoint
 from hofs_dask.search.events import (
@@ -44,41 +41,9 @@ TIE = 1e-9
 #: makes of equal terms that cancel.
 LEAST_DIFFERENCE = 1e-12
 
-#: What each search keeps between rounds.
-STATES = {
-    Joint: JointState,
-    Total: TotalState,
-    Pairwise: PairwiseState,
-    VariationalInformation: VMIState,
-}
-
 Result = TypeVar("Result")
 #: Asks for reductions and is sent their totals; tells events and is sent nothing.
 Steps = Generator[Request | Event, Any, Result]
-
-
-class Search(Protocol):
-    """A method at work on a problem. States are frozen; every call returns a new one."""
-
-    @property
-    def options(self) -> Method:
-        """The method object."""
-
-    @property
-    def restart_gain(self) -> float | None:
-        """A best gain below this starts a new epoch; None for never."""
-
-    def start(self) -> Any:
-        """The state before the first round."""
-
-    def score(self, state: Any) -> Generator[Request, Partial, tuple[Any, Scores]]:
-        """The state with what it had to learn, and the scores of every feature."""
-
-    def add(self, state: Any, scores: Scores, pick: int, subset: int, /) -> Any:
-        """The state after a feature has been chosen."""
-
-    def restart(self, state: Any, scores: Scores, /) -> Any:
-        """The state of a new epoch, after scores of which none gained enough."""
 
 
 def search(
@@ -110,19 +75,19 @@ def search(
     """
     identity = _identity(codes, method, include, exclude, min_gain)
     shape = (codes.n_features, N_FOLDS, len(codes.labels.classes), int(codes.n_codes.max()))
-    saved = checkpoint.load(identity, shape, STATES[search_of(method)]) if checkpoint else None
+    saved = checkpoint.load(identity, shape, method.state_type) if checkpoint else None
     counts = saved.counts if saved else (yield from _count_all(codes))
     problem = describe(codes, counts, exclude, include)
     candidates = problem.candidates.copy()
     _check_request(codes.names, problem, candidates, n_features, include)
-    work: Search = search_of(method)(problem, method)
-    at = saved or Snapshot(problem.counts, picks=(), state=work.start(), ended=False)
+    work = method.search(problem)
+    at = saved or Snapshot(counts=problem.counts, picks=(), state=work.start(), ended=False)
     candidates[[pick.index for pick in at.picks]] = False
     while len(at.picks) < n_features and not at.ended:
         rank, start = len(at.picks) + 1, time.perf_counter()
         yield RoundStarted(rank, n_features, int(candidates.sum()), method.label)
         forced = include[rank - 1] if rank <= len(include) else None
-        steps = next_pick(work, at.state, candidates, forced, min_gain)
+        steps = next_pick(method, work, at.state, candidates, forced, min_gain)
         (pick, state), n_scans = yield from _counted(steps)
         if pick is None:
             at = replace(at, ended=True)
@@ -266,12 +231,12 @@ def largest_requests(codes: CodeStore, method: Method, n_features: int) -> tuple
         n_codes=int(codes.n_codes.max()),
         n_picks=n_features - 1,
     )
-    found: tuple[Request, ...] = search_of(method).largest_requests(sizes, method)
-    return found
+    return method.largest_requests(sizes)
 
 
 def next_pick(
-    work: Search,
+    method: Method,
+    work: Search[Any, Any],
     state: Any,
     candidates: np.ndarray,
     forced: int | None,
@@ -279,20 +244,20 @@ def next_pick(
 ) -> Generator[Request, Partial, tuple[Pick | None, Any]]:
     """The pick of one round and the state that knows it; None where nothing gains enough."""
     least = work.restart_gain if min_gain is None else min_gain
-    fresh = not state.chosen
+    is_first = not state.chosen  # of its epoch
     while True:
         state, scores = yield from work.score(state)
         best, runner_up = choose(scores.score, candidates)
         pick = best if forced is None else forced
         gain = float(scores.gain[pick])
-        if forced is not None or fresh or least is None or gain >= least - LEAST_DIFFERENCE:
+        if forced is not None or is_first or least is None or gain >= least - LEAST_DIFFERENCE:
             break
         if min_gain is not None:
             return None, state
-        state, fresh = work.restart(state, scores), True
+        state, is_first = work.restart(state, scores), True
     other = best if pick != best else runner_up
-    threshold = work.options.subset_threshold
-    subset = int(join(state.affinity[:, [pick]], state.subsets, threshold)[0])
+    affinity = state.affinity[:, [pick]]
+    subset = int(join(affinity, state.subsets, method.subset_threshold)[0])
     margin = float(scores.score[pick] - scores.score[other]) if other >= 0 else np.nan
     if forced is None and margin < 0:
         margin = 0.0  # a tie goes to the lower column, whose score may be the smaller by rounding
@@ -309,13 +274,6 @@ def next_pick(
         redundancy=float(state.redundancy[:, pick].mean()) if state.chosen else 0.0,
     )
     return made, work.add(state, scores, pick, subset)
-
-
-def search_of(method: Method) -> Any:
-    """What does the work of a method."""
-    if isinstance(method, HOFS):
-        return Joint if method.criterion == "joint" else Total
-    return VariationalInformation if isinstance(method, VMI) else Pairwise
 
 
 def _counted(
@@ -355,8 +313,8 @@ def describe(
 
 def _count_all(codes: CodeStore) -> Generator[Request, Partial, np.ndarray]:
     """The counts of the codes of every feature."""
-    shared = {"n_classes": len(codes.labels.classes), "n_codes": int(codes.n_codes.max())}
-    total = yield Request(MARGINAL_COUNTS, Context(shared), key="marginal-counts")
+    context = MarginalContext(len(codes.labels.classes), int(codes.n_codes.max()))
+    total = yield Request(MARGINAL_COUNTS, context, key="marginal-counts")
     return total["counts"]
 
 

@@ -23,10 +23,11 @@ import numpy as np
 
 from hofs_dask.errors import CheckpointError
 from hofs_dask.io.files import SealError, check_regular, seal, unseal
-from hofs_dask.search.snapshot import RECORDS, Snapshot, check, is_repeated
+from hofs_dask.methods.fields import is_repeated
+from hofs_dask.search.snapshot import RECORDS, Snapshot, check
 
 FORMAT = "hofs_dask checkpoint"
-VERSION = 3
+VERSION = 4
 
 #: The array that holds the JSON text.
 TEXT = "json"

@@ -13,10 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from hofs_dask.io.windows import Window, as_array, strips
 from hofs_dask.kernels.cells import as_cells, make_room, set_planes
-from hofs_dask.kernels.planes import WORD, n_bits, pack
-from hofs_dask.kernels.sorting import sort_numbers
+from hofs_dask.kernels.planes import n_bits, pack
 from hofs_dask.store.summary import MANY_CELLS, MAX_DISTINCT, Category, Summary, clean_objects
 
 Bins = int | Literal["auto", "width"] | None
@@ -160,10 +158,8 @@ def make_tables(
     (array([ 0.,  2., nan]), [])
     """
     features, problems = [], []
-    kind = np.float32 if summary.dtype == np.float32 else np.float64
-    room = np.empty((2, summary.sample.shape[1]), kind)
     for j in range(len(summary.n_missing)):
-        feature = _make_feature(summary, j, bins, n_bins, room)
+        feature = _make_feature(summary, j, bins, n_bins)
         if isinstance(feature, Feature):
             features.append(feature)
         else:
@@ -172,7 +168,7 @@ def make_tables(
 
 
 def _make_feature(
-    summary: Summary, j: int, bins: Bins, n_bins: int, room: np.ndarray
+    summary: Summary, j: int, bins: Bins, n_bins: int
 ) -> Feature | tuple[type[Exception], str]:
     n_missing, low, high = int(summary.n_missing[j]), summary.low[j], summary.high[j]
     if j in summary.strange:
@@ -202,10 +198,9 @@ def _make_feature(
     if summary.n_distinct[j] <= n_bins and summary.n_distinct[j] < len(summary.distinct):
         edges, values = distinct[1:], distinct
     else:
-        column = summary.sample[j].astype(room.dtype, copy=False)
-        if n_missing:
-            column = column[~np.isnan(column)]
-        ordered = sort_numbers(column, room)
+        kind = np.float32 if summary.dtype == np.float32 else np.float64
+        column = summary.sample[j].astype(kind, copy=False)
+        ordered = np.sort(column[~np.isnan(column)] if n_missing else column)
         if bins == "width":
             edges = width_edges(low, high, n_bins)
         else:
@@ -475,12 +470,12 @@ def encode_block(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
     return codes
 
 
-def encode_planes(block: np.ndarray | Window, features: Sequence[Feature], out: np.ndarray) -> None:
+def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarray) -> None:
     """Set the bit planes of the codes of a block, which `encode_block` describes.
 
     Parameters
     ----------
-    block : ndarray or Window (sample, feature)
+    block : ndarray (sample, feature)
         The values.
     features : sequence of Feature
         How they are coded.
@@ -498,7 +493,7 @@ def encode_planes(block: np.ndarray | Window, features: Sequence[Feature], out: 
     """
     bits = out.shape[1]
     if block.dtype == object or block.size < MANY_CELLS:
-        out[:] = pack(encode_block(as_array(block), features), bits)
+        out[:] = pack(encode_block(block, features), bits)
         return
     dtype = np.result_type(block.dtype, np.float32)
     numeric = [feature.categories is None for feature in features]
@@ -514,19 +509,12 @@ def encode_planes(block: np.ndarray | Window, features: Sequence[Feature], out: 
     missing = np.where(numeric, codes, 0)
     planes = out.view(f"u{8 // dtype.itemsize}")
     room, _ = make_room(limits)
-    start, per_word = 0, planes.shape[2] // out.shape[2]
-    for strip in strips(block):
-        place = start * per_word
-        if not set_planes(
-            as_cells(strip), limits, tuple(range(levels)), missing, room, planes, place
-        ):
-            raise _changed()
-        words = slice(start, start - (-len(strip) // WORD))
-        for j, feature in enumerate(features):
-            if feature.categories is not None:
-                found = _encode_categories(strip[:, j], feature).astype(np.uint8)
-                out[j, :, words] = pack(found[None], bits)[0]
-        start = words.stop
+    if not set_planes(as_cells(block), limits, tuple(range(levels)), missing, room, planes):
+        raise _changed()
+    for j, feature in enumerate(features):
+        if feature.categories is not None:
+            found = _encode_categories(block[:, j], feature).astype(np.uint8)
+            out[j] = pack(found[None], bits)[0]
 
 
 def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,6 +22,7 @@ from hofs_dask.io import places
 from hofs_dask.io.files import READ_FLAGS, announce_file
 from hofs_dask.io.paths import is_url
 from hofs_dask.kernels.planes import WORD, first_bits
+from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.store.manifest import Table
 
 #: What Zarr has where a chunk is not there: never a code, never a label.
@@ -30,10 +30,6 @@ CODE_FILL, LABEL_FILL = 255, 255
 
 CHECKSUM_BYTES = 4
 ALIGNMENT = 64
-
-#: What a thread read last and does not keep: memory that is touched anew for every chunk costs more
-#: than the reading.
-_THREAD = threading.local()
 
 
 @dataclass(frozen=True)
@@ -232,10 +228,7 @@ def _table_file(name: str, ndim: int) -> str:
 
 def _buffer(n_bytes: int, keep: bool) -> np.ndarray:
     """Return memory that begins at a multiple of 64: elsewhere the kernel copies at a fifth."""
-    buffer: np.ndarray | None = getattr(_THREAD, "buffer", None)
-    if keep or buffer is None or len(buffer) < n_bytes + ALIGNMENT:
-        buffer = np.empty(n_bytes + ALIGNMENT, np.uint8)
-        if not keep:
-            _THREAD.buffer = buffer
+    n_all = n_bytes + ALIGNMENT
+    buffer = np.empty(n_all, np.uint8) if keep else PROCESS.memory("chunk", n_all)
     start = -buffer.ctypes.data % ALIGNMENT
     return buffer[start : start + n_bytes]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from hofs_dask.io.windows import Window, as_array, strips
 from hofs_dask.kernels.cells import add_columns, as_cells, make_room
 from hofs_dask.kernels.hashing import rows_below
 
@@ -117,13 +116,13 @@ def sampled_rows(first_row: int, n_rows: int, n_samples: int) -> np.ndarray:
 
 
 def summarise(
-    block: np.ndarray | Window, first_row: int, n_samples: int, nominal: np.ndarray, limit: int
+    block: np.ndarray, first_row: int, n_samples: int, nominal: np.ndarray, limit: int
 ) -> Summary:
     """Return the summary of a block of numbers, booleans or objects.
 
     Parameters
     ----------
-    block : ndarray or Window (sample, feature)
+    block : ndarray (sample, feature)
         The values.
     first_row : int
         The global number of its first row.
@@ -143,31 +142,13 @@ def summarise(
     (array([0, 1]), array([2, 2]))
     """
     if block.dtype == object:
-        return _summarise_objects(as_array(block))
-    many = block.size >= MANY_CELLS and _is_exact(block)
-    if not many:
-        block = as_array(block)
-    counts: list[dict[int, dict[Category, int] | None]] = []
-    samples = []
-
-    def rows() -> Iterator[np.ndarray]:
-        row = first_row
-        for strip in strips(block):
-            sampled = strip[sampled_rows(row, len(strip), n_samples)]
-            samples.append(np.ascontiguousarray(sampled.T))
-            counts.append({int(j): count_values(strip[:, j]) for j in np.flatnonzero(nominal)})
-            row += len(strip)
-            yield strip
-
+        return _summarise_objects(block)
     n_rows, n_features = block.shape
-    if many:
-        n_missing, low, high, distinct, n_distinct = _look_at_many(rows(), limit, ~nominal)
-    else:
-        (whole,) = rows()
-        n_missing, low, high, distinct, n_distinct = _look_at_few(whole, limit, ~nominal)
+    look = _look_at_many if block.size >= MANY_CELLS and _is_exact(block) else _look_at_few
+    n_missing, low, high, distinct, n_distinct = look(block, limit, ~nominal)
     n_inf = np.zeros(n_features, np.int64)
     for j in np.flatnonzero(np.isinf(low) | np.isinf(high)):
-        n_inf[j] = sum(np.isinf(strip[:, j]).sum() for strip in strips(block))
+        n_inf[j] = np.isinf(block[:, j]).sum()
     return Summary(
         n_rows=n_rows,
         n_missing=n_missing,
@@ -176,10 +157,10 @@ def summarise(
         high=high,
         distinct=distinct,
         n_distinct=n_distinct,
-        counts={j: merge_counts(each[j] for each in counts) for j in counts[0]},
+        counts={int(j): count_values(block[:, j]) for j in np.flatnonzero(nominal)},
         strange={},
         dtype=block.dtype,
-        sample=np.concatenate(samples, axis=1),
+        sample=np.ascontiguousarray(block[sampled_rows(first_row, n_rows, n_samples)].T),
     )
 
 
@@ -356,21 +337,16 @@ def _look_at_few(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
     return n_missing, low, high, distinct, n_distinct
 
 
-def _look_at_many(rows: Iterator[np.ndarray], limit: int, wanted: np.ndarray) -> Look:
-    """The same of strips, each swept once; distinct values that reach the limit are not kept."""
+def _look_at_many(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
+    """The same of a block that is swept once; distinct values that reach the limit are not kept."""
+    cells = as_cells(block)
     n_features = len(wanted)
     n_values = np.where(wanted, 0, limit)
-    n_rows = 0
-    for strip in rows:
-        cells = as_cells(strip)
-        if not n_rows:
-            room = make_room(cells)
-            low, high = np.full((2, n_features), [[np.inf], [-np.inf]], cells.dtype)
-            n_missing = np.zeros(n_features, f"i{cells.dtype.itemsize}")
-            values = np.empty((n_features, limit), cells.dtype)
-        add_columns(cells, *room, low, high, n_missing, values, n_values)
-        n_rows += len(cells)
-    empty = n_missing == n_rows
+    low, high = np.full((2, n_features), [[np.inf], [-np.inf]], cells.dtype)
+    n_missing = np.zeros(n_features, f"i{cells.dtype.itemsize}")
+    values = np.empty((n_features, limit), cells.dtype)
+    add_columns(cells, *make_room(cells), low, high, n_missing, values, n_values)
+    empty = n_missing == len(cells)
     low[empty] = high[empty] = np.nan
     n_values[~wanted] = 0
     values[np.arange(limit) >= np.where(n_values == limit, 0, n_values)[:, None]] = np.nan
@@ -378,11 +354,11 @@ def _look_at_many(rows: Iterator[np.ndarray], limit: int, wanted: np.ndarray) ->
     return n_missing.astype(np.int64), low.astype(float), high.astype(float), distinct, n_values
 
 
-def _is_exact(block: np.ndarray | Window) -> bool:
+def _is_exact(block: np.ndarray) -> bool:
     """Return whether the numbers of a block are floats of eight bytes."""
     if block.dtype.kind == "f" or block.dtype.itemsize < 8:
         return True
-    return all(strip.min() >= -EXACT and strip.max() <= EXACT for strip in strips(block))
+    return bool(block.min() >= -EXACT and block.max() <= EXACT)
 
 
 def _count_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

@@ -6,17 +6,16 @@ import shutil
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import xarray as xr
 import zarr
 from dask.delayed import delayed
 
 import hofs_dask as hd
 from hofs_dask.encoding import encode as encoding
 from hofs_dask.io.source import Source, open_source
-from hofs_dask.io.windows import Window
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.scheduling.compute import compute
 from hofs_dask.store.chunks import chunk_file, write_chunk
@@ -35,15 +34,22 @@ def bench_encoding(job: Run) -> Iterator[Figure]:
     table = rng.standard_normal((size.n_samples, size.n_features), dtype=np.float32)
     target = rng.integers(0, 2, size.n_samples)
     chunks = (min(size.n_samples, SOURCE_ROWS), size.n_features)
-    plain = zarr.create_array(folder / "plain.zarr", data=table, chunks=chunks, compressors=None)
-    packed = zarr.create_array(folder / "packed.zarr", data=table, chunks=chunks)
-    del table
+    zarr.create_array(folder / "plain.zarr", data=table, chunks=chunks, compressors=None)
+    zarr.create_array(folder / "packed.zarr", data=table, chunks=chunks)
+    grid = xr.DataArray(table, dims=("sample", "feature"), name="x")
+    grid.to_zarr(folder / "group.zarr", encoding={"x": {"chunks": chunks}}, consolidated=False)
+    del table, grid
+    sources = (
+        ("plain", "plain Zarr"),
+        ("packed", "packed Zarr"),
+        ("group", "Zarr group of xarray"),
+    )
     with job.cluster():
-        for kind, data in (("plain", plain), ("packed", packed)):
-            name = f"{kind} Zarr"
+        for kind, name in sources:
+            data = folder / f"{kind}.zarr"
             store = folder / "store.zarr"
 
-            def encode(data: Any = data, store: Path = store) -> CodeStore:
+            def encode(data: Path = data, store: Path = store) -> CodeStore:
                 shutil.rmtree(store, ignore_errors=True)
                 return hd.encode(data, target, store)
 
@@ -55,34 +61,21 @@ def bench_encoding(job: Run) -> Iterator[Figure]:
                 blocks = part.to_delayed(optimize_graph=False).ravel()
                 compute([delayed(len)(block) for block in blocks])
 
-            def read_windows(source: Source = source) -> None:
-                rows = source.parts[0].chunks[0]
-                starts = [0, *np.cumsum(rows[:-1]).tolist()]
-                windows = [
-                    Window(source.array, a, a + n) for a, n in zip(starts, rows, strict=True)
-                ]
-                compute([delayed(_sweep)(window) for window in windows])
-
             def write(codes: CodeStore = codes) -> None:
                 _write(codes, folder / "copy.zarr")
 
-            forget = forgetter((folder / f"{kind}.zarr").glob("c/*/*"))
+            forget = forgetter(data.glob("**/c/*/*"))
 
             def encode_anew(forget: Callable[[], None] = forget) -> None:
                 # between its reads too: a source that is larger than the memory is not kept
                 with patch.object(encoding, "write_metadata", _after(forget, write_metadata)):
                     encode()
 
-            seconds, by_dask, by_windows, to_write = fastest(
-                3 * job.repeats, encode, read, read_windows, write
-            )
-            cold, read_cold = fastest(job.repeats, encode_anew, read_windows, before=forget)
+            seconds, to_read, to_write = fastest(3 * job.repeats, encode, read, write)
+            cold, read_cold = fastest(job.repeats, encode_anew, read, before=forget)
             of = "two reads by Dask and Zarr and one write"
-            whole = 2 * by_dask + to_write
+            whole = 2 * to_read + to_write
             yield ratio(f"encoding: {name}", size, seconds, of, whole, target=1 / 0.7)
-            of = "two reads of its own and one write"
-            whole = 2 * by_windows + to_write
-            yield ratio(f"encoding: {name}, of what is its own", size, seconds, of, whole)
             whole = 2 * read_cold + to_write
             yield ratio(f"encoding: {name} from the disk", size, cold, of, whole, target=1 / 0.7)
 
@@ -95,11 +88,6 @@ def _after(first: Callable[[], None], function: Callable[..., None]) -> Callable
         function(*arguments)
 
     return both
-
-
-def _sweep(window: Window) -> int:
-    """Read a window as the encoder does."""
-    return sum(len(strip) for strip in window.strips())
 
 
 def _write(codes: CodeStore, path: Path) -> None:

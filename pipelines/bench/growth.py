@@ -186,7 +186,7 @@ def bench_scheduler(job: Run) -> Iterator[Figure]:
     """Scans of very many tiny tasks on more and more workers: what a task costs."""
     size = job.size
     counts = [n for n in (2, 8, 16, 32) if n <= max(job.n_workers, 2)]
-    request = Request(READ_ONLY, Context({}))
+    request = Request(READ_ONLY, Context())
     with (
         job.cluster(counts[0], "1 GiB") as client,
         patch.object(scanning, "current_workers", _workers),

@@ -117,7 +117,7 @@ def bench_streaming(job: Run) -> Iterator[Figure]:
         codes, size = job.codes(), job.size
         files = chunk_files(codes)
         forget = forgetter(files)
-        counting, reading = counting_request(codes), Request(READ_ONLY, Context({}))
+        counting, reading = counting_request(codes), Request(READ_ONLY, Context())
         workers = sorted(client.nthreads())
         shares = [list(map(str, files[i :: len(workers)])) for i in range(len(workers))]
 
@@ -199,7 +199,7 @@ def bench_small(job: Run) -> Iterator[Figure]:
         2 * job.repeats,
         partial(fresh, "import hofs_dask; hofs_dask.select"),
         partial(fresh, "import numpy, numba"),
-        partial(fresh, "reduction"),
+        partial(fresh, "pass"),
     )
     parts = {"seconds": whole, "numpy and numba alone": bare, "nothing": nothing}
     yield Figure("import and select of a fresh process", whole, "s", "", parts, target=1.5)

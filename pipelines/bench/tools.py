@@ -22,12 +22,12 @@ from dask.delayed import delayed
 from distributed import Client, LocalCluster
 
 import hofs_dask as hd
-from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import MALLOC
-from hofs_dask.engine.counts import MARGINAL_COUNTS
+from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
 from hofs_dask.engine.reduction import Block, Context, Partial, Request
 from hofs_dask.engine.scanning import run
 from hofs_dask.methods.pairwise import learn
+from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.search.rounds import describe
 from hofs_dask.store.codes import CodeStore
 from pipelines.model import Scan
@@ -281,8 +281,8 @@ def chunk_files(codes: CodeStore) -> list[Path]:
 
 def counting_request(codes: CodeStore, pick: int = 0) -> Request:
     """The reduction in which a method that looks at pairs counts one pick against all features."""
-    shared = {"n_classes": len(codes.labels.classes), "n_codes": int(codes.n_codes.max())}
-    (total,) = run(codes, [Request(MARGINAL_COUNTS, Context(shared))])
+    context = MarginalContext(len(codes.labels.classes), int(codes.n_codes.max()))
+    (total,) = run(codes, [Request(MARGINAL_COUNTS, context)])
     return next(learn(describe(codes, total["counts"]), pick))
 
 
@@ -344,7 +344,7 @@ def forget_chunks() -> None:
 
 
 def _clear() -> None:
-    CACHE.clear()
+    PROCESS.chunks.clear()
 
 
 def machine() -> dict[str, Any]:

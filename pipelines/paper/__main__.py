@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from hofs_dask.methods.options import as_method
+from hofs_dask.methods.registry import as_method
 from pipelines.paper import models, page, protocol
 from pipelines.paper.data import FOLDER, GROUPED, OPENML, SETS, load
 from pipelines.paper.runs import (

@@ -10,7 +10,7 @@ import dask
 import numpy as np
 
 import hofs_dask as hd
-from hofs_dask.methods.options import Method
+from hofs_dask.methods.base import Method
 from hofs_dask.synthetic import (
     HETEROGENEOUS,
     REPLACED,

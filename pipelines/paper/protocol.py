@@ -22,7 +22,8 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import hofs_dask as hd
-from hofs_dask.methods.options import Method, as_method
+from hofs_dask.methods.base import Method
+from hofs_dask.methods.registry import as_method
 from pipelines.paper.data import DataSet
 
 #: Raised when a change here changes results, so that kept ones are made again.

@@ -10,11 +10,11 @@ import dask
 import numpy as np
 
 import hofs_dask as hd
-from hofs_dask.engine.counts import MARGINAL_COUNTS
-from hofs_dask.engine.reduction import Context, Request
+from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
+from hofs_dask.engine.reduction import Request
 from hofs_dask.engine.scanning import run
 from hofs_dask.kernels.rows import (
-    MAX_PASSES,
+    MAX_STEPS,
     Newton,
     gaussian_entropy,
     least_squares,
@@ -105,7 +105,7 @@ def solve_row(target: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, float]
     """
     columns = np.vstack([target, -np.ones_like(target), -given])
     newton = Newton.start(logistic_start(columns @ columns.T / len(target))[None])
-    for _ in range(MAX_PASSES):
+    for _ in range(MAX_STEPS):
         if newton.done:
             break
         signal = newton.trial[0] @ columns
@@ -158,8 +158,8 @@ def _encoded(data: DataSet) -> tuple[np.ndarray, np.ndarray]:
     nominal = [f"x{column}" for column in np.flatnonzero(data.nominal)]
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
         store = hd.encode(data.x, data.y, f"{folder}/codes", nominal=nominal, target_kind="class")
-        shared = {"n_classes": data.n_classes, "n_codes": int(store.n_codes.max())}
-        (total,) = run(store, [Request(MARGINAL_COUNTS, Context(shared))])
+        context = MarginalContext(data.n_classes, int(store.n_codes.max()))
+        (total,) = run(store, [Request(MARGINAL_COUNTS, context)])
         codes = read_codes(store, slice(0, data.n_features), slice(0, data.n_samples))
     numbers = np.take_along_axis(describe(store, total["counts"]).filled, codes.astype(np.intp), 1)
     return codes, numbers

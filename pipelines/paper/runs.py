@@ -19,7 +19,7 @@ import numpy as np
 from distributed import Client, Future, LocalCluster, as_completed
 
 import hofs_dask
-from hofs_dask.methods.options import Method
+from hofs_dask.methods.base import Method
 from pipelines.paper import protocol
 from pipelines.paper.data import GROUPED, DataSet, load
 from pipelines.paper.protocol import (

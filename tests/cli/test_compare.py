@@ -139,7 +139,7 @@ def test_compare__table_without_resamples_has_no_stability(codes: Path, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", "jim"], "unknown method 'jim'; valid: 'jmim', 'mim'"),
+        (["--method", "jim"], "unknown method 'jim'; valid: 'jmim', 'njmim', 'mim'"),
         (["--method", "jmi,"], "unknown method ''"),
         (["--method", "mifs:bta=1"], "unknown option of mifs 'bta'; valid: 'beta'"),
         (["--method", "jmi", "--method", "mim,jmi"], "jmi is given twice; name it once"),

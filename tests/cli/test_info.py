@@ -17,11 +17,27 @@ def test_info__says_what_a_path_is(source: Path, codes: Path, tmp_path: Path) ->
     checkpoint = run("info", tmp_path / "run").stdout
     assert re.search(r"rounds +2\n", checkpoint)
     assert re.search(r"criterion +joint\n", checkpoint)
+    subsets = hd.load(tmp_path / "r.zarr").to_dataset()["subset"].values.tolist()
+    printed_subsets = re.findall(r"^ +\d +\d+ +(\d+) +\d\.\d{4}", checkpoint, re.MULTILINE)
+    assert [int(number) for number in printed_subsets] == subsets
     store = run("info", codes).stdout
     assert "samples   2000" in store
     other = run("info", source)
     assert other.exit_code == 1
     assert "neither a code store nor a saved selection, comparison or matrix nor a" in other.stderr
+
+
+def test_info__says_why_a_result_cannot_be_read(codes: Path, tmp_path: Path) -> None:
+    path = tmp_path / "r.zarr"
+    hd.select(codes, None, 1, method="mim").save(path)
+    group = path / "zarr.json"
+    group.write_text(group.read_text().replace('"format_version": 2', '"format_version": 1'))
+    old = run("info", path)
+    assert old.exit_code == 1
+    assert "make it again with 'hofs-dask select'" in old.stderr
+    hd.select(codes, None, 1, method="jmi").save(tmp_path / "other.zarr")
+    (tmp_path / "other.zarr/score/c/0").write_bytes(bytes(8))
+    assert "is damaged" in run("info", tmp_path / "other.zarr").stderr
 
 
 def test_info__lists_all_targets_of_a_store(tmp_path: Path) -> None:

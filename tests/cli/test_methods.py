@@ -4,7 +4,8 @@ import pytest
 
 import hofs_dask as hd
 from hofs_dask.cli.methods import method_list, parse_method
-from hofs_dask.methods.options import HOFS, METHOD_NAMES, as_method
+from hofs_dask.methods.hofs import HOFS
+from hofs_dask.methods.registry import METHOD_NAMES, as_method
 
 
 def test_parse_method__none_and_numbers_by_the_type_of_the_option() -> None:
@@ -25,7 +26,7 @@ def test_parse_method__options_after_colons() -> None:
     ("text", "message"),
     [
         ("", "unknown method ''"),
-        ("jim", "unknown method 'jim'; valid: 'jmim', 'mim'"),
+        ("jim", "unknown method 'jim'; valid: 'jmim', 'njmim', 'mim'"),
         ("mifs:", "'' has no '='; give KEY=VALUE, such as beta="),
         ("mifs:beta", "'beta' has no '='"),
         ("mifs:beta=much", "beta is 'much'; give a number"),

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import hofs_dask as hd
-from hofs_dask.methods.options import METHOD_NAMES
+from hofs_dask.methods.registry import METHOD_NAMES
 from tests.cli.shell import run
 
 
@@ -176,11 +176,14 @@ def test_select__csv_and_json_hold_the_ranks(codes: Path, tmp_path: Path) -> Non
         assert row["feature"] == entry["feature"] == expected.features[rank]
         assert float(row["gain"]) == entry["gain"] == data["gain"].values[rank]
         assert float(row["redundancy"]) == entry["redundancy"] == data["redundancy"].values[rank]
-        assert int(row["subset"]) == entry["subset"] == data["subset"].values[rank] + 1
+        assert int(row["subset"]) == entry["subset"] == data["subset"].values[rank]
+        second = data["runner_up"].values[rank]
+        assert entry["runner_up"] == (None if second < 0 else f"x{second + 1}")
+        assert row["runner_up"] == (entry["runner_up"] or "")
         assert entry["relevance"] == data["relevance"].sel(feature=entry["feature"]).item()
     # The last has no runner-up.
     assert rows[-1]["margin"] == ""
-    assert written["ranks"][-1]["margin"] is None
+    assert written["ranks"][-1]["margin"] is written["ranks"][-1]["runner_up"] is None
 
 
 @pytest.mark.parametrize(

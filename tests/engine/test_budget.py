@@ -10,8 +10,8 @@ import pytest
 import hofs_dask as hd
 from hofs_dask.engine import budget, scanning
 from hofs_dask.engine.cluster import Worker
-from hofs_dask.engine.counts import PAIR_COUNTS
-from hofs_dask.engine.reduction import Context, Request
+from hofs_dask.engine.counts import PAIR_COUNTS, PairContext
+from hofs_dask.engine.reduction import Request
 
 MIB = 2**20
 
@@ -24,7 +24,7 @@ def codes(tmp_path):
 
 @pytest.fixture
 def request_():
-    context = Context({"n_classes": 2, "n_codes": 32, "by_fold": True})
+    context = PairContext(2, 32, by_fold=True)
     return Request(PAIR_COUNTS, context, (0,))
 
 

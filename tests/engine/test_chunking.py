@@ -15,9 +15,8 @@ from hofs_dask.engine.chunking import (
     Room,
     choose_layout,
 )
-from hofs_dask.engine.counts import PAIR_COUNTS
+from hofs_dask.engine.counts import PAIR_COUNTS, PairContext
 from hofs_dask.engine.partition import WAITING, held_bytes
-from hofs_dask.engine.reduction import Context
 from hofs_dask.io.source import open_source
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.store.layout import layout_of
@@ -94,7 +93,7 @@ def test_chunks__given_ones_are_kept():
 
 
 def test_chunks__the_largest_partial_is_that_of_pair_counts():
-    context = Context({"n_classes": 3, "n_codes": 7, "by_fold": True})
+    context = PairContext(3, 7, by_fold=True)
     assert PAIR_COUNTS.nbytes(context, 5) == 5 * PAIR_BYTES * 3 * 7**2
 
 

@@ -1,7 +1,5 @@
 """Who the workers are, and whether their versions fit."""
 
-from functools import lru_cache
-
 import dask
 import numpy as np
 import pytest
@@ -9,8 +7,9 @@ from distributed import Client, LocalCluster
 
 import hofs_dask as hd
 from hofs_dask.engine import cluster
-from hofs_dask.engine.cache import CACHE
 from hofs_dask.engine.cluster import check_cluster, current_workers
+from hofs_dask.scheduling.process import PROCESS
+from hofs_dask.scheduling.session import reset
 
 
 def test_workers__without_a_client_this_process_is_the_one():
@@ -21,9 +20,9 @@ def test_workers__without_a_client_this_process_is_the_one():
 
 def test_workers__do_not_count_the_chunks_that_they_keep():
     (before,) = current_workers()
-    CACHE.get("a store", "a chunk", 2**28, 2**27, lambda _: np.ones(2**24), lambda _: None)
+    PROCESS.chunks.get("a store", "a chunk", 2**28, 2**27, lambda _: np.ones(2**24), lambda _: None)
     (after,) = current_workers()
-    CACHE.clear()
+    PROCESS.chunks.clear()
     assert after.resident - before.resident < 2**25
 
 
@@ -39,7 +38,8 @@ def test_workers__are_asked_again_where_a_reduction_does_not_fit(client, monkeyp
             found = {address: (limit, limit) for address, (limit, _) in found.items()}
         return found
 
-    monkeypatch.setattr(cluster, "_describe", lru_cache(maxsize=4)(full_at_first))
+    reset()
+    monkeypatch.setattr(cluster, "_describe", full_at_first)
     assert len(hd.select(codes, None, 2, method="mim")) == 2
     assert len(asked) == 2
 

@@ -5,8 +5,15 @@ import pytest
 from scipy.special import logsumexp
 
 from hofs_dask.engine import posteriors
-from hofs_dask.engine.posteriors import KINDS, POSTERIOR_GAINS, PosteriorRow
-from hofs_dask.engine.reduction import N_PARTS, Block, Context, Tile
+from hofs_dask.engine.posteriors import (
+    KINDS,
+    POSTERIOR_GAINS,
+    CandidateRows,
+    GainsContext,
+    LinearTerm,
+    PosteriorRow,
+)
+from hofs_dask.engine.reduction import N_PARTS, Block, Tile
 
 N, M, B, K = 300, 4, 5, 2
 
@@ -35,7 +42,7 @@ def test_posterior_gains__are_those_of_plain_formulas(
         monkeypatch.setattr(
             posteriors,
             "_few_cells",
-            lambda asked: np.zeros(len(asked.per_feature["parents"]), bool),
+            lambda asked: np.zeros(len(asked.candidates.parents), bool),
         )
     rng = np.random.default_rng(0)
 
@@ -60,7 +67,7 @@ def test_posterior_gains__are_those_of_plain_formulas(
     fit = (np.array([0]), slopes[1, 1, ..., :1].copy(), shifts[1, 1], scales[1, 1])
     rows = (
         PosteriorRow("table", 0, np.zeros(0, int), np.log(tables[0, :1])),
-        PosteriorRow("class", 1, fit[0], np.log(tables[1, :1]), values[1], *fit[1:]),
+        PosteriorRow("class", 1, fit[0], np.log(tables[1, :1]), LinearTerm(values[1], *fit[1:])),
     )
     number = np.stack([numbers[0][first], numbers[1][second]])
     prior = np.log(np.full(n_classes, 1 / n_classes))
@@ -70,48 +77,53 @@ def test_posterior_gains__are_those_of_plain_formulas(
     def truth(logs):
         return (logs[np.arange(N), labels] - logsumexp(logs, axis=1)).mean()
 
-    expected, of_tables = np.zeros((M, len(KINDS))), np.zeros((M, len(KINDS)))
+    def by_fold(logs):
+        true = logs[np.arange(N), labels]
+        return np.array([true[fold == each].sum() / N for each in range(n_folds)])
+
+    expected, of_tables = np.zeros((M, len(KINDS))), np.zeros((M, len(KINDS), n_folds))
     for i, codes in enumerate(block.codes):
         added = {"table": np.log(tables[i, 0])[fold, :, codes]}
-        of_tables[i, 0] = added["table"][np.arange(N), labels].mean()
+        of_tables[i, 0] = by_fold(added["table"])
         if parents[i, 0] >= 0:
             for place, kind in enumerate(("shared", "class")):
                 row = (parents[i], slopes[i, place], shifts[i, place], scales[i, place])
                 table = np.log(tables[i, place])[fold, :, codes]
-                of_tables[i, 1 + place] = table[np.arange(N), labels].mean()
+                of_tables[i, 1 + place] = by_fold(table)
                 added[kind] = table + log_density(row, fold, values[i], codes, number, logistic)
             added["pair"] = np.log(pairs[i, 0])[fold, :, second, codes]
-            of_tables[i, 3] = added["pair"][np.arange(N), labels].mean()
+            of_tables[i, 3] = by_fold(added["pair"])
         for kind, logs in added.items():
             expected[i, KINDS.index(kind)] = truth(before + logs) - truth(before)
-    own = {
-        "table": tables[:, 0].copy(),
-        "values": values,
-        "parents": parents,
-        "linear_table": tables,
-        "slopes": slopes,
-        "shifts": shifts,
-        "scales": scales,
-        "pair_parents": np.array([[2], [2], [-1], [2]]),
-        "pair_table": pairs.reshape(M, 1, n_folds, n_classes, B * B),
-        "truth": of_tables,
-        "wanted": np.ones(M, bool),
-    }
-    shared = {
-        "prior": prior,
-        "rows": rows,
-        "numbers": numbers,
-        "logistic": logistic,
-        "linear": ("shared", "class"),
-        "n_samples": N,
-    }
+    rows_of = CandidateRows(
+        linear=("shared", "class"),
+        table=tables[:, 0].copy(),
+        values=values,
+        parents=parents,
+        linear_table=tables,
+        slopes=slopes,
+        shifts=shifts,
+        scales=scales,
+        pair_parents=np.array([[2], [2], [-1], [2]]),
+        pair_table=pairs.reshape(M, 1, n_folds, n_classes, B * B),
+        truth=of_tables,
+    )
 
-    def gains(parts, *, squares, wanted=own["wanted"], narrow=False):
-        asked = {**shared, "parts": parts, "squares": squares}
-        context = Context(asked, {**own, "wanted": wanted})
+    def gains(parts, *, squares, wanted=np.ones(M, bool), narrow=False):  # noqa: B008
+        context = GainsContext(
+            prior=prior,
+            rows=rows,
+            numbers=numbers,
+            logistic=logistic,
+            n_samples=N,
+            parts=parts,
+            squares=squares,
+            candidates=rows_of,
+            wanted=wanted,
+        )
         if narrow:  # as it travels
             context = POSTERIOR_GAINS.narrow(context)
-            assert {len(array) for array in context.per_feature.values()} == {wanted.sum()}
+            assert len(context.candidates.table) == len(context.wanted) == wanted.sum()
         total = POSTERIOR_GAINS.identity(context, M)
         POSTERIOR_GAINS.chunk(POSTERIOR_GAINS.prepare(context), block, total)
         return POSTERIOR_GAINS.finalize(context, total)["gain"]

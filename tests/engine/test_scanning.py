@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import hofs_dask as hd
 from hofs_dask.engine import scanning
-from hofs_dask.engine.cache import CACHE
-from hofs_dask.engine.counts import MARGINAL_COUNTS
+from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
 from hofs_dask.engine.partition import Partition
-from hofs_dask.engine.reduction import Context, Request
+from hofs_dask.engine.reduction import Request
 from hofs_dask.errors import CodeStoreError
 from hofs_dask.kernels.hashing import fold_of, row_hash
+from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.store.copies import known_copies
 from hofs_dask.store.layout import layout_of
 
@@ -113,7 +113,7 @@ def test_reduction__is_one_compute(tmp_path, monkeypatch):
         return compute(*args, **options)
 
     monkeypatch.setattr(dask.base, "compute", counting)
-    context = Context({"n_classes": 3, "n_codes": int(codes.n_codes.max())})
+    context = MarginalContext(3, int(codes.n_codes.max()))
     scanning.run(codes, [Request(MARGINAL_COUNTS, context)])
     assert calls == [3]  # one call, one total a tile
 
@@ -131,7 +131,7 @@ def test_reduction__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
         return compute(*args, **options)
 
     monkeypatch.setattr(dask.base, "compute", measuring)
-    context = Context({"n_classes": 2, "n_codes": int(codes.n_codes.max())})
+    context = MarginalContext(2, int(codes.n_codes.max()))
     scanning.run(codes, [Request(MARGINAL_COUNTS, context)], partition=many)
     (n_bytes, n_tasks) = sizes[0]
     assert n_tasks > 1000
@@ -196,7 +196,7 @@ def test_tiles__a_damaged_copy_is_noticed(tmp_path):
         Path(codes.place, "columns", str(column), "c", "0", "2") for column in picks.indices[:2]
     )
     first.write_bytes(second.read_bytes())
-    CACHE.clear()
+    PROCESS.chunks.clear()
     with pytest.raises(CodeStoreError, match=rf"'columns/{picks.indices[0]}' .*not what was"):
         hd.select(codes, None, 4)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import zarr
 
-from hofs_dask.engine.cache import CACHE
+from hofs_dask.scheduling.process import PROCESS
 from tests.fuzz.children import run_in_child
 from tests.fuzz.forgeries import FORGERIES
 from tests.fuzz.mutations import MUTATIONS, Mutation
@@ -174,6 +174,6 @@ def _no_threads_left() -> Iterator[None]:
     for thread in threading.enumerate():
         if thread is not threading.main_thread():
             thread.join(10)
-    CACHE.clear()
+    PROCESS.chunks.clear()
     gc.collect()
     gc.freeze()

@@ -219,6 +219,50 @@ def test_huge_chunk__is_refused_by_name_before_it_is_read(group):
             values(source)
 
 
+# Blosc reads on past the end of what it is given.
+@pytest.mark.parametrize("codec", [None, ZstdCodec(), GzipCodec()], ids=type)
+def test_damaged_chunk__is_an_error_that_names_the_array(tmp_path, codec):
+    path = tmp_path / "x.zarr"
+    source = open_source(zarr.create_array(path, data=X, chunks=(2, 2), compressors=codec), None)
+    chunk = path / "c" / "1" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:-3])
+    with pytest.raises(ValueError, match="Zarr array '.*x.zarr' cannot be read"):
+        values(source)
+
+
+@pytest.mark.parametrize("n_rows", [1000, 5000])
+@pytest.mark.parametrize("codec", [None, ZstdCodec(), BloscCodec(), GzipCodec()], ids=type)
+def test_chunk_of_another_size__is_an_error(tmp_path, codec, n_rows):
+    """As in an array that was opened before it was written again."""
+    path = tmp_path / "x.zarr"
+
+    def write(rows):  # three chunks
+        options = {"chunks": (rows, 2), "compressors": codec, "overwrite": True}
+        return zarr.create_array(path, data=np.ones((3 * rows, 2)), **options)
+
+    source = open_source(write(2000), None)
+    write(n_rows)
+    with pytest.raises(ValueError, match="cannot be read"):
+        values(source)
+
+
+def test_relative_path__is_that_of_the_process_that_opened_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    group = zarr.create_group("g.zarr")
+    group.create_array("x", data=X)
+    group.create_array("y", data=np.arange(len(X)) % 2)
+    zarr.create_array("x.zarr", data=X)
+    sources = [
+        open_source(zarr.open("x.zarr", mode="r"), np.arange(len(X)) % 2),
+        open_source(zarr.open("g.zarr", mode="r"), "y"),
+    ]
+    (tmp_path / "deeper").mkdir()
+    monkeypatch.chdir(tmp_path / "deeper")
+    for source in sources:
+        np.testing.assert_array_equal(values(source), X)
+        np.testing.assert_array_equal(source.target.compute(), np.arange(len(X)) % 2)
+
+
 @pytest.mark.parametrize(
     ("zarr_format", "codec", "packer"),
     [

@@ -49,28 +49,12 @@ def test_set_planes__equal_a_binary_search(dtype, levels, shape):
     bits = min(levels + 1, 8)  # more than the limits take, where there are more
     missing = 2**bits - 1 - n_limits % 2
     words, planes = planes_of(block, bits)
-    assert set_planes(block, limits, tuple(range(levels)), missing, make_room(block)[0], planes, 0)
+    assert set_planes(block, limits, tuple(range(levels)), missing, make_room(block)[0], planes)
     found = unpacked(words, shape[0])
     for column, row, n, code, codes in zip(block.T, limits, n_limits, missing, found, strict=True):
         expected = np.searchsorted(row[:n], column, side="right")
         assert np.array_equal(codes, np.where(np.isnan(column), code, expected))
     assert np.array_equal(words, pack(found, bits))  # nothing past the last sample
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_set_planes__of_strips_are_those_of_the_whole(dtype):
-    block = draw((5 * WORD + 3, 7), dtype)
-    limits, n_limits = draw_limits(7, 2, dtype)
-    missing = n_limits + 1
-    room = make_room(block)[0]
-    expected, planes = planes_of(block, 3)
-    assert set_planes(block, limits, (0, 1), missing, room, planes, 0)
-    found, planes = planes_of(block, 3)
-    for first, last in ((0, 2), (2, 3), (3, 6)):
-        strip = block[first * WORD : last * WORD]
-        start = first * planes.shape[2] // found.shape[2]
-        assert set_planes(strip, limits, (0, 1), missing, room, planes, start)
-    np.testing.assert_array_equal(found, expected)
 
 
 def test_set_planes__says_that_a_missing_value_has_no_code():
@@ -79,7 +63,7 @@ def test_set_planes__says_that_a_missing_value_has_no_code():
     for missing, complete in (([1, 1], True), ([-1, 1], True), ([1, -1], False)):
         _, planes = planes_of(block, 2)
         room = make_room(block)[0]
-        assert set_planes(block, limits, (0, 1), np.array(missing), room, planes, 0) is complete
+        assert set_planes(block, limits, (0, 1), np.array(missing), room, planes) is complete
 
 
 def test_set_planes__of_a_short_tile_do_not_see_the_cells_of_the_one_before():
@@ -90,7 +74,7 @@ def test_set_planes__of_a_short_tile_do_not_see_the_cells_of_the_one_before():
     _, planes = planes_of(block, 1)
     room = np.full_like(make_room(block)[0], np.nan)
     limits = np.ones((COLUMNS + 1, 1))
-    assert set_planes(as_cells(block), limits, (0,), missing, room, planes, 0)
+    assert set_planes(as_cells(block), limits, (0,), missing, room, planes)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from hofs_dask.engine.posteriors import KINDS
+from hofs_dask.engine.posteriors import KINDS, CandidateRows
 from hofs_dask.methods import gains
 from hofs_dask.methods.gains import gains_on_counts
 
@@ -17,19 +17,23 @@ def draw(n_classes, n_picks):
     codes, pick = rng.integers(0, B, (M, N)), rng.integers(0, B if n_picks else 1, N)
     labels, folds = rng.integers(0, n_classes, N), rng.integers(0, F, N)
     width = B if n_picks else 1
-    candidates = {
-        "table": rng.uniform(0.1, 1.0, (M, F, n_classes, B)),
-        "values": rng.normal(size=(M, B)),
-        "parents": np.zeros((M, n_picks), int),
-        "linear_table": rng.uniform(0.1, 1.0, (M, 2 * n_picks, F, n_classes, B)),
-        "slopes": rng.normal(size=(M, 2 * n_picks, F, n_classes, n_picks)),
-        "shifts": rng.normal(size=(M, 2 * n_picks, F, n_classes)),
-        "scales": rng.uniform(0.5, 50.0, (M, 2 * n_picks, F, n_classes)),
-        "pair_parents": np.ones((M, n_picks), int),
-        "pair_table": rng.uniform(0.1, 1.0, (M, n_picks, F, n_classes, width * B)),
-    }
-    candidates["values"][:, 0] = np.nan
-    candidates["parents"][-1] = candidates["pair_parents"][-1] = -1
+    parents, pair_parents = np.zeros((M, n_picks), int), np.ones((M, n_picks), int)
+    parents[-1] = pair_parents[-1] = -1
+    values = rng.normal(size=(M, B))
+    values[:, 0] = np.nan
+    candidates = CandidateRows(
+        linear=("shared", "class") if n_picks else (),
+        table=rng.uniform(0.1, 1.0, (M, F, n_classes, B)),
+        values=values,
+        parents=parents,
+        linear_table=rng.uniform(0.1, 1.0, (M, 2 * n_picks, F, n_classes, B)),
+        slopes=rng.normal(size=(M, 2 * n_picks, F, n_classes, n_picks)),
+        shifts=rng.normal(size=(M, 2 * n_picks, F, n_classes)),
+        scales=rng.uniform(0.5, 50.0, (M, 2 * n_picks, F, n_classes)),
+        pair_parents=pair_parents,
+        pair_table=rng.uniform(0.1, 1.0, (M, n_picks, F, n_classes, width * B)),
+        truth=np.zeros((M, len(KINDS), F)),
+    )
     posterior = rng.normal(size=(F, n_classes, width))
     return codes, pick, labels, folds, candidates, posterior, rng.normal(size=width)
 
@@ -50,19 +54,20 @@ def of_samples(codes, pick, labels, folds, candidates, posterior, numbers, logis
 
     before, found = posterior[folds, :, pick], np.zeros((M, len(KINDS)))
     for i in range(M):
-        added = {"table": np.log(candidates["table"][i, folds, :, codes[i]])}
-        if candidates["parents"].shape[1] and candidates["parents"][i, 0] >= 0:
+        added = {"table": np.log(candidates.table[i, folds, :, codes[i]])}
+        if candidates.parents.shape[1] and candidates.parents[i, 0] >= 0:
             for place, kind in enumerate(("shared", "class")):
                 slopes, shifts, scales = (
-                    candidates[name][i, place, folds] for name in ("slopes", "shifts", "scales")
+                    getattr(candidates, name)[i, place, folds]
+                    for name in ("slopes", "shifts", "scales")
                 )
-                own = candidates["values"][i, codes[i]][:, None]
+                own = candidates.values[i, codes[i]][:, None]
                 s = scales * (own - shifts - slopes[..., 0] * numbers[pick][:, None])
                 density = -np.abs(s) - 2 * np.log1p(np.exp(-np.abs(s))) if logistic else -(s**2) / 2
-                logs = np.log(candidates["linear_table"][i, place, folds, :, codes[i]])
+                logs = np.log(candidates.linear_table[i, place, folds, :, codes[i]])
                 added[kind] = logs + np.where(np.isnan(own), 0.0, density)
             cells = pick * B + codes[i]
-            added["pair"] = np.log(candidates["pair_table"][i, 0, folds, :, cells])
+            added["pair"] = np.log(candidates.pair_table[i, 0, folds, :, cells])
         for kind, logs in added.items():
             found[i, KINDS.index(kind)] = truth(before + logs) - truth(before)
     return found
@@ -76,8 +81,7 @@ def test_gains_on_counts__are_those_of_samples(monkeypatch, n_picks, n_classes, 
     monkeypatch.setattr(gains, "BLOCK", block)
     *samples, candidates, posterior, numbers = draw(n_classes, n_picks)
     counts = count(*samples, n_classes, len(numbers))
-    linear = ("shared", "class") if n_picks else ()
-    found = gains_on_counts(counts, posterior, candidates, linear, numbers, logistic)
+    found = gains_on_counts(counts, posterior, candidates, numbers, logistic)
     expected = of_samples(*samples, candidates, posterior, numbers, logistic)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
     assert (expected != 0).sum() == M + 3 * (M - 1) * n_picks

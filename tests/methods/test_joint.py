@@ -30,7 +30,7 @@ def test_stages__find_the_same_as_all_samples_at_once(monkeypatch, tmp_path, sou
 
     def spy(codes, scan):
         wanted.extend(
-            request.context.per_feature["wanted"].sum()
+            request.context.wanted.sum()
             for request in scan
             if request.reduction.name == "posterior-gains"
         )

@@ -28,6 +28,10 @@ METHODS = {
     "icap": lambda: hd.ICAP(),
     "disr": lambda: hd.DISR(),
     "jmim": lambda: hd.JMIM(),
+    "cfr": lambda: hd.CFR(),
+    "dcsf": lambda: hd.DCSF(),
+    "mri": lambda: hd.MRI(),
+    "njmim": lambda: hd.NJMIM(),
     "vmi naive": lambda: hd.VMI(form="naive", restart=0.01),
     "vmi pairwise": lambda: hd.VMI(form="pairwise", restart=0.01),
 }
@@ -205,6 +209,11 @@ BY_HAND = [
     ("cife", "xor", [0, 1], [0, L]),
     ("icap", "xor", [0, 1], [0, 0]),
     ("disr", "xor", [0, 1], [0, 1 / 2]),
+    # I(x1:y|x0) = I(x0:y|x1) = I(x0:x1|y) = L and I(x0:x1) = 0
+    ("cfr", "xor", [0, 1], [0, 2 * L]),
+    ("dcsf", "xor", [0, 1], [0, 2 * L]),
+    ("mri", "xor", [0, 1], [0, L]),
+    ("njmim", "xor", [0, 1], [0, 1 / 2]),
     ("vmi naive", "xor", [0, 1], [0, 0]),
     ("vmi pairwise", "xor", [0, 1], [0, L]),
     # last: L - L + L; L - max(0, L) - max(0, -L)
@@ -430,6 +439,10 @@ def test_select__takes_plain_arrays_of_codes_as_they_are(stores, method):
         ("icap", "icap"),
         ("disr", "disr"),
         ("jmim", "jmim"),
+        ("cfr", "cfr"),
+        ("dcsf", "dcsf"),
+        ("mri", "mri"),
+        ("njmim", "njmim"),
     ],
 )
 def test_names__stand_for_the_defaults(stores, name, method):

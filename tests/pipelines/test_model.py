@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import hofs_dask as hd
 from hofs_dask.engine import scanning
+from hofs_dask.engine.budget import size_of
 from hofs_dask.engine.reduction import Context, Request
 from hofs_dask.store.chunks import Chunks
 from pipelines.bench.tools import counting_request
@@ -82,25 +83,18 @@ def test_count__equals_the_graph(tmp_path, monkeypatch, n_samples, n_features, c
     assert kinds["copy"] == found.copies
     assert kinds.total() == len(graph) == found.tasks
     plans = [node.value for key, node in graph.items() if "Plan" in str(key)]
-    arrays = [
-        array
-        for plan in plans
-        for part in (plan.contexts[0].shared, plan.contexts[0].per_feature)
-        for array in part.values()
-        if isinstance(array, np.ndarray)
-    ]
     assert bool(plans) == (small == 0)
-    assert not plans or sum(array.nbytes for array in arrays) == found.context
+    assert not plans or sum(size_of(plan.contexts) for plan in plans) == found.context
     n_copied = -(-n_samples // chunks[0]) if found.copies else 0
     assert len(read) == found.chunks + n_copied
     assert sum(array.nbytes for array in total.values()) == found.returned
-    partial = asked.reduction.identity(asked.context.tile(slice(0, chunks[1])), chunks[1])
+    partial = asked.reduction.identity(asked.context.take(slice(0, chunks[1])), chunks[1])
     assert sum(array.nbytes for array in partial.values()) == found.partial
 
 
 def test_count__a_scan_that_only_reads_sends_nothing():
     store = Store(10_000, 40, 5, 2, 100, 4)
-    found = count(store, Request(READ_ONLY, Context({})), 4)
+    found = count(store, Request(READ_ONLY, Context()), 4)
     assert (found.partial, found.combined, found.context, found.returned) == (0, 0, 0, 0)
     # three planes of two words a chunk and feature, a checksum a chunk, a label a tile
     assert found.read == 1000 * (4 * 3 * 2 * 8 + 4) + 10 * 10_000

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hofs_dask as hd
-from hofs_dask.kernels.rows import MAX_PASSES
+from hofs_dask.kernels.rows import MAX_STEPS
 from hofs_dask.planning.scans import SearchSizes, bound_reductions
 
 ALL_METHODS = [
@@ -98,11 +98,11 @@ def test_bound__of_rows_by_hand():
         "marginal-counts": 1,
         "pair-counts": 4,
         "row-values": 3,  # of subsets of two in the rounds 3, 4 and 5
-        "row-terms": 2 * MAX_PASSES,  # of subsets of three and four
+        "row-terms": 2 * MAX_STEPS,  # of subsets of three and four
     }
-    assert found.in_all == 1 + 4 + 1 + 2 * MAX_PASSES
+    assert found.in_all == 1 + 4 + 1 + 2 * MAX_STEPS
     # on counts up to 2^15 where samples are many
     assert bound(2**20, 8, 4).by_name.get("row-terms", 0) == 0
-    assert bound(2**20, 8, 5).by_name["row-terms"] == MAX_PASSES
+    assert bound(2**20, 8, 5).by_name["row-terms"] == MAX_STEPS
     # a table of two codes each is too large already
-    assert bound(1000, 254, 3).by_name["row-terms"] == MAX_PASSES
+    assert bound(1000, 254, 3).by_name["row-terms"] == MAX_STEPS

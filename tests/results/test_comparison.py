@@ -19,10 +19,11 @@ from matplotlib.collections import PatchCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.patches import StepPatch
 
-from hofs_dask.results import datasets, selection
 from hofs_dask.results.comparison import AGREEMENT, COORDINATES, RESAMPLED, Comparison, load
 from hofs_dask.results.comparison_figure import ABSENT, HALF_WIDTH, SHOWN_RANKS
+from hofs_dask.results.datasets import Variable
 from hofs_dask.results.figure import COLOURS, LATER
+from hofs_dask.results.saving.readwrite import read, write
 from hofs_dask.results.selection import VARIABLES, Pick, Selection
 from hofs_dask.results.text import WIDTH, shortened
 
@@ -168,9 +169,9 @@ def test_to_dataset__has_every_variable_with_name_and_units() -> None:
     assert dict(data.sizes) == {"method": 3, "rank": 3, "feature": 6, "other": 3}
     assert set(data.data_vars) == {*VARIABLES, *AGREEMENT, *RESAMPLED}
     assert set(data.coords) == set(COORDINATES)
-    for name, (dim, units, long_name) in VARIABLES.items():
-        assert data[name].dims == (("method", "rank") if dim == "rank" else (dim,))
-        assert data[name].attrs == {"units": units, "long_name": long_name}
+    for name, each in VARIABLES.items():
+        assert data[name].dims == (("method", "rank") if each.dims == ("rank",) else each.dims)
+        assert data[name].attrs == {"units": each.units, "long_name": each.long_name}
     for variable in data.variables.values():
         assert variable.attrs["long_name"]
         assert variable.attrs["units"] in ("nats", "1")
@@ -203,11 +204,11 @@ def test_to_dataset__has_attributes_that_all_share_and_those_of_each() -> None:
 
 def test_to_dataset__pads_a_method_that_ended_early() -> None:
     last = made().to_dataset().isel(method=2, rank=2)
-    for name in ("index", "subset", "epoch"):
+    for name in ("index", "subset", "runner_up", "epoch"):
         assert last[name].item() == -1
     for name in ("score", "gain", "information", "margin"):
         assert np.isnan(last[name].item())
-    assert last["selected"].item() == last["runner_up"].item() == ""
+    assert last["selected"].item() == ""
     assert last["forced"].item() is False
 
 
@@ -242,7 +243,8 @@ def test_from_selections__carries_whatever_a_selection_has_by_rank(
         )
         for label, each in originals().items()
     }
-    monkeypatch.setitem(VARIABLES, "further", ("rank", "nats", "a further figure"))
+    further = Variable(("rank",), "f", "nats", "a further figure")
+    monkeypatch.setitem(VARIABLES, "further", further)
     result = Comparison.from_selections(given, attrs={})
     np.testing.assert_equal(result.to_dataset()["further"].values[2], [0.5, 1.5, np.nan])
     assert result.selections == given
@@ -460,12 +462,12 @@ def test_load__says_what_there_is_not(tmp_path: Path) -> None:
         load(tmp_path / "text.zarr")
     made().save(tmp_path / "comparison.zarr")
     with pytest.raises(ValueError, match="is not a saved selection: .*'hofs_dask comparison'"):
-        selection.load(tmp_path / "comparison.zarr")
+        read(tmp_path / "comparison.zarr", {Selection.FORMAT: Selection})
 
 
 def test_load__names_a_file_that_lacks_something(tmp_path: Path) -> None:
     data = made().to_dataset().drop_vars("score")
-    datasets.write(data, tmp_path / "old.zarr")
+    write(data, tmp_path / "old.zarr")
     with pytest.raises(ValueError, match=r"old.zarr is not a saved .* lacks \['score'\]"):
         load(tmp_path / "old.zarr")
 
@@ -477,6 +479,7 @@ def test_repr__shows_ranks_overlap_and_stability() -> None:
     assert repr(made()).splitlines() == [
         "up to 3 of 6 features by each of 3 methods: 4 by any, 2 by all",
         "1000 samples, 3 classes of crop, 4 resamples",
+        "1 feature is constant or all missing: flat",
         "",
         "rank  hofs   mim   jmi",
         "   1  blue   blue  red",
@@ -605,7 +608,7 @@ def test_plot__joins_a_feature_in_neighbouring_methods_in_the_colour_of_its_subs
     cells, links = ax.collections
     assert isinstance(cells, PatchCollection)
     assert isinstance(links, PathCollection)
-    # blue, green: subset 1 of hofs; red: subset 2; near: not chosen by it
+    # blue, green: subset 0 of hofs; red: subset 1; near: not chosen by it
     edges = [to_hex(colour).upper() for colour in cells.get_edgecolor()]
     expected = [0, 1, 0, 0, None, 1, 1, 0]
     assert edges == [ABSENT if number is None else COLOURS[number] for number in expected]
@@ -623,7 +626,7 @@ def test_plot__joins_a_feature_in_neighbouring_methods_in_the_colour_of_its_subs
     for _, x, _, end, _ in joined:
         assert round(end - x, 6) < 1
     words = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert words == ["1", "2", "not chosen by hofs"]
+    assert words == ["0", "1", "not chosen by hofs"]
 
 
 @pytest.mark.usefixtures("_closed_figures")

@@ -25,8 +25,8 @@ import zarr
 from hofs_dask.cli.output import output_check, write_selection
 from hofs_dask.io.files import locked
 from hofs_dask.results.comparison import Comparison, load
-from hofs_dask.results.datasets import write
-from hofs_dask.results.saving import places
+from hofs_dask.results.saving import atomic
+from hofs_dask.results.saving.readwrite import write
 from hofs_dask.results.selection import Pick, Selection
 
 
@@ -170,13 +170,20 @@ def test_load__lost_chunk_is_not_empty_text(tmp_path: Path) -> None:
         load(path)
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
-def test_load__other_versions_are_refused(tmp_path: Path, version: object) -> None:
+@pytest.mark.parametrize("version", [0, 1, 3, "2", None])
+@pytest.mark.parametrize("kind", ["select", "compare"])
+def test_load__other_versions_are_refused_with_the_command_that_makes_them_again(
+    tmp_path: Path, version: object, kind: str
+) -> None:
     path = tmp_path / "result.zarr"
-    NEW.save(path)
+    result = NEW if kind == "select" else Comparison.from_selections({"mim": NEW}, attrs={})
+    result.save(path)
     edit_group(path, format_version=version)
-    with pytest.raises(ValueError, match=r"result.zarr is not a saved .*hofs_dask wrote it"):
+    words = f"hofs_dask wrote it; make it again with 'hofs-dask {kind}', at another path"
+    with pytest.raises(ValueError, match=rf"result.zarr cannot be read: .* {words}"):
         load(path)
+    with pytest.raises(FileExistsError, match=rf"give another path, or remove it .* {words}"):
+        result.save(path)
 
 
 def edit_group(path: Path, **attrs: object) -> None:
@@ -245,7 +252,7 @@ def consolidated(path: Path) -> None:
 
 
 def many_files(path: Path) -> None:
-    for number in range(places.MOST_ENTRIES):
+    for number in range(atomic.MOST_ENTRIES):
         (path / f"{number}.txt").touch()
 
 
@@ -327,7 +334,7 @@ def test_load__runs_no_code(tmp_path: Path) -> None:
     import pickle
 
     path, proof = tmp_path / "result.zarr", tmp_path / "ran"
-    attrs = {"format": "hofs_dask selection", "format_version": 1, "digest": ""}
+    attrs = {"format": "hofs_dask selection", "format_version": 2, "digest": ""}
     (path / "selected").mkdir(parents=True)
     (path / ".zgroup").write_text('{"zarr_format": 2}')
     (path / ".zattrs").write_text(json.dumps(attrs))
@@ -425,7 +432,7 @@ def test_save__xarray_reads_what_was_written(path: Path) -> None:
     with xr.open_dataset(path, engine=engine, **options) as data:
         assert data["selected"].values.tolist() == NEW.features
         assert data["forced"].dtype == bool
-        assert data.attrs["format_version"] == 1
+        assert data.attrs["format_version"] == 2
 
 
 def test_save__names_that_no_file_can_hold_are_refused(path: Path) -> None:
@@ -445,11 +452,15 @@ def lie(data: xr.Dataset) -> None:
     data["index"][0] = 9
 
 
+def lie_about_the_second(data: xr.Dataset) -> None:
+    data["runner_up"][..., 0] = 9
+
+
 def bend(data: xr.Dataset) -> None:
     data["score"] = ("feature", np.zeros(4))
 
 
-@pytest.mark.parametrize("change", [lie, bend])
+@pytest.mark.parametrize("change", [lie, lie_about_the_second, bend])
 def test_load__content_that_no_selection_has_is_refused(
     path: Path, change: Callable[[xr.Dataset], None]
 ) -> None:
@@ -461,7 +472,8 @@ def test_load__content_that_no_selection_has_is_refused(
             change(data)
         file = path.with_name(f"{type(result).__name__}{path.suffix}")
         write(data, file)
-        with pytest.raises(ValueError, match=rf"{file} is not a saved .*(pick 9|dimensions)"):
+        words = r"(pick 9|runner-up 9|dimensions)"
+        with pytest.raises(ValueError, match=rf"{file} is not a saved .*{words}"):
             load(file)
 
 
@@ -498,12 +510,12 @@ def forked(work: Callable[[], object]) -> int:
 
 
 def content_of(path: Path) -> object:
-    found = path if path.exists() else places.interrupted(path)
+    found = path if path.exists() else atomic.interrupted(path)
     if found is None:
         return None
     if found.is_file():
         return found.read_bytes()
-    return {name: (found / name).read_bytes() for name in places.list_folder(found)}
+    return {name: (found / name).read_bytes() for name in atomic.list_files(str(found))}
 
 
 def anything(_: Path) -> None:
@@ -517,24 +529,24 @@ FILES: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("exchange", [places.exchange, lambda *_: False], ids=["one", "two"])
+@pytest.mark.parametrize("exchange", [atomic.exchange, lambda *_: False], ids=["one", "two"])
 @pytest.mark.parametrize(("old", "new"), FILES, ids=["folder", "file"])
 @pytest.mark.parametrize("first", [False, True], ids=["replaced", "new"])
 def test_put__killed_at_any_step_leaves_the_old_or_the_new(
-    tmp_path: Path, exchange: places.Exchange, old: Any, new: Any, first: bool
+    tmp_path: Path, exchange: atomic.Exchange, old: Any, new: Any, first: bool
 ) -> None:
-    if sys.platform != "linux" and exchange is places.exchange:
+    if sys.platform != "linux" and exchange is atomic.exchange:
         pytest.skip("other systems may not have it")
     seen, moment = set(), 0
     while True:
         moment += 1
         path = tmp_path / str(moment) / "result"
         if not first:
-            places.put(path, old, anything)
+            atomic.put(path, old, anything)
 
         def work(path: Path = path, moment: int = moment) -> None:
             sys.addaudithook(Killed(tmp_path, moment))
-            places.put(path, new, anything, exchange)
+            atomic.put(path, new, anything, exchange)
 
         ended = forked(work)
         found = content_of(path)
@@ -543,7 +555,7 @@ def test_put__killed_at_any_step_leaves_the_old_or_the_new(
             break
         assert os.WTERMSIG(ended) == signal.SIGKILL
         seen.add(str(found))
-        places.put(path, old, anything, exchange)
+        atomic.put(path, old, anything, exchange)
         assert content_of(path) == old
         assert names_in(path.parent) == ["result"], f"killed at step {moment}"
     assert found == new
@@ -585,7 +597,7 @@ def test_save__killed_at_random_moments_leaves_one_of_both(path: Path) -> None:
 
 def test_put__leaves_alone_what_is_not_certainly_a_leftover(tmp_path: Path) -> None:
     path = tmp_path / "result"
-    prefix = places._prefix(path)
+    prefix = atomic._prefix(path)
     living, foreign = tmp_path / f"{prefix}{'0' * 32}", tmp_path / f"{prefix}{'1' * 32}"
     for each in (living, foreign):
         each.mkdir()
@@ -598,17 +610,17 @@ def test_put__leaves_alone_what_is_not_certainly_a_leftover(tmp_path: Path) -> N
     (dead / "new").mkdir(parents=True)
     (dead / "lock").touch()
     with locked(living / "lock"):
-        places.put(path, b"1", anything)
+        atomic.put(path, b"1", anything)
     assert names_in(tmp_path) == sorted(["result", living.name, foreign.name, unlocked.name])
 
 
 def test_put__gives_back_what_came_there_after_the_check(tmp_path: Path) -> None:
     path = tmp_path / "result"
-    places.put(path, {"a": b"old"}, anything)
+    atomic.put(path, {"a": b"old"}, anything)
 
     def late(one: Path, other: Path) -> bool:
         (other / "letter.txt").write_text("dear")
-        return places.exchange(one, other)
+        return atomic.exchange(one, other)
 
     def check(found: Path) -> None:
         if found.exists() and names_in(found) != ["a"]:
@@ -620,7 +632,7 @@ def test_put__gives_back_what_came_there_after_the_check(tmp_path: Path) -> None
     ):
         (path / "letter.txt").unlink(missing_ok=True)
         with pytest.raises(FileExistsError, match="there is a letter"):
-            places.put(path, {"a": b"new"}, check, exchange)
+            atomic.put(path, {"a": b"new"}, check, exchange)
         assert content_of(path) == {"a": b"old", "letter.txt": b"dear"}
         assert names_in(tmp_path) == ["result"]
 
@@ -628,7 +640,7 @@ def test_put__gives_back_what_came_there_after_the_check(tmp_path: Path) -> None
 def test_load__takes_what_two_renames_left(tmp_path: Path) -> None:
     path = tmp_path / "result.zarr"
     NEW.save(path)
-    workplace = tmp_path / f"{places._prefix(path)}{'0' * 32}"
+    workplace = tmp_path / f"{atomic._prefix(path)}{'0' * 32}"
     workplace.mkdir()
     (workplace / "lock").touch()
     path.rename(workplace / "new")
@@ -723,6 +735,15 @@ def test_save__address_that_is_free_is_taken_once(tmp_path: Path) -> None:
         load(address)
     with pytest.raises(ValueError, match="is an address; a .nc file"):
         NEW.save(f"memory://{tmp_path}/result.nc")
+
+
+def test_load__netcdf_at_an_address_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+    OLD.save(tmp_path / "result.nc")
+    for address in (f"memory://{tmp_path}/result.nc", "memory://result.nc"):
+        system, root = fsspec.core.url_to_fs(address)
+        system.pipe_file(root, (tmp_path / "result.nc").read_bytes())
+        assert load(address) == OLD
 
 
 def test_output_check__address_is_looked_at_before_the_run(tmp_path: Path) -> None:

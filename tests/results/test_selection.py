@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
+from hofs_dask.results.comparison import load
 from hofs_dask.results.figure import COLOURS
-from hofs_dask.results.selection import VARIABLES, Pick, Selection, load
+from hofs_dask.results.selection import VARIABLES, Pick, Selection
 from hofs_dask.results.text import FRESH_START
 
 NAMES = ["red", "green", "blue", "flat"]
@@ -100,7 +101,8 @@ def test_to_dataset__has_every_variable_with_name_and_units() -> None:
         assert variable.attrs["units"] in ("nats", "1")
     assert data["rank"].values.tolist() == [1, 2, 3]
     assert data["subset"].values.tolist() == [0, 1, 0]
-    assert data["runner_up"].values.tolist() == ["red", "green", ""]
+    assert data["runner_up"].dtype == data["index"].dtype == np.int64
+    assert data["runner_up"].values.tolist() == [0, 1, -1]
     assert data["relevance"].sel(feature="blue").item() == 0.3
     assert data["usable"].values.tolist() == [True, True, True, False]
     assert ATTRS.items() <= data.attrs.items()
@@ -114,7 +116,7 @@ def test_to_dataset__says_what_its_figures_are() -> None:
     assert data["information"].attrs["long_name"] == (
         "information about the target of the features chosen since the last restart: " + penalty
     )
-    assert data["subset"].attrs["long_name"].endswith("from 0; shown from 1")
+    assert data["subset"].attrs["long_name"].endswith("numbered from 0 by first pick")
 
 
 def restarted() -> Selection:
@@ -134,7 +136,7 @@ def test_to_dataframe__is_the_table_that_is_printed() -> None:
         {
             "rank": [1, 2, 3, 4],
             "feature": NAMES,
-            "subset": [1, 2, 1, 1],
+            "subset": [0, 1, 0, 0],
             "gain": [0.1, 0.2, 0.2, 0.1],
             "information": [0.1, 0.3, 0.2, 0.3],
             "relevance": [0.1, 0.25, 0.2, 0.15],
@@ -187,7 +189,6 @@ def test_from_picks__keeps_names_of_any_type(names: list[Any], dtype: type) -> N
     assert result.features == [names[2], names[0], names[1]]
     assert all(isinstance(name, str | int | float) for name in result.features)
     assert not any(isinstance(name, np.generic) for name in result.features)
-    assert result.to_dataset()["runner_up"].values[0] == str(names[0])
 
 
 def test_from_picks__takes_numpy_numbers_as_attributes() -> None:
@@ -356,7 +357,7 @@ def test_save__tilde_is_the_home_directory(
 
 def test_load__says_when_there_is_nothing(tmp_path: Path) -> None:
     for name in ("none.zarr", "none.nc"):
-        with pytest.raises(FileNotFoundError, match=f"no saved selection at .*{name}"):
+        with pytest.raises(FileNotFoundError, match=f"no saved selection or .* at .*{name}"):
             load(tmp_path / name)
 
 
@@ -369,7 +370,7 @@ def test_load__says_when_it_is_something_else(tmp_path: Path) -> None:
     (tmp_path / "text.nc").write_text("dear")
     xr.Dataset({"x": ("t", [1, 2])}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
     for path in tmp_path.iterdir():
-        with pytest.raises(ValueError, match=f"{path.name} is not a saved selection: give what"):
+        with pytest.raises(ValueError, match=f"{path.name} is not a saved selection or .*: give"):
             load(path)
 
 
@@ -408,24 +409,25 @@ def test_repr__shows_subsets_and_ranks() -> None:
         "3 of 4 features in 2 subsets, by hofs",
         "1000 samples, 3 classes of crop; information in nats",
         "criterion=joint, threshold=0.2",
+        "1 feature is constant or all missing: flat",
         "",
-        "subset 1  blue green",
-        "subset 2  red",
+        "subset 0  blue green",
+        "subset 1  red",
         "",
         "rank  feature  subset    gain  information  relevance  margin",
-        "   1  blue          1  0.3000       0.3000     0.3000  0.1000",
-        "   2  red           2  0.1500       0.4500     0.2000  0.2000",
-        "   3  green         1  0.0500       0.5000     0.1000  0.5000",
+        "   1  blue          0  0.3000       0.3000     0.3000  0.1000",
+        "   2  red           1  0.1500       0.4500     0.2000  0.2000",
+        "   3  green         0  0.0500       0.5000     0.1000  0.5000",
     ]
 
 
 def test_repr__notes_included_features_and_restarts() -> None:
     assert repr(restarted()).splitlines()[-6:] == [
         "rank  feature  subset    gain  information  relevance  margin  note",
-        "   1  red           1  0.1000       0.1000     0.1000       -  included",
-        "   2  green         2  0.2000       0.3000     0.2500  0.1000",
-        "   3  blue          1  0.2000       0.2000     0.2000  0.1000  restart",
-        "   4  flat          1  0.1000       0.3000     0.1500       -",
+        "   1  red           0  0.1000       0.1000     0.1000       -  included",
+        "   2  green         1  0.2000       0.3000     0.2500  0.1000",
+        "   3  blue          0  0.2000       0.2000     0.2000  0.1000  restart",
+        "   4  flat          0  0.1000       0.3000     0.1500       -",
         "restart: nothing left gained enough, so the rest is ranked anew",
     ]
     assert FRESH_START in restarted()._repr_html_()
@@ -448,6 +450,22 @@ def test_repr__says_what_the_target_is(attrs: dict[str, str | float], line: str)
     assert repr(made(**attrs)).splitlines()[1] == f"{line}; information in nats"
 
 
+def test_repr__names_some_of_many_unusable_features() -> None:
+    names = [f"band{position}" for position in range(100_000)]
+    usable = np.arange(len(names)) < 2
+    result = Selection.from_picks(
+        [], names=names, relevance=np.zeros(len(names)), usable=usable, attrs={}
+    )
+    line = repr(result).splitlines()[2]
+    assert (
+        line
+        == "99998 features are constant or all missing: band2 band3 band4 band5 band6 ... +99993"
+    )
+    assert line in result._repr_html_()
+    every = Selection.from_picks([], names=names, relevance=np.zeros(len(names)), attrs={})
+    assert "constant" not in repr(every) + every._repr_html_()
+
+
 def test_repr__shows_numbers_that_are_names_as_they_are() -> None:
     rows = repr(made([400.0, 412.5, 430.25, 1e3])).splitlines()[-3:]
     assert [row.split()[1] for row in rows] == ["430.25", "400.0", "412.5"]
@@ -456,7 +474,7 @@ def test_repr__shows_numbers_that_are_names_as_they_are() -> None:
 def test_repr__has_a_dash_for_a_figure_that_there_is_not() -> None:
     pick = Pick(0, subset=0, score=1, gain=1, information=1, margin=np.nan)
     result = Selection.from_picks([pick], names=["a"], relevance=[1.0], attrs={})
-    assert repr(result).splitlines()[-1].split() == ["1", "a", "1", *["1.0000"] * 3, "-"]
+    assert repr(result).splitlines()[-1].split() == ["1", "a", "0", *["1.0000"] * 3, "-"]
 
 
 @pytest.mark.parametrize(("n_picks", "n_subsets"), [(50, 1), (200, 200), (1, 1), (0, 1)])
@@ -468,9 +486,9 @@ def test_repr__fits_one_screen(n_picks: int, n_subsets: int) -> None:
 
 def test_repr__counts_what_it_leaves_out() -> None:
     text = repr(long_one(50, 15))
-    assert "... and 5 more: .subsets" in text
-    assert "... and 30 more: .to_dataframe()" in text
-    assert re.search(r"subset 1  band0 band1 .* \.\.\. \+\d+", repr(long_one(50, 1)))
+    assert "... and 5 more subsets: .subsets" in text
+    assert "... and 30 more ranks: .to_dataframe()" in text
+    assert re.search(r"subset 0  band0 band1 .* \.\.\. \+\d+", repr(long_one(50, 1)))
 
 
 def test_repr_html__escapes_names() -> None:
@@ -485,7 +503,7 @@ def test_repr_html__has_a_row_a_rank_up_to_a_limit() -> None:
     assert made()._repr_html_().count("<tr") == 1 + 3
     page = long_one(120, 12)._repr_html_()
     assert page.count("<tr") == 1 + 50
-    assert "... and 70 more" in page
+    assert "... and 70 more ranks: .to_dataframe()" in page
 
 
 # Picture
@@ -497,7 +515,7 @@ def test_plot__draws_information_and_gain_in_the_colours_of_the_subsets() -> Non
     assert [bar.get_height() for bar in ax.patches] == [0.3, 0.15, 0.05]
     assert ax.lines[0].get_ydata().tolist() == [0.3, 0.45, 0.5]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["blue", "red", "green"]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1: blue green", "2: red"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["0: blue green", "1: red"]
     colours = [to_rgb(bar.get_facecolor()[:3]) for bar in ax.patches]
     assert colours == [to_rgb(COLOURS[number]) for number in (0, 1, 0)]
 

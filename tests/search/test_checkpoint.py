@@ -217,9 +217,21 @@ def test_other_data__is_refused(codes, used):
 def saved_at(directory, run):
     """Save a search of no rounds there that depends on this."""
     none = np.zeros((0, 3))
-    state = PairwiseState((), (), none, none, none, none, np.zeros(0), information=0.0)
+    state = PairwiseState(
+        chosen=(),
+        subsets=(),
+        affinity=none,
+        redundancy=none,
+        conditional=none,
+        joint_entropy=none,
+        centrality=np.zeros(0),
+        information=0.0,
+        epoch=0,
+    )
     with open_checkpoint(directory) as checkpoint:
-        checkpoint.save(run, Snapshot(np.ones((3, 4, 2, 5), int), (), state, ended=False))
+        checkpoint.save(
+            run, Snapshot(counts=np.ones((3, 4, 2, 5), int), picks=(), state=state, ended=False)
+        )
 
 
 @pytest.mark.parametrize(

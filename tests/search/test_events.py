@@ -83,7 +83,7 @@ def test_round_ended__has_the_figures_of_the_selection(heard):
     assert [event.feature for event in ended] == result.features == ["x3", "x1", "x4"]
     for name in ("subset", "gain", "information"):
         assert [getattr(event, name) for event in ended] == table[name].values.tolist()
-    assert [event.n_reductions for event in ended] == [0, 1, 2]
+    assert [event.n_scans for event in ended] == [0, 1, 2]
     done = [event for event in events if isinstance(event, hd.ScanEnded)]
     for event in ended:
         assert event.seconds >= sum(part.seconds for part in done if part.rank == event.rank)
@@ -138,8 +138,8 @@ def test_progress__writes_a_line_a_round(codes, capsys):
     rounds = zip(err.splitlines(), ["x3", "x1", "x4", "x\\d"], scans, ends, strict=True)
     for rank, (line, feature, n_scans, end) in enumerate(rounds, start=1):
         assert re.fullmatch(
-            rf"round {rank}/4  {feature} +subset {rank}  gain +{number}  information +{number} +"
-            rf"{n_scans} +{time}{end}",
+            rf"round {rank}/4  {feature} +subset {rank - 1}  gain +{number}  "
+            rf"information +{number} +{n_scans} +{time}{end}",
             line,
         )
 

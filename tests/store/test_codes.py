@@ -754,3 +754,32 @@ def test_write_chunk__does_not_bring_back_a_store_that_was_removed(tmp_path):
     with pytest.raises(FileNotFoundError):
         write_chunk(codes.place, "codes/c/0/0", np.zeros((2, 2, 32), np.uint64))
     assert not Path(codes.path).exists()
+
+
+def test_encode__what_is_infinite_is_named_with_its_count(tmp_path):
+    data = np.random.default_rng(5).normal(size=(40_000, 9))
+    data[[5, 20_000, 39_999], 4] = np.inf
+    array = zarr.create_array(tmp_path / "x.zarr", data=data, chunks=(1000, 9))
+    with pytest.raises(ValueError, match="'x4'.* 3 "):
+        hd.encode(array, np.arange(len(data)) % 2, tmp_path / "codes.zarr")
+
+
+@pytest.mark.parametrize("rows", [1000, 997, 40_000])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "u1"])
+def test_encode__codes_do_not_depend_on_the_chunks_of_a_zarr_array(tmp_path, rows, dtype):
+    rng = np.random.default_rng(5)
+    data = (20 * rng.normal(size=(40_000, 9)) + 100).astype(dtype)
+    if data.dtype.kind == "f":
+        data[rng.random(data.shape) < 0.01] = np.nan
+    data[:, 3] = rng.integers(0, 4, len(data))
+    target = rng.integers(0, 3, len(data))
+    zarr.create_array(tmp_path / "x.zarr", data=data, chunks=(rows, 9))
+
+    def encode(source, name, chunks):
+        codes = hd.encode(source, target, tmp_path / name, nominal=["x3"], chunks=chunks)
+        return read_codes(codes, slice(0, 9), slice(0, len(data))), codes.values
+
+    expected = encode(da.from_array(data, chunks=(7000, 9)), "blocks.zarr", None)
+    for name, chunks in (("even.zarr", (4 * rows, 9)), ("odd.zarr", (1500, 4))):
+        for a, b in zip(encode(tmp_path / "x.zarr", name, chunks), expected, strict=True):
+            np.testing.assert_array_equal(a, b)

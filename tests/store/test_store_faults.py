@@ -18,10 +18,10 @@ from click.testing import CliRunner
 import hofs_dask as hd
 from hofs_dask.cli import main
 from hofs_dask.encoding import encode as encode_module
-from hofs_dask.engine.cache import CACHE
 from hofs_dask.errors import CodeStoreError
 from hofs_dask.io import places
 from hofs_dask.io.files import seal, unseal
+from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.search.events import RoundEnded
 from hofs_dask.store.chunks import write_chunk
 from hofs_dask.store.codes import open_codes
@@ -42,7 +42,7 @@ X, Y = make_data()
 
 @pytest.fixture
 def codes(tmp_path):
-    CACHE.clear()
+    PROCESS.chunks.clear()
     return hd.encode(X, Y, tmp_path / "s", chunks=(300, 4), nominal=["x2"])
 
 
@@ -273,7 +273,7 @@ def test_run__on_a_store_that_is_replaced_or_removed_is_an_error(codes, event):
     ):
         hd.select(codes, None, 4, callback=meddle)
     assert Path(codes.path).exists() == (event == "replaced")
-    CACHE.clear()
+    PROCESS.chunks.clear()
     fresh = hd.encode(x, y, codes.path, chunks=(300, 4))
     assert fresh.identity == open_codes(codes.path).identity
 

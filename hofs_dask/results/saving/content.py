@@ -17,9 +17,16 @@ if TYPE_CHECKING:
     import xarray as xr
 
 #: Raised by one when files that this version cannot read are written.
-VERSION = 1
+VERSION = 2
 #: Bytes of a result at most: a matrix of 46 000 features.
 MOST = 2**34
+
+#: The command that makes a result of each format.
+COMMANDS = {
+    "hofs_dask selection": "hofs-dask select",
+    "hofs_dask comparison": "hofs-dask compare",
+    "hofs_dask matrix": "hofs-dask matrix",
+}
 
 # Attributes of what is stored that the Dataset itself does not have.
 _OWN = ("format_version", "digest", "names")
@@ -31,6 +38,10 @@ class DamagedError(ValueError):
 
 class ForeignError(ValueError):
     """Stored content that is no result of the kinds expected."""
+
+
+class VersionError(ValueError):
+    """A stored result of another version of the format."""
 
 
 @contextlib.contextmanager
@@ -47,7 +58,7 @@ def damaged_if_unreadable() -> Iterator[None]:
     """
     try:
         yield
-    except (DamagedError, ForeignError):
+    except (DamagedError, ForeignError, VersionError):
         raise
     except Exception as error:
         raise DamagedError(f"{type(error).__name__}: {str(error)[:300]}") from error
@@ -144,28 +155,31 @@ def content_digest(dataset: xr.Dataset) -> str:
 
 
 def check_attrs(attrs: Mapping[Any, Any], formats: tuple[str, ...]) -> None:
-    """Raise a ForeignError where these are not the attributes of a result that can be read.
+    """Raise where these are not the attributes of a result that can be read.
+
+    Raises
+    ------
+    ForeignError
+        It is no result of these formats.
+    VersionError
+        Another version of hofs_dask wrote it.
 
     Examples
     --------
     >>> check_attrs({"format": "hofs_dask selection"}, ("hofs_dask selection",))
     Traceback (most recent call last):
     ...
-    hofs_dask.results.saving.content.ForeignError: it has no format_version, 1 was expected: ...
+    hofs_dask.results.saving.content.VersionError: it has format_version None, 2 was expected: ...
     """
     found = attrs.get("format")
     if not isinstance(found, str) or found not in formats:
         wanted = " or ".join(f"format={each!r}" for each in formats)
         raise ForeignError(f"{wanted} was expected, found {_short(found)}")
     version = _plain(attrs.get("format_version"))
-    if version is None:
-        raise ForeignError(
-            f"it has no format_version, {VERSION} was expected: an earlier hofs_dask wrote it"
-        )
     if type(version) is not int or version != VERSION:
-        raise ForeignError(
-            f"its format_version is {_short(version)}, {VERSION} was expected: another version of "
-            "hofs_dask wrote it"
+        raise VersionError(
+            f"it has format_version {_short(version)}, {VERSION} was expected: another version of "
+            f"hofs_dask wrote it; make it again with {COMMANDS[found]!r}, at another path"
         )
 
 

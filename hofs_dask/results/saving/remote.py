@@ -1,4 +1,4 @@
-"""Files of a result on remote storage: created in an empty place, read within bounds.
+"""Files of a result on remote storage: created in an empty place and listed within bounds.
 
 There is no rename of many objects in one step, so that nothing is ever replaced.
 """
@@ -8,76 +8,60 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from fsspec.core import url_to_fs
-from fsspec.implementations.local import LocalFileSystem
-
-from hofs_dask.results.saving.places import MOST_ENTRIES
+from hofs_dask.io.places import remote
+from hofs_dask.results.saving.atomic import MOST_ENTRIES
 
 
-class Remote:
-    """A prefix of remote storage.
+def is_free(address: str) -> bool:
+    """Return whether there is nothing at an address, nor below it.
 
     Examples
     --------
-    >>> place = Remote("memory://example/result.zarr")
-    >>> place.create({"zarr.json": b"{}"})
-    >>> place.list_files(), place.read("zarr.json", 9)
-    ({'zarr.json': 2}, b'{}')
+    >>> is_free("memory://no/such/result.zarr")
+    True
     """
+    system, root = remote(address)
+    system.invalidate_cache()
+    try:
+        return not system.ls(root, detail=False)
+    except FileNotFoundError:
+        return True
 
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.system, self.root = url_to_fs(address)
 
-    @property
-    def local(self) -> Path | None:
-        """The path of this machine that the address stands for, None where there is none."""
-        return Path(self.root) if isinstance(self.system, LocalFileSystem) else None
+def create(address: str, files: Mapping[str, bytes]) -> None:
+    """Write files below an address, in this order, each of which must be new.
 
-    def is_free(self) -> bool:
-        """Return whether there is nothing at this address, nor below it."""
-        self.system.invalidate_cache()
-        try:
-            return not self.system.ls(self.root, detail=False)
-        except FileNotFoundError:
-            return True
+    Examples
+    --------
+    >>> create("memory://example/result.zarr", {"zarr.json": b"{}"})
+    >>> list_files("memory://example/result.zarr")
+    {'zarr.json': 2}
+    """
+    system, root = remote(address)
+    made: list[str] = []
+    try:
+        for name, content in files.items():
+            system.pipe_file(f"{root}/{name}", content, mode="create")
+            made.append(f"{root}/{name}")
+    except Exception as error:
+        for name in made:
+            with contextlib.suppress(Exception):
+                system.rm_file(name)
+        text = f"{address} was not saved: {type(error).__name__}: {error}"
+        if isinstance(error, FileExistsError):
+            raise FileExistsError(f"{text}; another process writes there") from error
+        raise OSError(text) from error
+    finally:
+        system.invalidate_cache()
 
-    def create(self, files: Mapping[str, bytes]) -> None:
-        """Write files, in this order, each of which must be new."""
-        made: list[str] = []
-        try:
-            for name, content in files.items():
-                self.system.pipe_file(f"{self.root}/{name}", content, mode="create")
-                made.append(f"{self.root}/{name}")
-        except Exception as error:
-            for name in made:
-                with contextlib.suppress(Exception):
-                    self.system.rm_file(name)
-            text = f"{self.address} was not saved: {type(error).__name__}: {error}"
-            if isinstance(error, FileExistsError):
-                raise FileExistsError(f"{text}; another process writes there") from error
-            raise OSError(text) from error
-        finally:
-            self.system.invalidate_cache()
 
-    def list_files(self) -> dict[str, int]:
-        """Return the sizes of the files below this address, by name."""
-        self.system.invalidate_cache()
-        found: dict[str, dict[str, Any]] = self.system.find(self.root, detail=True)
-        if len(found) > MOST_ENTRIES:
-            raise OSError(errno.EFBIG, "more files than a result has", self.address)
-        start = len(self.root.rstrip("/")) + 1
-        return {name[start:]: int(info["size"]) for name, info in found.items()}
-
-    def read(self, name: str, most: int) -> bytes:
-        """Return the content of a file of at most so many bytes, of the address itself for ''."""
-        place = f"{self.root}/{name}" if name else self.root
-        if int(self.system.size(place)) > most:
-            raise OSError(errno.EFBIG, f"larger than the {most} bytes expected", name)
-        content: bytes = self.system.cat_file(place)
-        if len(content) > most:
-            raise OSError(errno.EFBIG, f"larger than the {most} bytes expected", name)
-        return content
+def list_files(address: str) -> dict[str, int]:
+    """Return the sizes of the files below an address, by name."""
+    system, root = remote(address)
+    system.invalidate_cache()
+    found: dict[str, dict[str, Any]] = system.find(root, detail=True)
+    if len(found) > MOST_ENTRIES:
+        raise OSError(errno.EFBIG, "more files than a result has", address)
+    return {name[len(root) + 1 :]: int(info["size"]) for name, info in found.items()}

@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 import hofs_dask as hd
-from hofs_dask.engine.cache import CACHE, ChunkCache
+from hofs_dask.scheduling.process import PROCESS, ChunkCache
 from hofs_dask.store.chunks import Chunks
 
 
 def cached_bytes():
     """What the cache of a worker holds; run there, so it looks the cache up there."""
-    from hofs_dask.engine.cache import CACHE
+    from hofs_dask.scheduling.process import PROCESS
 
-    return CACHE.nbytes
+    return PROCESS.chunks.nbytes
 
 
 class Reader:
@@ -107,7 +107,7 @@ def reads(monkeypatch):
         return read(chunks, tile, row, keep=keep)
 
     monkeypatch.setattr(Chunks, "read", counting)
-    CACHE.clear()
+    PROCESS.chunks.clear()
     return seen
 
 

@@ -27,22 +27,6 @@ MOST_ENTRIES = 10_000
 Exchange = Callable[[Path, Path], bool]
 
 
-def resolved(path: str) -> Path:
-    """Return the path itself, or what it links to.
-
-    Raises
-    ------
-    FileNotFoundError
-        It is a link to nothing, or to itself.
-    """
-    if os.path.islink(path) and not os.path.exists(path):  # noqa: PTH110, PTH114 - no ELOOP
-        raise FileNotFoundError(
-            f"{path} is a link to {os.readlink(path)}, where there is nothing: remove the link or "  # noqa: PTH115
-            "give another path"
-        )
-    return Path(os.path.realpath(path))
-
-
 def is_free(path: Path) -> bool:
     """Return whether there is nothing at a path but, perhaps, an empty folder."""
     if not path.is_dir():
@@ -51,7 +35,7 @@ def is_free(path: Path) -> bool:
         return next(entries, None) is None
 
 
-def list_folder(path: Path) -> dict[str, int]:
+def list_files(place: str) -> dict[str, int]:
     """Return the sizes of all files below a folder, by name.
 
     Raises
@@ -63,12 +47,12 @@ def list_folder(path: Path) -> dict[str, int]:
     folders, seen = [""], 0
     while folders:
         folder = folders.pop()
-        with os.scandir(path / folder) as entries:
+        with os.scandir(Path(place, folder)) as entries:
             for entry in entries:
                 name = f"{folder}{entry.name}"
                 seen += 1
                 if seen > MOST_ENTRIES or name.count("/") > 40:
-                    raise OSError(errno.EFBIG, "more files than a result has", os.fspath(path))
+                    raise OSError(errno.EFBIG, "more files than a result has", place)
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(f"{name}/")
                 elif entry.is_file(follow_symlinks=False):

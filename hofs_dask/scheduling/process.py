@@ -1,6 +1,8 @@
-"""A bounded cache of chunks as they were read, one a process.
+"""What this process keeps between tasks: chunks that were read, and memory of its threads.
 
-A reduction reads every chunk once, in order, so a cache that drops the oldest for the newest would
+No other module has state of a process that changes.
+
+A scan reads every chunk once, in order, so a cache that drops the oldest for the newest would
 always have dropped the one that comes next. This one keeps what came first until its budget is
 spent and lets the rest stream by: data that fits is read once, of larger data a share is.
 """
@@ -92,5 +94,36 @@ class ChunkCache:
             self._checked = set()
 
 
-#: The cache of this process.
-CACHE = ChunkCache()
+class Process:
+    """The state of a process that runs tasks."""
+
+    def __init__(self) -> None:
+        self.chunks = ChunkCache()
+        self._thread = threading.local()
+
+    def memory(self, use: str, n_bytes: int) -> np.ndarray:
+        """Return memory of this thread, uint8, at least as long; what it held before is void.
+
+        Memory that is touched for the first time costs more than what is done with it, so that a
+        thread keeps some for each use.
+
+        Examples
+        --------
+        >>> process = Process()
+        >>> process.memory("codes", 10) is process.memory("codes", 5)
+        True
+        """
+        kept: dict[str, np.ndarray] = vars(self._thread)
+        found = kept.get(use)
+        if found is None or len(found) < n_bytes:
+            found = kept[use] = np.empty(n_bytes, np.uint8)
+        return found
+
+    def reset(self) -> None:
+        """Forget all chunks, and the memory of every thread."""
+        self.chunks.clear()
+        self._thread = threading.local()
+
+
+#: The state of this process.
+PROCESS = Process()

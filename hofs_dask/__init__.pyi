@@ -1,0 +1,34 @@
+from .api import compare as compare
+from .api import encode as encode
+from .api import estimate as estimate
+from .api import information_matrix as information_matrix
+from .api import select as select
+from .errors import CheckpointError as CheckpointError
+from .errors import CodeStoreError as CodeStoreError
+from .methods.hofs import HOFS as HOFS
+from .methods.pairwise import CFR as CFR
+from .methods.pairwise import CIFE as CIFE
+from .methods.pairwise import CMIM as CMIM
+from .methods.pairwise import DCSF as DCSF
+from .methods.pairwise import DISR as DISR
+from .methods.pairwise import ICAP as ICAP
+from .methods.pairwise import JMI as JMI
+from .methods.pairwise import JMIM as JMIM
+from .methods.pairwise import MIFS as MIFS
+from .methods.pairwise import MIM as MIM
+from .methods.pairwise import MRI as MRI
+from .methods.pairwise import MRMR as MRMR
+from .methods.pairwise import NJMIM as NJMIM
+from .methods.pairwise import SpecCMI as SpecCMI
+from .methods.registry import METHODS as METHODS
+from .methods.vmi import VMI as VMI
+from .results.comparison import Comparison as Comparison
+from .results.comparison import load as load
+from .results.selection import Selection as Selection
+from .search.events import RoundEnded as RoundEnded
+from .search.events import RoundStarted as RoundStarted
+from .search.events import ScanEnded as ScanEnded
+from .search.events import ScanStarted as ScanStarted
+from .store.codes import CodeStore as CodeStore
+
+__version__: str

@@ -1,0 +1,172 @@
+"""What the fields of a record that a checkpoint holds have to be, declared beside the fields.
+
+A file may be made by anyone: what is read from it is checked against the sizes of the problem
+before a method indexes an array with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+#: The largest number of a state, far above any number of nats or samples: sums, squares and cubes
+#: of it are finite.
+LARGEST = 1e30
+#: How far the log of a probability may be above zero.
+ROUNDING = 1e-6
+#: The most samples: floats hold every whole number up to it.
+MOST_SAMPLES = 2**53
+
+#: Sizes by name, such as the number of features.
+Sizes = Mapping[str, int]
+#: Raises a ValueError where a value is not what it has to be.
+Check = Callable[[Any, Sizes], None]
+
+
+def checked(check: Check, default: Any = MISSING) -> Any:
+    """Declare a field of a dataclass with what it has to be."""
+    return field(default=default, metadata={"check": check})
+
+
+def check_fields(record: Any, sizes: Sizes) -> None:
+    """Check every field of a record that is declared by `checked`.
+
+    Raises
+    ------
+    ValueError
+        Names the record, the field, and what it is.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Found:
+    ...     index: int = checked(Whole("feature"))
+    >>> check_fields(Found(5), {"feature": 3})
+    Traceback (most recent call last):
+    ...
+    ValueError: Found.index is not from 0 to 2
+    """
+    for item in fields(record):
+        check = item.metadata.get("check")
+        if check is None:
+            continue
+        try:
+            check(getattr(record, item.name), sizes)
+        except ValueError as error:
+            raise ValueError(f"{type(record).__name__}.{item.name} {error}") from error
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number from `least` to below the size `below`."""
+
+    below: str
+    least: int = 0
+
+    def __call__(self, value: Any, sizes: Sizes) -> None:
+        """Check a value."""
+        check_type(value, int)
+        if value not in range(self.least, sizes[self.below]):
+            raise ValueError(f"is not from {self.least} to {sizes[self.below] - 1}")
+
+
+def finite(value: Any, _sizes: Sizes) -> None:
+    """Check a float that is neither infinite nor NaN, nor beyond reason."""
+    if type(value) is not float or not abs(value) <= LARGEST:
+        raise ValueError("is not a finite number")
+
+
+def number(value: Any, _sizes: Sizes) -> None:
+    """Check a float of any value."""
+    check_type(value, float)
+
+
+def flag(value: Any, _sizes: Sizes) -> None:
+    """Check a bool."""
+    check_type(value, bool)
+
+
+def check_type(value: Any, kind: type) -> None:
+    """Raise a ValueError where a value is not of exactly this type."""
+    if type(value) is not kind:
+        raise ValueError(f"is of type {type(value).__name__}, not {kind.__name__}")
+
+
+@dataclass(frozen=True)
+class Items:
+    """A tuple of a length, with a check for every item."""
+
+    length: str
+    item: Check
+
+    def __call__(self, value: Any, sizes: Sizes) -> None:
+        """Check a value."""
+        if type(value) is not tuple or len(value) != sizes[self.length]:
+            raise ValueError(f"is not a list of {sizes[self.length]}")
+        for item in value:
+            self.item(item, sizes)
+
+
+@dataclass(frozen=True)
+class Floats:
+    """An array of floats of a shape.
+
+    All are finite and at most `most`, but for `hole`, which says that there is none. The first
+    axis may be empty where `or_empty`.
+    """
+
+    axes: tuple[str, ...]
+    hole: float | None = None
+    most: float = LARGEST
+    or_empty: bool = False
+
+    def __call__(self, value: Any, sizes: Sizes) -> None:
+        """Check a value."""
+        value = _numbers(value, np.dtype(float), self.axes, sizes, or_empty=self.or_empty)
+        if self.hole is not None:
+            value = value[~np.isnan(value) if math.isnan(self.hole) else value != self.hole]
+        _check_range(value, -LARGEST, self.most)
+
+
+@dataclass(frozen=True)
+class Wholes:
+    """An array of whole numbers of a shape, from `least` to below the size `below`.
+
+    Without `below` they count samples.
+    """
+
+    axes: tuple[str, ...]
+    least: int = 0
+    below: str | None = None
+
+    def __call__(self, value: Any, sizes: Sizes) -> None:
+        """Check a value."""
+        value = _numbers(value, np.dtype(int), self.axes, sizes, or_empty=False)
+        _check_range(value, self.least, sizes[self.below] - 1 if self.below else MOST_SAMPLES)
+
+
+def is_repeated(array: np.ndarray) -> bool:
+    """Return whether an array repeats one number, which takes no memory."""
+    return array.size > 1 and not any(array.strides)
+
+
+def _numbers(
+    value: Any, dtype: np.dtype[Any], axes: tuple[str, ...], sizes: Sizes, *, or_empty: bool
+) -> np.ndarray:
+    """The numbers of an array of this type and shape; one where all are the same."""
+    if not isinstance(value, np.ndarray) or value.dtype != dtype:
+        raise ValueError(f"is not an array of {dtype}")
+    shape = tuple(sizes[axis] for axis in axes)
+    if value.shape != shape and not (or_empty and value.shape == (0, *shape[1:])):
+        raise ValueError(f"is of shape {value.shape}, not {shape}")
+    return value[(0,) * value.ndim].reshape(1) if is_repeated(value) else value
+
+
+def _check_range(value: np.ndarray, least: float, most: float) -> None:
+    # written so that NaN is out of range
+    if value.size and not (least <= value.min() and value.max() <= most):
+        raise ValueError(f"has values that are not from {least:.4g} to {most:.4g}")

@@ -1,0 +1,92 @@
+"""HOFS: its options, and which of its two searches they ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+from hofs_dask.engine.reduction import Request
+from hofs_dask.methods.base import THRESHOLD, Method, Search, Sizes, State
+from hofs_dask.methods.joint import Joint, JointState
+from hofs_dask.methods.problem import Problem
+from hofs_dask.methods.total import Total, TotalState
+
+Criterion = Literal["joint", "sum", "mean"]
+SignalSource = Literal["logistic", "gaussian"]
+Affinity = Literal["within", "correlation"]
+Slopes = Literal["auto", "shared", "class"]
+LabelCoding = Literal["auto", "indicator", "ordinal"]
+
+
+@dataclass(frozen=True)
+class HOFS(Method):
+    """The options of Higher Order Feature Selection.
+
+    Parameters
+    ----------
+    criterion
+        ``"joint"`` scores a feature by the information that a class-conditional model of all
+        chosen features and it holds about the label: out of sample, if the samples are
+        independent. ``"sum"`` is the criterion of the paper, ``"mean"`` the one of its authors'
+        program.
+    source
+        The density of the signals: ``"logistic"`` or ``"gaussian"``.
+    threshold
+        A feature joins the subset of the largest mean affinity when that exceeds this number.
+    affinity
+        ``"within"`` measures dependence within classes, ``"correlation"`` is the signed Pearson
+        correlation. By default ``"within"`` for ``joint``, ``"correlation"`` for the others.
+    slopes
+        Which linear rows ``joint`` tries: ``"shared"`` by the classes, one set a ``"class"``,
+        or both (``"auto"``).
+    label_coding
+        How ``sum`` and ``mean`` read the label: one ``"indicator"`` column a class but one, or one
+        ``"ordinal"`` column. ``"auto"`` takes indicators for classes, else the ordinal column.
+
+    Examples
+    --------
+    >>> HOFS(criterion="sum").criterion
+    'sum'
+    >>> HOFS(criterion="som")
+    Traceback (most recent call last):
+    ...
+    ValueError: unknown criterion of HOFS 'som'; valid: 'sum', 'mean', 'joint'
+    """
+
+    name: ClassVar[str] = "hofs"
+    in_paper: ClassVar[bool] = True
+
+    criterion: Criterion = "joint"
+    source: SignalSource = "logistic"
+    threshold: float = THRESHOLD
+    affinity: Affinity | None = None
+    slopes: Slopes = "auto"
+    label_coding: LabelCoding = "auto"
+
+    def __post_init__(self) -> None:
+        """Check every option once."""
+        self._check("criterion", get_args(Criterion))
+        self._check("source", get_args(SignalSource))
+        self._check("affinity", (None, *get_args(Affinity)))
+        self._check("slopes", get_args(Slopes))
+        self._check("label_coding", get_args(LabelCoding))
+        self._check_number("threshold")
+
+    @property
+    def subset_threshold(self) -> float:
+        """A feature joins a subset when its mean affinity exceeds this."""
+        return self.threshold
+
+    @property
+    def state_type(self) -> type[State]:
+        """The record that its search keeps between rounds."""
+        return JointState if self.criterion == "joint" else TotalState
+
+    def search(self, problem: Problem) -> Search[Any, Any]:
+        """Return the search that this method does on a problem."""
+        return Joint(problem, self) if self.criterion == "joint" else Total(problem, self)
+
+    def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
+        """Return the requests that take most memory, with arrays of the right sizes, no content."""
+        work = Joint if self.criterion == "joint" else Total
+        return work.largest_requests(sizes)

@@ -1,0 +1,107 @@
+"""What searches on a class posterior share: a state with rows, and scores that know their rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hofs_dask.engine.posteriors import CandidateRows, PosteriorRow
+from hofs_dask.engine.reduction import N_FOLDS
+from hofs_dask.methods.base import Scores, State
+from hofs_dask.methods.fields import ROUNDING, Check, Floats, Sizes, Wholes
+
+
+@dataclass(frozen=True, kw_only=True)
+class PosteriorState(State):
+    """What a search on a class posterior knows after some rounds."""
+
+    #: The kinds of rows that it has, the folds they are fitted for, and whether a row may rule out
+    #: a class.
+    kinds: ClassVar[tuple[str, ...]]
+    n_folds: ClassVar[int] = N_FOLDS
+    may_rule_out: ClassVar[bool] = False
+
+    rows: tuple[PosteriorRow, ...]  # of the picks of this epoch
+
+    @property
+    def first(self) -> int:
+        """The rank of the first pick of this epoch."""
+        return len(self.chosen) - len(self.rows)
+
+    @property
+    def picks(self) -> tuple[int, ...]:
+        """The picks of this epoch."""
+        return self.chosen[self.first :]
+
+    def check_rows(self, sizes: Sizes) -> None:
+        """Raise a ValueError where rows from a file are not those of an epoch.
+
+        The first is a table, and parents come before their children.
+        """
+        name, n_picks = type(self).__name__, sizes["pick"]
+        if type(self.rows) is not tuple or not min(n_picks, 1) <= len(self.rows) <= n_picks:
+            raise ValueError(f"{name}.rows are not those of the last picks")
+        for place, row in enumerate(self.rows):
+            kinds = self.kinds if place else ("table",)
+            if type(row) is not PosteriorRow or row.kind not in kinds:
+                raise ValueError(f"{name}.rows has none of {kinds} at {place}")
+            self._check_row(row, place, sizes)
+
+    def _check_row(self, row: PosteriorRow, place: int, sizes: Sizes) -> None:
+        n_parents = 0 if row.kind == "table" else min(max(len(row.parents), 1), place)
+        own = {
+            **sizes,
+            "place": place,
+            "fold": self.n_folds,
+            "parent": n_parents,
+            "table": n_parents if row.kind == "pair" else 1,
+            "cell": sizes["code"] ** 2 if row.kind == "pair" else sizes["code"],
+        }
+        hole = -math.inf if self.may_rule_out else None
+        checks: dict[str, tuple[Any, Check]] = {
+            "parents": (row.parents, Wholes(("parent",), below="place")),
+            "table": (
+                row.table,
+                Floats(("table", "fold", "class", "cell"), hole=hole, most=ROUNDING),
+            ),
+        }
+        if row.kind in ("shared", "class"):
+            if row.linear is None:
+                raise ValueError("PosteriorRow.linear is None")
+            checks |= {
+                "values": (row.linear.values, Floats(("code",), hole=math.nan)),
+                "slopes": (row.linear.slopes, Floats(("fold", "class", "parent"))),
+                "shifts": (row.linear.shifts, Floats(("fold", "class"))),
+                "scales": (row.linear.scales, Floats(("fold", "class"))),
+            }
+        elif row.linear is not None:
+            raise ValueError("PosteriorRow.linear is given, but not for this kind of row")
+        for name, (value, check) in checks.items():
+            try:
+                check(value, own)
+            except ValueError as error:
+                raise ValueError(f"PosteriorRow.{name} {error}") from error
+        if row.column != place or type(row.column) is not int:
+            raise ValueError(f"PosteriorRow.column is {row.column}, not {place}")
+
+
+@dataclass(frozen=True)
+class PosteriorScores(Scores):
+    """Scores with the rows that they come from.
+
+    Attributes
+    ----------
+    rows
+        The rows of every candidate.
+    kind
+        The place in `KINDS` of the best row of each, (feature,).
+    row_gain
+        What that row adds to the mean log posterior of the true class, (feature,).
+    """
+
+    rows: CandidateRows
+    kind: np.ndarray
+    row_gain: np.ndarray

@@ -1,0 +1,37 @@
+"""All methods by name. Importing a module of methods registers what it defines."""
+
+from __future__ import annotations
+
+from hofs_dask.errors import unknown
+from hofs_dask.methods import hofs, pairwise, vmi  # noqa: F401
+from hofs_dask.methods.base import Method
+
+#: All names that `select` takes.
+METHOD_NAMES: tuple[str, ...] = tuple(Method.registry)
+#: The names of HOFS and the baselines that its paper compares it with: what `compare` runs.
+METHODS: tuple[str, ...] = tuple(
+    name for name, method in Method.registry.items() if method.in_paper
+)
+
+
+def as_method(method: object) -> Method:
+    """Return the method object of a name with its defaults, or the object itself.
+
+    Examples
+    --------
+    >>> as_method("mifs")
+    MIFS(beta=1.0)
+    """
+    if isinstance(method, Method):
+        return method
+    if not isinstance(method, str):
+        for kind in Method.registry.values():
+            if method is kind:
+                raise TypeError(f"method is a class; give an object: hofs_dask.{kind.__name__}()")
+        raise TypeError(
+            f"method is a {type(method).__name__}; give one of {METHOD_NAMES} or an object such as "
+            "hofs_dask.HOFS(criterion='sum')"
+        )
+    if method not in Method.registry:
+        raise unknown("method", method, METHOD_NAMES)
+    return Method.registry[method]()

@@ -1,0 +1,116 @@
+"""What selections and comparisons have in common: a Dataset that is checked, compared and saved."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from hofs_dask.results.datasets import Variable, check_variables
+from hofs_dask.results.saving.readwrite import write, write_zarr
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class Result(ABC):
+    """A result, kept as an xarray Dataset.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        What `to_dataset` returned.
+    """
+
+    __slots__ = ("_dataset",)
+
+    #: What the attribute `format` of the Dataset says.
+    FORMAT: ClassVar[str]
+
+    def __init__(self, dataset: xr.Dataset) -> None:
+        required, optional = self._variables()
+        missing = [name for name in required if name not in dataset.variables]
+        if dataset.attrs.get("format") != self.FORMAT or missing:
+            raise ValueError(
+                f"a Dataset with the attribute format={self.FORMAT!r} was expected; this one has "
+                f"format={dataset.attrs.get('format')!r} and lacks {missing}: "
+                f"give what {type(self).__name__}.to_dataset() returned"
+            )
+        check_variables(dataset, {**required, **optional})
+        self._dataset = dataset
+
+    @classmethod
+    @abstractmethod
+    def _variables(cls) -> tuple[Mapping[str, Variable], Mapping[str, Variable]]:
+        """Return the variables and coordinates that the Dataset has, and those that it may have."""
+
+    def to_dataset(self) -> xr.Dataset:
+        """Return a copy of all variables as an xarray Dataset.
+
+        Examples
+        --------
+        >>> from hofs_dask import Selection
+        >>> result = Selection.from_picks([], names=["a", "b"], relevance=[0.1, 0.5], attrs={})
+        >>> result.to_dataset()["relevance"].sel(feature="b").item()
+        0.5
+        """
+        return self._dataset.copy(deep=True)
+
+    def to_zarr(self, path: str | os.PathLike[str]) -> None:
+        """Write a Zarr store that `hofs_dask.load` and `xarray.open_zarr` read.
+
+        Parameters
+        ----------
+        path : str or path
+            A new directory or address, or the directory of an earlier result of the same kind,
+            which is replaced in one step. A link leads to its target.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from hofs_dask import Selection, load
+        >>> result = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result.to_zarr(f"{folder}/result.zarr")
+        ...     load(f"{folder}/result.zarr") == result
+        True
+        """
+        write_zarr(self._dataset, path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a netCDF file if the path ends with `.nc`, else a Zarr store.
+
+        Parameters
+        ----------
+        path : str or path
+            A new path, or that of an earlier result of the same kind, which is replaced in one
+            step: a process that is killed leaves the earlier result or the new one. The path ends
+            with `.nc`, `.zarr` or no suffix. Missing folders are created.
+
+        Raises
+        ------
+        FileExistsError
+            The path holds something else, an earlier result with other files among its own, or an
+            earlier result on remote storage, which cannot be replaced in one step.
+        OSError
+            The result cannot be written; an earlier one is unchanged.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from hofs_dask import Selection, load
+        >>> result = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result.save(f"{folder}/result.zarr")
+        ...     load(f"{folder}/result.zarr") == result
+        True
+        """
+        write(self._dataset, path)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Result):
+            return NotImplemented
+        return bool(self._dataset.identical(other._dataset))
+
+    __hash__ = None  # type: ignore[assignment]

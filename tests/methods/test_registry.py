@@ -1,0 +1,65 @@
+"""One registry: every method is known to the API, the shell, checkpoints and the public names."""
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import hofs_dask as hd
+from hofs_dask.cli.methods import method_list, parse_method
+from hofs_dask.methods.base import Method
+from hofs_dask.methods.pairwise import PairwiseMethod
+from hofs_dask.methods.registry import METHOD_NAMES, METHODS, as_method
+from hofs_dask.search.snapshot import RECORDS
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_method__is_known_everywhere_by_its_name(name):
+    method = as_method(name)
+    assert method.name == name
+    assert parse_method(name) == method
+    assert f"\n  {name}" in method_list()
+    assert RECORDS[method.state_type.__name__] is method.state_type
+    kind = type(method)
+    assert getattr(hd, kind.__name__) is kind, "add it to hofs_dask/__init__.pyi"
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_state__every_field_is_checked_when_it_is_read_from_a_file(name):
+    state = as_method(name).state_type
+    unchecked = {field.name for field in fields(state) if "check" not in field.metadata}
+    assert unchecked <= {"rows"}  # of which `check_rows` looks at every field
+
+
+def test_methods__of_the_paper_come_in_its_order():
+    assert METHODS == ("hofs", "mim", "mifs", "mrmr", "jmi", "cmim", "spec_cmi", "vmi")
+
+
+@pytest.fixture
+def least_redundant():
+    """A criterion of a user's own, forgotten after the test."""
+
+    @dataclass(frozen=True)
+    class LeastRedundant(PairwiseMethod):
+        """The feature that is least like any chosen one."""
+
+        name: ClassVar[str] = "least_redundant"
+
+        def score(self, pairs):
+            return -pairs.redundancy.max(axis=0)
+
+    yield LeastRedundant
+    del Method.registry["least_redundant"]
+
+
+def test_criterion__of_one_class_is_selected_by(least_redundant):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 4))
+    x[:, 1] = x[:, 0] + 0.1 * rng.normal(size=500)
+    x[:, 2] += 0.5 * x[:, 0]
+    y = x[:, 0] > 0
+    result = hd.select(x, y, 4, method=least_redundant())
+    assert result.features[:2] == ["x0", "x3"]
+    assert result.features[-1] == "x1"
+    assert hd.select(x, y, 4, method="least_redundant") == result
