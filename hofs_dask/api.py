@@ -416,10 +416,10 @@ def encode(
 
 def estimate(
     data: Any,
+    target: Any = None,
     n_features: int | None = None,
     *,
     method: str | Method | Iterable[str | Method] = "hofs",
-    target: Any = None,
     n_resamples: int = 0,
     feature_dim: Hashable | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
@@ -429,19 +429,21 @@ def estimate(
     exclude: Sequence[Hashable] = (),
     chunks: tuple[int, int] | None = None,
 ) -> Plan:
-    """What a run will do, before anything of it runs: layout, reductions, bytes, memory and time.
+    """What a run will do, before anything of it runs: chunks, reductions, scans, bytes, memory.
+
+    Workers are asked for their memory and compile nothing.
 
     Parameters
     ----------
     data
         As for `select`. Of data that is not encoded yet nothing is read: the numbers of codes and
         classes are assumed, and the plan says so.
+    target
+        As for `select`; may be left out for a code store that has one alone.
     n_features
         How many features are to be chosen; None for what encoding takes alone.
     method
         As for `select`, or several, as for `compare`.
-    target
-        As for `select`; may be left out for a code store that has one alone.
     n_resamples
         As for `compare`.
     feature_dim, nominal, target_kind, bins, include, exclude
@@ -452,10 +454,9 @@ def estimate(
     Returns
     -------
     Plan
-        Prints as a page. Its ``memory`` is that of the worker with the least room: a
-        reduction that does not fit is refused with a MemoryError before it starts.
-        Its ``seconds`` come from a
-        rehearsal of the method on a little made-up data, on one of the workers.
+        Prints as a page. Numbers of reductions and scans are the most that the method may need.
+        Its ``memory`` is that of the worker with the least room: a reduction that does not fit is
+        refused with a MemoryError before it starts.
 
     Examples
     --------

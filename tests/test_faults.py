@@ -16,9 +16,8 @@ from dask.delayed import delayed
 from distributed import Client, Future, LocalCluster
 
 import hofs_dask as hd
-from hofs_dask.engine.cluster import on_a_worker
 from hofs_dask.scheduling.compute import compute
-from hofs_dask.scheduling.waits import LostSchedulerError, timeout
+from hofs_dask.scheduling.waits import LostSchedulerError, StrandedError, timeout
 
 pytestmark = pytest.mark.processes
 
@@ -85,20 +84,6 @@ def test_scan__all_workers_killed_before_it_gives_the_same(workers, codes):
         assert hd.select(codes, None, 2, method="mim") == expected
 
 
-@pytest.mark.filterwarnings(WAITING)
-def test_on_a_worker__all_killed_in_it_is_done_by_another(workers, tmp_path):
-    def first_waits() -> str:
-        if not (tmp_path / "begun").exists():
-            (tmp_path / "begun").touch()
-            time.sleep(LONG)
-        return "done"
-
-    with Client(workers) as client:
-        pids = pids_of(client)
-        threading.Timer(0.5, send, [pids, signal.SIGKILL]).start()
-        assert on_a_worker(first_waits) == "done"
-
-
 def slow(seconds: float) -> float:
     time.sleep(seconds)
     return seconds
@@ -145,16 +130,26 @@ def leaving(scratch: str) -> Iterator[Client]:
         timer.join()
 
 
-@pytest.mark.parametrize("pinned", [False, True])
-def test_compute__workers_that_never_come_back_are_an_error_in_time(leaving, pinned):
+def test_compute__workers_that_never_come_back_are_an_error_in_time(leaving):
     start = time.monotonic()
     with (
         dask.config.set({"hofs_dask.timeout": "2 s"}),
         pytest.warns(UserWarning, match="has no workers; waiting 2.00 s") as warned,
         pytest.raises(RuntimeError, match=r"has no workers.*dask worker .*hofs_dask\.timeout"),
     ):
-        on_a_worker(slow, 10.0) if pinned else compute(delayed(slow)(10.0))
+        compute(delayed(slow)(10.0))
     assert len(warned) == 1
+    assert time.monotonic() - start < 10
+
+
+def test_compute__tasks_that_prefer_a_worker_are_stranded_when_it_is_gone(leaving):
+    start = time.monotonic()
+    (address,) = leaving.nthreads()
+    with (
+        dask.annotate(workers=[address], allow_other_workers=True),
+        pytest.raises(StrandedError, match="wait for workers that are gone"),
+    ):
+        compute(delayed(slow)(10.0))
     assert time.monotonic() - start < 10
 
 

@@ -159,7 +159,7 @@ def test_memory__all_pairs_of_two_thousand_features_on_workers_of_one_gigabyte(t
     method = hd.SpecCMI(form="spectral")
     with small_cluster(limit, tmp_path / "scratch") as client:
         codes = hd.encode(x, y, tmp_path / "codes.zarr", bins=None)
-        estimate = hd.estimate(codes, 3, method=method).memory.total
+        estimate = hd.estimate(codes, n_features=3, method=method).memory.total
         client.run(forget_peak)
         result = hd.select(codes, None, 3, method=method)
         peak = max(client.run(memory, "VmHWM").values())

@@ -89,7 +89,7 @@ def test_codes__have_options_of_their_own(name, given, tmp_path):
         with pytest.raises(ValueError, match=message):
             hd.information_matrix(data, None, **{name: given})
         with pytest.raises(ValueError, match=message):
-            hd.estimate(data, 1, **{name: given})
+            hd.estimate(data, None, 1, **{name: given})
     with pytest.raises(ValueError, match="store is .*, but the data is a code store"):
         hd.select(codes, None, 1, store=tmp_path / "other")
 

@@ -70,7 +70,7 @@ def encode(
         if explain:
             plan = estimate(
                 source,
-                target=target,
+                target,
                 feature_dim=feature_dim,
                 nominal=named,
                 target_kind=target_kind,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import gc
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import dask.base
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from hofs_dask.engine.reduction import Request
-
-Result = TypeVar("Result")
 
 #: How often workers are asked anew what they take where one is lost meanwhile.
 ATTEMPTS = 5
@@ -126,29 +123,6 @@ def memory_limits() -> list[tuple[int, int]]:
         memory = psutil.virtual_memory().available + psutil.Process().memory_info().rss
         return [(memory, _local_threads())]
     return list(ask(client, client.run_on_scheduler, _limits).values())
-
-
-def on_a_worker(function: Callable[..., Result], *arguments: object) -> Result:
-    """What a function returns on the first of the current workers, or here where there is none.
-
-    Examples
-    --------
-    >>> on_a_worker(max, 2, 3)
-    3
-    """
-    client = current_client()
-    if client is None:
-        return function(*arguments)
-    _check_limits(client)
-    submit = functools.partial(client.submit, function, *arguments, pure=False, priority=10)
-    first = min(threads_of_workers(client))
-    with aside():
-        try:
-            (result,) = gather(client, [submit(workers=[first], allow_other_workers=True)])
-        except StrandedError:
-            (result,) = gather(client, [submit()])
-    found: Result = result
-    return found
 
 
 def check_cluster(client: Client) -> None:

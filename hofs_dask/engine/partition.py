@@ -89,3 +89,17 @@ def held_bytes(layout: Layout, n_columns: int = 0, copies: int = CHUNK_COPIES) -
     """
     unpacked = layout.chunks[0] * ((layout.chunks[1] + n_columns) * copies + SAMPLE_BYTES)
     return layout.chunk_bytes + unpacked
+
+
+def read_bytes(layout: Layout, n_columns: int = 0) -> int:
+    """What a scan reads of a store: codes, and for every tile labels and copies of columns.
+
+    Examples
+    --------
+    >>> layout = Layout(1024, 10, (1024, 5), bits=3)
+    >>> read_bytes(layout) == layout.n_bytes + 2 * 1024
+    True
+    """
+    n_tiles = len(layout.tiles)
+    copies = n_columns * layout.bits / 8 if n_tiles > 1 else 0.0
+    return layout.n_bytes + round(n_tiles * layout.n_samples * (1 + copies))

@@ -122,11 +122,16 @@ class _Plan:
 _Nodes = dict[tuple[int, int] | None, Partial]
 
 
-def scans(codes: CodeStore, requests: Sequence[Request]) -> list[list[Request]]:
-    """The requests in order, cut into as few scans as fit the memory of the current workers."""
+def scans(
+    codes: CodeStore, requests: Sequence[Request], workers: tuple[Worker, ...] | None = None
+) -> list[list[Request]]:
+    """The requests in order, cut into as few scans as fit the memory of the workers.
+
+    By default those are the current ones, which compile what the requests need.
+    """
     if len(requests) == 1:  # there is nothing to cut, and asking takes time
         return [list(requests)]
-    workers = current_workers(requests)
+    workers = workers or current_workers(requests)
     found: list[list[Request]] = []
     for request in requests:
         if found and estimate(codes, [*found[-1], request], workers).fits:

@@ -71,26 +71,26 @@ def bound_reductions(method: Method, sizes: SearchSizes) -> ReductionBound:
 
     Examples
     --------
-    >>> from hofs_dask.methods.pairwise import JMI
+    >>> from hofs_dask import JMI
     >>> bound_reductions(JMI(), SearchSizes(10**6, 400, 2, 5, n_rounds=10)).by_name
     {'marginal-counts': 1, 'pair-terms': 9}
     """
-    if isinstance(method, VMI):
-        found = bound_vmi(method, sizes)
-    elif not isinstance(method, HOFS):
+    if isinstance(method, PairwiseMethod):
         found = bound_pairwise(method, sizes)
-    elif method.criterion == "joint":
-        found = bound_joint(sizes)
+    elif isinstance(method, VMI):
+        found = bound_vmi(method, sizes)
+    elif isinstance(method, HOFS):
+        found = bound_joint(sizes) if method.criterion == "joint" else bound_total(method, sizes)
     else:
-        found = bound_total(method, sizes)
+        raise TypeError(f"the reductions of {type(method).__name__} are not known")
     by_name = {MARGINAL_COUNTS.name: 1, **{name: n for name, n in found.by_name.items() if n}}
     return ReductionBound(by_name, 1 + found.in_all)
 
 
-def bound_pairwise(method: Method, sizes: SearchSizes) -> ReductionBound:
-    """One reduction a pick but the last, and all pairs in panels of columns for `SpecCMI`."""
+def bound_pairwise(method: PairwiseMethod, sizes: SearchSizes) -> ReductionBound:
+    """One reduction a pick but the last, and panels of columns where all pairs are needed."""
     n_reductions = sizes.n_later
-    if isinstance(method, PairwiseMethod) and method.all_pairs:
+    if method.all_pairs:
         largest = Sizes(sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_later)
         (panel,) = method.largest_requests(largest)
         n_reductions += -(-sizes.n_features // len(panel.columns))

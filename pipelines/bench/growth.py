@@ -173,7 +173,7 @@ def _peak_of(
     """The most that a worker takes of memory in a selection, and what is expected, in bytes."""
     # fresh processes: what an earlier run left in memory is not this one's
     with job.cluster(memory_limit=limit) as client:
-        expected = hd.estimate(codes, size.n_picks, method=method).memory
+        expected = hd.estimate(codes, n_features=size.n_picks, method=method).memory
         # from outside: what a worker imports to look at itself stays in its memory
         workers = list(client.run(os.getpid).values())
         for pid in workers:

@@ -43,7 +43,7 @@ def test_select__explain_is_a_page_and_runs_nothing(codes: Path, tmp_path: Path)
     result = run("select", codes, "--n-features", 3, "--explain", "--checkpoint", kept)
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("hofs: 3 of ")
-    for heading in ("chunks", "reductions", "scans", "memory", "time"):
+    for heading in ("chunks", "reductions", "scans", "memory"):
         assert f"\n  {heading} " in result.stdout
     assert "encoding" not in result.stdout
     assert not kept.exists()

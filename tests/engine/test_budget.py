@@ -91,7 +91,7 @@ def test_reduction_that_no_chunks_make_fit__says_how_much_memory_does(codes, req
 
 def test_estimate_of_a_selection__refuses_more_features_than_there_are(codes):
     with pytest.raises(ValueError, match="n_features is 41 but only 40"):
-        hd.estimate(codes, 41)
+        hd.estimate(codes, n_features=41)
 
 
 def test_advice__fits(codes, request_, tmp_path, monkeypatch):
@@ -131,7 +131,7 @@ def test_estimate_of_a_selection__covers_every_reduction_of_it(codes, monkeypatc
         return found[-1]
 
     monkeypatch.setattr(scanning, "estimate", recording)
-    ahead = hd.estimate(codes, 4, method=method).memory
+    ahead = hd.estimate(codes, n_features=4, method=method).memory
     found.clear()
     hd.select(codes, None, 4, method=method)
 
