@@ -155,7 +155,7 @@ class Counts:
 
 def request(reduction: str, store: Store, n_columns: int) -> Request:
     """A reduction of a reduction, with a context of the right sizes and no content."""
-    sizes = Sizes(store.n_features, store.n_classes, store.n_codes, n_columns)
+    sizes = Sizes(store.n_samples, store.n_features, store.n_classes, store.n_codes, n_columns)
     counting = MarginalContext(store.n_classes, store.n_codes)
     known = [
         Request(READ_ONLY, Context()),

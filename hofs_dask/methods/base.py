@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -23,12 +23,32 @@ LEARNED = Floats(("learned", "feature"))
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the memory of a reduction depends on."""
+    """What the reductions of a search, and their memory, depend on."""
 
+    n_samples: int
     n_features: int
     n_classes: int
     n_codes: int  # of the widest feature
-    n_picks: int  # columns that are known at most
+    n_picks: int  # that a later round knows at most: one less than are chosen
+
+
+@dataclass(frozen=True)
+class ReductionBound:
+    """How many reductions a search asks for at most.
+
+    A search asks for one reduction after another, so that alone it takes as many scans. What it
+    asks for may depend on the data: this is the most. `include` and `min_gain` only make it less.
+
+    Attributes
+    ----------
+    by_name
+        Of each reduction.
+    in_all
+        Of all: fewer than the sum where a round needs either of two.
+    """
+
+    by_name: Mapping[str, int]
+    in_all: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +173,10 @@ class Method(ABC):
     @abstractmethod
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
         """Return the requests that take most memory, with arrays of the right sizes, no content."""
+
+    @abstractmethod
+    def bound_reductions(self, sizes: Sizes) -> ReductionBound:
+        """Return how many reductions its search asks for at most, after the marginal counts."""
 
     def _check(self, option: str, valid: tuple[object, ...]) -> None:
         given = getattr(self, option)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from hofs_dask.engine.reduction import Request
-from hofs_dask.methods.base import THRESHOLD, Method, Search, Sizes, State
+from hofs_dask.methods.base import THRESHOLD, Method, ReductionBound, Search, Sizes, State
 from hofs_dask.methods.joint import Joint, JointState
 from hofs_dask.methods.problem import Problem
 from hofs_dask.methods.total import Total, TotalState
@@ -90,3 +90,9 @@ class HOFS(Method):
         """Return the requests that take most memory, with arrays of the right sizes, no content."""
         work = Joint if self.criterion == "joint" else Total
         return work.largest_requests(sizes)
+
+    def bound_reductions(self, sizes: Sizes) -> ReductionBound:
+        """Return how many reductions its search asks for at most, after the marginal counts."""
+        if self.criterion == "joint":
+            return Joint.bound_reductions(sizes)
+        return Total.bound_reductions(sizes, on_samples=self.source == "logistic")

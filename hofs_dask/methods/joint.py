@@ -21,7 +21,7 @@ from hofs_dask.engine.posteriors import (
 from hofs_dask.engine.reduction import N_FOLDS, N_PARTS, Partial, Request, placeholder
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation, gram_row, join, within_classes
-from hofs_dask.methods.base import Search, Sizes
+from hofs_dask.methods.base import ReductionBound, Search, Sizes
 from hofs_dask.methods.fields import Floats, Wholes, checked, finite
 from hofs_dask.methods.fits import (
     Moments,
@@ -128,6 +128,35 @@ class Joint(Search[JointState, PosteriorScores]):
             Request(PAIR_COUNTS, PairContext(c, b, by_fold=True), (0,)),
             Request(POSTERIOR_GAINS, context, tuple(range(k))),
         )
+
+    @staticmethod
+    def bound_reductions(sizes: Sizes) -> ReductionBound:
+        """Return how many reductions a search asks for at most, after the marginal counts.
+
+        Notes
+        -----
+        One counts a pick. The gains of candidates are one reduction, two or three by the number of
+        samples. With one pick in an epoch or none they are read off the counts where samples are
+        many. A round in which the best gain is too small restarts, and scores again without a pick.
+
+        Examples
+        --------
+        >>> Joint.bound_reductions(Sizes(10**6, 400, 2, 5, n_picks=9)).by_name
+        {'pair-counts': 9, 'posterior-gains': 24}
+        """
+        staged = 1 + (sizes.n_samples >= STAGED) + (sizes.n_samples >= STAGED_TWICE)
+        n_picks = sizes.n_picks
+
+        def to_score(n_cells: int) -> int:
+            """The reductions that score candidates whose counts have so many cells."""
+            return 0 if CELL_SAMPLES * n_cells <= sizes.n_samples else staged
+
+        table = N_FOLDS * sizes.n_classes * sizes.n_codes
+        no_pick, one_pick = to_score(table), to_score(table * sizes.n_codes)
+        # every round after the first may restart
+        gains = no_pick * (1 + n_picks) + one_pick * min(n_picks, 1) + staged * max(n_picks - 1, 0)
+        by_name = {PAIR_COUNTS.name: n_picks, POSTERIOR_GAINS.name: gains}
+        return ReductionBound(by_name, n_picks + gains)
 
     def score(
         self, state: JointState

@@ -15,7 +15,7 @@ import numpy as np
 from hofs_dask.engine.counts import PAIR_TERMS, PairTermsContext
 from hofs_dask.engine.reduction import Partial, Request, placeholder
 from hofs_dask.methods.affinity import correlation_of
-from hofs_dask.methods.base import LEARNED, Method, Scores, Search, Sizes, State
+from hofs_dask.methods.base import LEARNED, Method, ReductionBound, Scores, Search, Sizes, State
 from hofs_dask.methods.fields import Floats, checked
 from hofs_dask.methods.problem import Problem
 
@@ -92,6 +92,21 @@ class PairwiseMethod(Method):
             marginals=placeholder(sizes.n_features, sizes.n_classes, sizes.n_codes),
         )
         return (Request(PAIR_TERMS, context, tuple(range(width))),)
+
+    def bound_reductions(self, sizes: Sizes) -> ReductionBound:
+        """Return how many reductions its search asks for at most, after the marginal counts.
+
+        One a pick but the last, and all pairs in panels of columns where they are needed.
+
+        Examples
+        --------
+        >>> JMI().bound_reductions(Sizes(10**6, 400, 2, 5, n_picks=9)).by_name
+        {'pair-terms': 9}
+        """
+        n_reductions = sizes.n_picks
+        if self.all_pairs:
+            n_reductions += -(-sizes.n_features // _panel_width(sizes))
+        return ReductionBound({PAIR_TERMS.name: n_reductions}, n_reductions)
 
 
 @dataclass(frozen=True)
@@ -559,7 +574,7 @@ def learn_all(problem: Problem) -> Generator[Request, Partial, PairMatrices]:
     """Count all pairs, a panel of columns against all features at a time, each pair once."""
     m, relevance = problem.n_features, problem.relevance
     redundancy, conditional = np.zeros((m, m)), np.zeros((m, m))
-    width = _panel_width(Sizes(m, problem.n_classes, problem.table_width, 0))
+    width = _panel_width(Sizes(problem.n_samples, m, problem.n_classes, problem.table_width, 0))
     for start in range(0, m, width):
         panel = np.arange(start, min(start + width, m))
         # a column with itself too: that is its entropy

@@ -22,7 +22,7 @@ from hofs_dask.kernels.rows import (
     logistic_start,
 )
 from hofs_dask.methods.affinity import correlation, gram_row, within_classes
-from hofs_dask.methods.base import Scores, Search, Sizes, State
+from hofs_dask.methods.base import ReductionBound, Scores, Search, Sizes, State
 from hofs_dask.methods.fields import Floats, checked
 from hofs_dask.methods.problem import Problem, count_pairs, to_unit_scale
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 #: Counts of a candidate are solved where that many samples fall to a cell, or cells are few; more
 #: than the most would take memory.
 CELL_SAMPLES, FEW_CELLS, MOST_CELLS = 32, 2**12, 2**15
+#: Codes of a feature that can be chosen, at least.
+LEAST_CODES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +85,42 @@ class Total(Search[TotalState, Scores]):
             Request(ROW_VALUES, counted, tuple(range(k))),
             Request(ROW_TERMS, stepped, tuple(range(k))),
         )
+
+    @staticmethod
+    def bound_reductions(sizes: Sizes, *, on_samples: bool) -> ReductionBound:
+        """Return how many reductions a search asks for at most, after the marginal counts.
+
+        Parameters
+        ----------
+        sizes
+            Of the problem and the search.
+        on_samples
+            Whether rows are solved by steps over samples or their cells, else from moments.
+
+        Notes
+        -----
+        One counts a pick. Rows of a subset of one are solved on these counts. Those of a larger one
+        take a reduction where the codes of its members make few cells, and a reduction a Newton
+        step otherwise. A subset holds all picks so far at most.
+
+        Examples
+        --------
+        >>> Total.bound_reductions(Sizes(1000, 20, 2, 5, n_picks=3), on_samples=True).by_name
+        {'pair-counts': 3, 'row-values': 2, 'row-terms': 0}
+        """
+        by_name = {PAIR_COUNTS.name: sizes.n_picks}
+        if not on_samples:
+            return ReductionBound(by_name, sizes.n_picks)
+        table, most = sizes.n_classes * sizes.n_codes, largest_table(sizes.n_samples)
+        values = terms = in_all = 0
+        for n_members in range(2, sizes.n_picks + 1):
+            few = LEAST_CODES**2 * table <= most
+            many = sizes.n_codes**n_members * table > most
+            values += few
+            terms += MAX_STEPS * many
+            in_all += MAX_STEPS if many else 1
+        by_name |= {ROW_VALUES.name: values, ROW_TERMS.name: terms}
+        return ReductionBound(by_name, sizes.n_picks + in_all)
 
     def score(self, state: TotalState) -> Generator[Request, Partial, tuple[TotalState, Scores]]:
         """The state with what it had to learn, and the scores of every feature."""
@@ -159,7 +197,8 @@ class Total(Search[TotalState, Scores]):
             counts = np.ascontiguousarray(pair_counts.transpose(0, 2, 3, 1))
             return chain.solve(counts, numbers[list(chosen)], numbers).value
         given = numbers[list(chosen)]
-        if math.prod(sizes) * problem.n_classes * problem.table_width <= largest_table(problem):
+        n_cells = math.prod(sizes) * problem.n_classes * problem.table_width
+        if n_cells <= largest_table(problem.n_samples):
             starts = np.zeros((problem.n_features, len(theta), theta[-1].shape[1]))
             for r, rows in enumerate(theta):
                 starts[:, r, : rows.shape[1]] = rows
@@ -264,9 +303,9 @@ class Total(Search[TotalState, Scores]):
         return moments
 
 
-def largest_table(problem: Problem) -> int:
+def largest_table(n_samples: int) -> int:
     """The cells up to which counts are solved rather than samples: few beside the samples."""
-    return min(max(problem.n_samples // CELL_SAMPLES, FEW_CELLS), MOST_CELLS)
+    return min(max(n_samples // CELL_SAMPLES, FEW_CELLS), MOST_CELLS)
 
 
 def _set(array: np.ndarray, place: int, value: float | np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from hofs_dask.engine.counts import PAIR_COUNTS, PairContext
+from hofs_dask.engine.counts import PAIR_COUNTS, PAIR_TERMS, PairContext
 from hofs_dask.engine.posteriors import (
     KINDS,
     POSTERIOR_GAINS,
@@ -19,7 +19,7 @@ from hofs_dask.engine.posteriors import (
 from hofs_dask.engine.reduction import N_PARTS, Partial, Request, placeholder
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation
-from hofs_dask.methods.base import Method, Search, Sizes
+from hofs_dask.methods.base import Method, ReductionBound, Search, Sizes
 from hofs_dask.methods.fields import ROUNDING, Floats, checked
 from hofs_dask.methods.pairwise import MIM, learn
 from hofs_dask.methods.posterior import PosteriorScores, PosteriorState
@@ -87,6 +87,21 @@ class VMI(Method):
             wanted=np.broadcast_to(np.True_, m),
         )
         return (*counted, Request(POSTERIOR_GAINS, context, tuple(range(k))))
+
+    def bound_reductions(self, sizes: Sizes) -> ReductionBound:
+        """Return how many reductions its search asks for at most, after the marginal counts.
+
+        One to count a pick, one to score candidates, and one more where the posterior restarts.
+
+        Examples
+        --------
+        >>> VMI().bound_reductions(Sizes(1000, 20, 2, 5, n_picks=3)).by_name
+        {'pair-terms': 3, 'posterior-gains': 7}
+        """
+        counted = PAIR_TERMS if self.form == "naive" else PAIR_COUNTS
+        gains = 1 + 2 * sizes.n_picks
+        by_name = {counted.name: sizes.n_picks, POSTERIOR_GAINS.name: gains}
+        return ReductionBound(by_name, sizes.n_picks + gains)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,9 +19,8 @@ from hofs_dask.engine.counts import MARGINAL_COUNTS
 from hofs_dask.engine.partition import Partition, read_bytes
 from hofs_dask.engine.reduction import Request
 from hofs_dask.engine.scanning import scans
-from hofs_dask.methods.base import Method
-from hofs_dask.planning.scans import ReductionBound, SearchSizes, bound_reductions
-from hofs_dask.search.rounds import largest_requests
+from hofs_dask.methods.base import Method, ReductionBound
+from hofs_dask.search.rounds import sizes_of
 from hofs_dask.store.bins import Bins, count_bins
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.labels import N_QUANTILES, Labels
@@ -239,11 +238,9 @@ def plan_search(
     """
     layout = layout_of(codes)
     n_classes = len(codes.labels.classes)
-    sizes = SearchSizes(
-        codes.n_samples, codes.n_features, n_classes, int(codes.n_codes.max()), n_features
-    )
-    bounds = [bound_reductions(method, sizes) for method in methods]
-    largest = [largest_requests(codes, method, n_features) for method in methods]
+    sizes = sizes_of(codes, n_features)
+    bounds = [method.bound_reductions(sizes) for method in methods]
+    largest = [method.largest_requests(sizes) for method in methods]
     # nothing is compiled for a plan, so that workers may take less now than they will
     current = current or current_workers()
     workers = tuple(replace(each, resident=max(each.resident, RESIDENT)) for each in current)
@@ -255,7 +252,7 @@ def plan_search(
         for request in [max(method_requests, key=lambda each: _partial_bytes(each, layout))]
     ]
     cut = scans(codes, widest, workers)
-    n_scans = len(cut) * max(bound.in_all for bound in bounds)
+    n_scans = len(cut) * (1 + max(bound.in_all for bound in bounds))  # and the marginal counts
     refusal = ""
     found = [estimate(codes, scan, workers) for scan in cut]
     for request in (request for method_requests in largest for request in method_requests):

@@ -82,8 +82,9 @@ class ScanEnded:
     n_reductions : int
         How many sums that were.
     n_bytes : int
-        Bytes of codes that the scan goes through: a byte a sample for each feature, for each
-        chosen column that it needs beside them, and for the label.
+        Bytes of the store that the scan goes through: the chunks of codes, and for every tile of
+        features the labels and the chosen columns that it needs from other tiles. What workers
+        keep in memory is part of it.
     n_cells : int
         Samples with a label times features times sums.
     seconds : float

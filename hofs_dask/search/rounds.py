@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
+from hofs_dask.engine.partition import read_bytes
 from hofs_dask.engine.reduction import N_FOLDS, Partial, Request
 from hofs_dask.engine.scanning import run, scans
 from hofs_dask.errors import some_of
@@ -34,6 +35,7 @@ from hofs_dask.search.events import (
 from hofs_dask.search.picks import Pick, Ranking
 from hofs_dask.search.snapshot import Snapshot
 from hofs_dask.store.codes import CodeStore
+from hofs_dask.store.layout import layout_of
 
 #: Scores closer than this, relative to the best, are a tie: the lowest column wins.
 TIE = 1e-9
@@ -217,21 +219,21 @@ def _scan(
     totals = run(codes, scan)
     seconds = time.perf_counter() - start
     n_columns = len({column for request in scan for column in request.columns})
-    n_bytes = codes.n_samples * (codes.n_features + n_columns + 1)  # and the label
+    n_bytes = read_bytes(layout_of(codes), n_columns)
     n_cells = round(codes.n_samples * codes.n_features * sum(each.share for each in scan))
     tell_all(listeners, ScanEnded(rank, name, len(scan), n_bytes, n_cells, seconds))
     return totals
 
 
-def largest_requests(codes: CodeStore, method: Method, n_features: int) -> tuple[Request, ...]:
-    """The reductions of a search that take most memory, with arrays of the right sizes alone."""
-    sizes = Sizes(
+def sizes_of(codes: CodeStore, n_features: int) -> Sizes:
+    """Return what the reductions of a search for so many features depend on."""
+    return Sizes(
+        n_samples=codes.n_samples,
         n_features=codes.n_features,
         n_classes=len(codes.labels.classes),
         n_codes=int(codes.n_codes.max()),
         n_picks=n_features - 1,
     )
-    return method.largest_requests(sizes)
 
 
 def next_pick(

@@ -189,7 +189,7 @@ def test_largest_requests__are_as_large_as_those_of_the_last_round(form):
     (state, scores), _ = driven(work.score(state), block)
     state = work.add(state, scores, 1, 0)
     _, asked = driven(work.score(state), block)
-    planned = work.options.largest_requests(Sizes(4, 3, 3, n_picks=2))
+    planned = work.options.largest_requests(Sizes(60, 4, 3, 3, n_picks=2))
     assert [p.reduction for p in planned] == [request.reduction for request in asked]
     assert [len(p.columns) for p in planned] == [len(request.columns) for request in asked]
     for plan, request in zip(planned, asked, strict=True):

@@ -130,10 +130,11 @@ def test_estimate__asks_for_what_is_missing(codes):
 
 def test_estimate__takes_its_arguments_as_select_does(codes):
     frame = pd.DataFrame({"a": np.arange(50.0), "b": np.arange(50) % 7, "y": np.arange(50) % 2})
-    by_name = str(hd.estimate(frame, "y", n_features=2))
-    assert str(hd.estimate(frame, "y", 2)) == by_name
-    assert str(hd.estimate(frame, target="y", n_features=2)) == by_name
-    assert by_name.startswith("hofs: 2 of 2 features; 50 samples")
+    by_name = hd.estimate(frame, "y", n_features=2)
+    for plan in (hd.estimate(frame, "y", 2), hd.estimate(frame, target="y", n_features=2)):
+        assert plan.title == by_name.title
+        assert plan.searching.reductions == by_name.searching.reductions
+    assert str(by_name).startswith("hofs: 2 of 2 features; 50 samples")
     assert "12 of 30" in str(hd.estimate(codes, None, 12))
     with pytest.raises(TypeError, match="target is a int, but a code store keeps its labels by"):
         hd.estimate(codes, 3)

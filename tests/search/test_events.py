@@ -69,9 +69,11 @@ def test_reduction_done__counts_bytes_and_cells_of_labelled_samples(heard):
     begun = [event for event in heard[0] if isinstance(event, hd.ScanStarted)]
     names = ["marginal-counts", "pair-counts", "pair-counts", "posterior-gains"]
     assert [event.reduction for event in done] == [event.reduction for event in begun] == names
-    # a byte a sample for each feature, for the label, and for the chosen columns that are needed
-    columns = [N_FEATURES + 1, N_FEATURES + 2, N_FEATURES + 2, N_FEATURES + 3]
-    assert [event.n_bytes for event in done] == [(N_SAMPLES - N_DROPPED) * n for n in columns]
+    # three bits a code, in one chunk of whole words with a checksum, and a byte a label: chosen
+    # columns are among the codes
+    n_words = -(-(N_SAMPLES - N_DROPPED) // 64)
+    n_bytes = N_FEATURES * 3 * n_words * 8 + 4 + N_SAMPLES - N_DROPPED
+    assert {event.n_bytes for event in done} == {n_bytes}
     assert {event.n_cells for event in done} == {(N_SAMPLES - N_DROPPED) * N_FEATURES}
     assert all(event.seconds > 0 for event in done)
 

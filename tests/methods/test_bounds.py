@@ -7,7 +7,8 @@ import pytest
 
 import hofs_dask as hd
 from hofs_dask.kernels.rows import MAX_STEPS
-from hofs_dask.planning.scans import SearchSizes, bound_reductions
+from hofs_dask.methods.base import Sizes
+from hofs_dask.search.rounds import sizes_of
 
 ALL_METHODS = [
     hd.HOFS(),
@@ -33,12 +34,9 @@ def asked_for(codes, method, n_features):
     """The reductions of a real run, by name."""
     events = []
     hd.select(codes, None, n_features, method=method, callback=events.append)
-    return Counter(event.reduction for event in events if isinstance(event, hd.ScanEnded))
-
-
-def sizes_of(codes, n_rounds):
-    n_classes, n_codes = len(codes.labels.classes), int(codes.n_codes.max())
-    return SearchSizes(codes.n_samples, codes.n_features, n_classes, n_codes, n_rounds)
+    asked = Counter(event.reduction for event in events if isinstance(event, hd.ScanEnded))
+    assert asked.pop("marginal-counts") == 1
+    return asked
 
 
 @pytest.mark.parametrize("n_samples", [200, 3000, 120_000])  # of many, some are scored first
@@ -47,7 +45,7 @@ def test_bound__no_search_asks_for_more(method, n_samples, tmp_path):
     codes = encoded(tmp_path, n_samples, 8, noise=2.0)
     for n_rounds in (1, 2, 5):
         asked = asked_for(codes, method, n_rounds)
-        bound = bound_reductions(method, sizes_of(codes, n_rounds))
+        bound = method.bound_reductions(sizes_of(codes, n_rounds))
         assert asked <= Counter(bound.by_name)
         assert asked.total() <= bound.in_all <= sum(bound.by_name.values())
 
@@ -68,16 +66,16 @@ def test_bound__no_search_asks_for_more(method, n_samples, tmp_path):
 )
 def test_bound__is_reached(method, n_samples, noise, tmp_path):
     codes = encoded(tmp_path, n_samples, 8, noise)
-    bound = bound_reductions(method, sizes_of(codes, 5))
+    bound = method.bound_reductions(sizes_of(codes, 5))
     asked = asked_for(codes, method, 5)
-    assert asked == Counter(bound.by_name)
+    assert asked == +Counter(bound.by_name)
     assert asked.total() == bound.in_all
 
 
 def test_bound__of_joint_by_hand():
     def gains(n_samples, n_rounds):
-        sizes = SearchSizes(n_samples, 50, n_classes=2, n_codes=5, n_rounds=n_rounds)
-        return bound_reductions(hd.HOFS(), sizes).by_name.get("posterior-gains", 0)
+        sizes = Sizes(n_samples, 50, n_classes=2, n_codes=5, n_picks=n_rounds - 1)
+        return hd.HOFS().bound_reductions(sizes).by_name.get("posterior-gains", 0)
 
     # 4 folds x 2 classes x 5 codes are 40 cells, with a pick 200: on counts from 320 and 1600 on
     assert [gains(10_000, n) for n in (1, 2, 3, 6)] == [0, 0, 1, 4]
@@ -89,18 +87,17 @@ def test_bound__of_joint_by_hand():
 
 def test_bound__of_rows_by_hand():
     def bound(n_samples, n_codes, n_rounds):
-        sizes = SearchSizes(n_samples, 50, n_classes=2, n_codes=n_codes, n_rounds=n_rounds)
-        return bound_reductions(hd.HOFS(criterion="sum"), sizes)
+        sizes = Sizes(n_samples, 50, n_classes=2, n_codes=n_codes, n_picks=n_rounds - 1)
+        return hd.HOFS(criterion="sum").bound_reductions(sizes)
 
     # 2 classes x 8 codes of a candidate x 8^k of k members: 2^(4 + 3 k), on counts up to 2^12
     found = bound(1000, 8, 5)
     assert found.by_name == {
-        "marginal-counts": 1,
         "pair-counts": 4,
         "row-values": 3,  # of subsets of two in the rounds 3, 4 and 5
         "row-terms": 2 * MAX_STEPS,  # of subsets of three and four
     }
-    assert found.in_all == 1 + 4 + 1 + 2 * MAX_STEPS
+    assert found.in_all == 4 + 1 + 2 * MAX_STEPS
     # on counts up to 2^15 where samples are many
     assert bound(2**20, 8, 4).by_name.get("row-terms", 0) == 0
     assert bound(2**20, 8, 5).by_name["row-terms"] == MAX_STEPS
