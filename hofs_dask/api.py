@@ -135,13 +135,13 @@ def select(
         positions where the names are strings.
     min_gain
         Stop when the feature with the best score gains less than this many nats, instead of
-        starting afresh. The first feature is always chosen.
+        a restart. The first feature is always chosen.
     store
         Where to keep the code store, so that the next call need not encode again. None for a
         temporary one.
     checkpoint
-        A directory that the search is kept in after every round, one run at a time. The same call
-        after an interruption goes on from there, to the same result; so does one that asks for
+        A directory that the search is saved in after every round, one run at a time. The same call
+        after an interruption resumes from there, to the same result; so does one that asks for
         more features. A directory of another run is refused.
     callback
         Called with every event: `RoundStarted`, `ScanStarted`, `ScanEnded`, `RoundEnded`. What it

@@ -244,7 +244,7 @@ def sent(found: Counts, reduction: str, share: float) -> float:
 
 
 def driver_parts(store: Store, method: str, n_columns: int) -> dict[str, float]:
-    """How often a round pays each constant beside its scans: scores, fits, the choice.
+    """How many times a round needs each constant beside its scans: scores, fits, the choice.
 
     The baselines add a term a pick and feature; `joint` fits pair tables, and rows on the picks.
     """
@@ -259,7 +259,7 @@ def driver_parts(store: Store, method: str, n_columns: int) -> dict[str, float]:
 def parts(
     found: Counts, reduction: str, n_classes: int, n_cores: int, share: float, *, kept: bool
 ) -> dict[str, float]:
-    """How often a scan pays each constant: its time is the sum over what each costs.
+    """How many times a scan needs each constant: its time is the sum over what each costs.
 
     The share of the cells matters to posteriors alone: others always take all.
     """
@@ -303,15 +303,15 @@ UNITS = {
 
 
 def parts_of(scan: Scan) -> dict[str, float]:
-    """How often a scan that was timed paid each constant."""
+    """How many times a scan that was timed needed each constant."""
     none = dict.fromkeys(UNITS, 0.0)
     method = scan.reduction.removesuffix(" on the driver")
     if method in ROUNDS:
         return none | driver_parts(scan.store, method, scan.n_columns)
     asked = request(scan.reduction, scan.store, scan.n_columns)
     found = count(scan.store, asked, scan.n_workers)
-    paid = parts(found, scan.reduction, scan.n_classes, scan.n_cores, scan.share, kept=scan.kept)
-    return none | paid
+    needed = parts(found, scan.reduction, scan.n_classes, scan.n_cores, scan.share, kept=scan.kept)
+    return none | needed
 
 
 @dataclass(frozen=True)
@@ -321,9 +321,9 @@ class Fit:
     constants: Mapping[str, float]  # seconds
     scans: tuple[Scan, ...]  # of equal ones the fastest
 
-    def predict(self, paid: Mapping[str, float]) -> float:
+    def predict(self, needed: Mapping[str, float]) -> float:
         """The seconds of a scan."""
-        return sum(self.constants[name] * often for name, often in paid.items())
+        return sum(self.constants[name] * often for name, often in needed.items())
 
     @property
     def errors(self) -> np.ndarray:
@@ -377,12 +377,12 @@ def predict_round(
     for reduction, computed in ROUNDS[method]:
         counts = count(store, request(reduction, store, n_columns), n_workers)
         n_tasks += counts.tasks
-        paid = parts(counts, reduction, store.n_classes, n_workers, computed, kept=True)
-        seconds = {name: found.constants[name] * often for name, often in paid.items()}
+        needed = parts(counts, reduction, store.n_classes, n_workers, computed, kept=True)
+        seconds = {name: found.constants[name] * often for name, often in needed.items()}
         spent["scheduler"] += seconds["task"]
         spent["driver"] += seconds["scan"] + seconds["driver"]
         beside = ("scan", "task", "read", "driver")
-        spent["workers"] += sum(seconds[name] for name in paid if name not in beside)
+        spent["workers"] += sum(seconds[name] for name in needed if name not in beside)
         read = (1 - share) * counts.read
         spent["storage"] += max(
             read / (STORAGE * n_workers), read * found.constants["read"] / n_workers

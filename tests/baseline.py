@@ -55,7 +55,7 @@ class Case:
 
 
 def _table(seed: int = 0, n_classes: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers that tell of classes alone, together, twice over, or not at all."""
+    """Numbers that depend on classes alone, together, twice over, or not at all."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, n_classes, N)
     x = rng.normal(size=(N, M))

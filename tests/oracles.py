@@ -467,7 +467,7 @@ def _select_joint(
     chosen: list[int] = []
     subsets: list[list[int]] = []
     parents: list[int] = []
-    posterior, before, paid, epoch = np.tile(prior, (n, 1)), 0.0, 0.0, 0
+    posterior, before, charged, epoch = np.tile(prior, (n, 1)), 0.0, 0.0, 0
     to_earlier_epochs = dict.fromkeys(data.usable(), 0.0)
     relevance = {i: information(data.codes[:, i], data.labels) for i in data.usable()}
     while len(picks) < n_features:
@@ -479,12 +479,12 @@ def _select_joint(
         # a millionth of what it says alone, so that not the order of columns breaks ties
         scores = {i: bounds[i] + to_earlier_epochs[i] + 1e-6 * relevance[i] for i in left}
         i = include[len(picks)] if forced else _best(scores)
-        total = max(0.0, bounds[i] - paid - penalty)
+        total = max(0.0, bounds[i] - charged - penalty)
         if total - before < LEAST_GAIN and parents and not forced:
             without = _posterior_information(data, posterior)
             for j in left:
                 to_earlier_epochs[j] += max(bounds[j] - without, 0.0)
-            parents, posterior, before, paid = [], np.tile(prior, (n, 1)), 0.0, 0.0
+            parents, posterior, before, charged = [], np.tile(prior, (n, 1)), 0.0, 0.0
             epoch += 1
             continue
         k = _subset_to_join(i, subsets, threshold, closeness)
@@ -501,7 +501,7 @@ def _select_joint(
         _join(i, k, subsets)
         chosen.append(i)
         parents.append(i)
-        posterior, before, paid = judged[i][1], total, paid + penalty
+        posterior, before, charged = judged[i][1], total, charged + penalty
     return picks
 
 

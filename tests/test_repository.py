@@ -214,3 +214,33 @@ def test_state__that_changes_is_in_the_two_modules_of_it() -> None:
     }
     # what a worker process keeps is one object, `PROCESS`
     assert set(found) == {"scheduling/session.py"}, found
+
+
+#: Words of the glossary's right column: each has an established term instead.
+AVOIDED = re.compile(
+    r"""\bwalk(s|ed|ing)?\b | (?<![a-z])rivals?(?![a-z]) | \bprices?\b | \b(pays?|paid)\b
+    | fresh[ _]starts? | \bafresh\b | \b(tells?|told)\sof\b | \bdear(er|est)?\b
+    | \brehears\w* | \bmade-up\b | turned\ssquares? | asks?\ssome\ssamples
+    | \bn_(walks|passes)\b | \bPass(Started|Done)\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def test_glossary__its_terms_are_used_and_no_others() -> None:
+    """In prose and identifiers; the changelog and one decision name what was there before."""
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py", "*.pyi", "*.md", "*.sh", "*.toml"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    ).stdout.split()
+    history = {"CHANGELOG.md", "docs/decisions/planning-without-seconds.md"}
+    found = [
+        f"{name}:{number}: {line.strip()}"
+        for name in sorted({*listed} - history - {"tests/test_repository.py"})
+        if (ROOT / name).exists()
+        for number, line in enumerate((ROOT / name).read_text().splitlines(), start=1)
+        if AVOIDED.search(re.sub(r"\b(os|ast)\.walk\b", "", line))
+    ]
+    assert not found, "\n".join(found)

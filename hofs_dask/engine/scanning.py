@@ -36,7 +36,7 @@ from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.copies import add_copies, copy_chunks, joined, known_copies, write_copy
 from hofs_dask.store.layout import Layout, cuts, layout_of
 
-#: Columns beyond this share of a tile are not copied: reading their tiles is no dearer.
+#: Columns beyond this share of a tile are not copied: reading their tiles costs no more.
 COPY_SHARE = 0.125
 #: That few are copied, however narrow the tiles.
 COPY_ALWAYS = 32

@@ -159,7 +159,7 @@ def pack(codes: np.ndarray, bits: int) -> np.ndarray:
 def _unpack_one(planes: np.ndarray, first: int, out: np.ndarray) -> None:
     """Set ``out`` (byte,) to the codes of one feature from the byte ``first`` on.
 
-    Arithmetic alone: eight bytes or more are turned at once, where a table is looked up for each.
+    Arithmetic alone: it converts eight bytes or more at once, a table one at a time.
     """
     for start in range(0, out.shape[0], OCTETS):
         length = min(OCTETS, out.shape[0] - start)

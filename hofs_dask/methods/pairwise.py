@@ -57,7 +57,7 @@ class Pairs:
 class PairwiseMethod(Method):
     """A criterion on pairs of a candidate and a chosen feature.
 
-    The first pick is the most relevant feature. The gain of a pick is what it tells of the label
+    The first pick is the most relevant feature. The gain of a pick is what it says about the label
     beyond any single earlier pick, ``min_j I(x_i : y | x_j)``; information is their sum, at most
     H(y). Both are read off the pair terms and cost no scan.
     """

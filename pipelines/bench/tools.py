@@ -242,7 +242,7 @@ def fastest(
 
 
 def draw(size: Size, seed: int = 0) -> tuple[da.Array, da.Array]:
-    """Codes and labels: groups of ten features share a cause, every seventh tells of the class."""
+    """Codes and labels: groups of ten features share a cause, every seventh follows the class."""
     step = max(1, min(DRAWN_ROWS, DRAWN_CELLS // size.n_features))
     lengths = [min(step, size.n_samples - start) for start in range(0, size.n_samples, step)]
     blocks = [

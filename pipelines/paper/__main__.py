@@ -1,6 +1,6 @@
 """The paper made again, its numbers beside ours: ``python -m pipelines.paper``.
 
-Every part that is done is kept in a folder, so that a run that was stopped goes on where it was
+Every part that is done is kept in a folder, so that a run that was stopped resumes where it was
 and a second one is a matter of seconds. What is kept is made again when the data, the protocol or
 the code that selects has changed.
 """

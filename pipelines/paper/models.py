@@ -46,7 +46,7 @@ def tree(n_samples: int = 100_000) -> dict[str, Any]:
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
         codes = hd.encode(model, "y", f"{folder}/codes", feature_dim="feature")
         free = hd.compare(codes, None, 9, methods=METHODS)
-        # asked for in this order, so that nothing starts afresh
+        # asked for in this order, so that nothing restarts
         asked = hd.compare(codes, None, 9, methods=METHODS, include=TREE_FEATURES)
     known = [tree_information(*TREE_FEATURES[:count]) for count in range(len(TREE_FEATURES) + 1)]
     relevance = free[METHODS[0].label].to_dataset()["relevance"]
@@ -85,7 +85,7 @@ def heterogeneous() -> dict[str, Any]:
             )
             free = hd.select(source, None, 20, method=method)
             first = free.features[:N_SHOWN]
-            # asked for in its own order, so that nothing starts afresh
+            # asked for in its own order, so that nothing restarts
             asked = hd.select(source, None, N_SHOWN, method=method, include=first)
             found["subsets"][method.label] = free.subsets
             found["ranking"][method.label] = free.features

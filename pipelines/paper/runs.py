@@ -1,4 +1,4 @@
-"""Many folds at once, each kept when it is done: a run that was stopped goes on where it was."""
+"""Many folds at once, each kept when it is done: a run that was stopped resumes."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def interacting(seed, n, n_classes, bins, m):
     """Codes with every kind of dependence, and labels of classes of unequal sizes.
 
     x1 and x2 tell the class together (an XOR), and so do x7 and x8; x3 is x0 again and x6 is x0
-    with its codes turned round (ties), x11 is x9 again; x4 is x0 with noise, x10 follows x9 and x0;
+    with its codes reversed (ties), x11 is x9 again; x4 is x0 with noise, x10 follows x9 and x0;
     x5 is constant; x12, x14, ... follow the class less and less, x13, x15, ... all follow one
     blurred view of it, and so are redundant to one another a little.
     """
@@ -240,7 +240,7 @@ def test_oracle__gives_what_was_worked_out_by_hand(method, model, indices, score
 
 
 @epochs_by_hand
-def test_oracle__starts_afresh_as_worked_out_by_hand(form, model, epochs):
+def test_oracle__restarts_as_worked_out_by_hand(form, model, epochs):
     assert oracle.select_vmi(*MODELS[model], len(epochs), form).epochs == epochs
 
 
@@ -287,7 +287,7 @@ def share(rows, x, y, column, value, given, c):
 @pytest.mark.parametrize("form", ["naive", "pairwise"])
 def test_oracle__bound_of_vmi_is_that_of_plain_counting(form):
     x, y = interacting(11, 70, 3, (2, 3), 12)
-    found = oracle.select_vmi(x, y, 5, form, restart=-1.0)  # never afresh
+    found = oracle.select_vmi(x, y, 5, form, restart=-1.0)  # never restarts
     rows = range(len(y))
     classes = [np.mean(y == c) for c in range(3)]
     for rank in range(5):
@@ -326,7 +326,7 @@ def test_select__gives_what_was_worked_out_by_hand(encoded, method, model, indic
 
 
 @epochs_by_hand
-def test_vmi__starts_afresh_as_worked_out_by_hand(encoded, form, model, epochs):
+def test_vmi__restarts_as_worked_out_by_hand(encoded, form, model, epochs):
     codes = encoded(model, *MODELS[model])
     result = hd.select(codes, None, len(epochs), method=hd.VMI(form=form))
     assert result.to_dataset().epoch.values.tolist() == epochs
@@ -558,7 +558,7 @@ def test_spectral__agrees_with_the_oracle_where_all_columns_vary(seed):
 
 
 @pytest.mark.parametrize("method", VMI)
-def test_min_gain__stops_vmi_instead_of_starting_afresh(stores, method):
+def test_min_gain__stops_vmi_instead_of_restarting(stores, method):
     codes = stores(CASES["3 classes, 5 codes"][0])
     whole = hd.select(codes, None, 12, method=METHODS[method]()).to_dataset()
     result = hd.select(codes, None, 12, method=METHODS[method](), min_gain=0.01)
@@ -621,7 +621,7 @@ def test_classes__of_equal_sizes_and_other_labels_give_the_same_picks(encoded, m
     y = np.argsort(np.argsort(y, kind="stable")) // 100
     first, second = [
         hd.select(encoded(name, x, labels), None, 6, method=METHODS[method]())
-        for name, labels in (("equal", y), ("turned", 3 - y))
+        for name, labels in (("equal", y), ("reversed", 3 - y))
     ]
     assert first.indices.tolist() == second.indices.tolist()
     np.testing.assert_allclose(first.scores, second.scores, rtol=1e-9, atol=1e-9)

@@ -1,4 +1,4 @@
-"""The paper's protocol is fair, goes on where it was stopped, and says what it found."""
+"""The paper's protocol is fair, resumes where it was stopped, and reports what it found."""
 
 import doctest
 import gzip
@@ -27,7 +27,7 @@ MADE_UP = Path(__file__).parent / "openml"
 
 
 def made_up(n_samples=120, n_features=12, seed=0, groups=None):
-    """Three classes that x3 and x5 tell of; x7 is a category."""
+    """Three classes that depend on x3 and x5; x7 is a category."""
     rng = np.random.default_rng(seed)
     y = np.arange(n_samples) % 3
     x = rng.normal(size=(n_samples, n_features))
@@ -85,7 +85,7 @@ def test_load__names_what_there_is(folder):
 
 
 def stored(home):
-    """The made-up answers where scikit-learn keeps those of OpenML."""
+    """The generated answers where scikit-learn keeps those of OpenML."""
     arff = (MADE_UP / "splice.arff").read_bytes()
     description = (MADE_UP / "description.json").read_text()
     answers = {

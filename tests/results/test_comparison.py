@@ -456,7 +456,7 @@ def test_load__says_what_there_is_not(tmp_path: Path) -> None:
         FileNotFoundError, match=r"no saved selection or comparison at .*none\.zarr"
     ):
         load(tmp_path / "none.zarr")
-    (tmp_path / "text.zarr").write_text("dear")
+    (tmp_path / "text.zarr").write_text("text")
     words = r"text.zarr is not a saved selection or comparison: give what Selection.save or Compar"
     with pytest.raises(ValueError, match=words):
         load(tmp_path / "text.zarr")

@@ -603,7 +603,7 @@ def test_put__leaves_alone_what_is_not_certainly_a_leftover(tmp_path: Path) -> N
         each.mkdir()
         (each / "lock").touch()
     (living / "new").mkdir()
-    (foreign / "letter.txt").write_text("dear")
+    (foreign / "letter.txt").write_text("text")
     unlocked = tmp_path / f"{prefix}{'2' * 32}"
     (unlocked / "new").mkdir(parents=True)
     dead = tmp_path / f"{prefix}{'3' * 32}"
@@ -619,7 +619,7 @@ def test_put__gives_back_what_came_there_after_the_check(tmp_path: Path) -> None
     atomic.put(path, {"a": b"old"}, anything)
 
     def late(one: Path, other: Path) -> bool:
-        (other / "letter.txt").write_text("dear")
+        (other / "letter.txt").write_text("text")
         return atomic.exchange(one, other)
 
     def check(found: Path) -> None:
@@ -628,12 +628,12 @@ def test_put__gives_back_what_came_there_after_the_check(tmp_path: Path) -> None
 
     for exchange in (
         late,
-        lambda _, other: bool((other / "letter.txt").write_text("dear")) and False,
+        lambda _, other: bool((other / "letter.txt").write_text("text")) and False,
     ):
         (path / "letter.txt").unlink(missing_ok=True)
         with pytest.raises(FileExistsError, match="there is a letter"):
             atomic.put(path, {"a": b"new"}, check, exchange)
-        assert content_of(path) == {"a": b"old", "letter.txt": b"dear"}
+        assert content_of(path) == {"a": b"old", "letter.txt": b"text"}
         assert names_in(tmp_path) == ["result"]
 
 
@@ -711,12 +711,12 @@ def test_save__address_that_holds_something_else_is_refused(tmp_path: Path, sche
     system, root = fsspec.core.url_to_fs(address)
     for name in ("notes.txt", "data.zarr/zarr.json"):
         system.makedirs(str(Path(root, name).parent), exist_ok=True)
-        system.pipe_file(f"{root}/{name}", b"dear")
+        system.pipe_file(f"{root}/{name}", b"text")
     for place in (address, f"{address}/data.zarr"):
         with pytest.raises(FileExistsError, match=f"^{place} holds something that is not a saved"):
             NEW.save(place)
-    assert system.cat_file(f"{root}/notes.txt") == b"dear"
-    assert system.cat_file(f"{root}/data.zarr/zarr.json") == b"dear"
+    assert system.cat_file(f"{root}/notes.txt") == b"text"
+    assert system.cat_file(f"{root}/data.zarr/zarr.json") == b"text"
     assert len(system.find(root)) == 2
 
 
@@ -785,13 +785,13 @@ def test_save__foreign_files_among_ours_are_never_lost(tmp_path: Path) -> None:
     for name in ("notes.txt", "score/c/1", "more/data.csv"):
         OLD.save(path)
         (path / name).parent.mkdir(exist_ok=True)
-        (path / name).write_text("dear")
+        (path / name).write_text("text")
         assert load(path) == OLD
         with pytest.raises(
             FileExistsError, match=f"'{name}', which is not part of it and would be lost"
         ):
             NEW.save(path)
-        assert (path / name).read_text() == "dear"
+        assert (path / name).read_text() == "text"
         shutil.rmtree(path)
     OLD.save(path)
     zarr.create_array(path, name="mine", data=np.arange(3))

@@ -306,13 +306,13 @@ def test_save__never_replaces_something_else(tmp_path: Path) -> None:
     zarr.create_array(store, name="x", data=np.arange(3))
     folder = tmp_path / "folder"
     folder.mkdir()
-    (folder / "letter.txt").write_text("dear")
-    (tmp_path / "file.zarr").write_text("dear")
+    (folder / "letter.txt").write_text("text")
+    (tmp_path / "file.zarr").write_text("text")
     for path in (store, folder, tmp_path / "file.zarr"):
         with pytest.raises(FileExistsError, match=re.escape(f"{path} holds something that is not")):
             made().save(path)
     assert zarr.open_array(store, path="x", mode="r")[:].tolist() == [0, 1, 2]
-    assert (folder / "letter.txt").read_text() == "dear"
+    assert (folder / "letter.txt").read_text() == "text"
 
 
 def test_save__never_replaces_another_netcdf(tmp_path: Path) -> None:
@@ -366,8 +366,8 @@ def test_load__says_when_it_is_something_else(tmp_path: Path) -> None:
     zarr.create_array(tmp_path / "array.zarr", data=np.arange(3))
     zarr.create_group(tmp_path / "group.zarr", attributes={"format": "hofs_dask codes"})
     (tmp_path / "folder").mkdir()
-    (tmp_path / "text.zarr").write_text("dear")
-    (tmp_path / "text.nc").write_text("dear")
+    (tmp_path / "text.zarr").write_text("text")
+    (tmp_path / "text.nc").write_text("text")
     xr.Dataset({"x": ("t", [1, 2])}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
     for path in tmp_path.iterdir():
         with pytest.raises(ValueError, match=f"{path.name} is not a saved selection or .*: give"):
@@ -387,7 +387,7 @@ def _without(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
 
 
 def test_save__names_the_extra_for_netcdf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "there.nc").write_text("dear")
+    (tmp_path / "there.nc").write_text("text")
     _without(monkeypatch, "h5netcdf")
     with pytest.raises(ImportError, match=re.escape("pip install 'hofs-dask[netcdf]'")):
         made().save(tmp_path / "result.nc")

@@ -1,4 +1,4 @@
-"""A search that is cut goes on to the same result: states, interruptions, other runs, kills."""
+"""An interrupted search resumes to the same result: states, interruptions, other runs, kills."""
 
 import json
 import os
