@@ -6,8 +6,6 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from hofs_dask.methods.registry import METHOD_NAMES
-
 #: The directory of one search of a comparison: the label of its method, and the resample if any.
 PART = re.compile(r"(?P<label>.+?)(?: (?P<resample>\d+))?")
 
@@ -49,6 +47,8 @@ def parts_of(checkpoint: str) -> dict[str, dict[int | None, Path]]:
 
 def _place(label: str) -> tuple[int, str]:
     """Return what sorts labels as the methods are listed everywhere."""
+    from hofs_dask.methods.registry import METHOD_NAMES
+
     name = label.partition("(")[0]
     return METHOD_NAMES.index(name) if name in METHOD_NAMES else len(METHOD_NAMES), label
 

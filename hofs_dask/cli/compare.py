@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hofs_dask.cli.checkpoints import rounds_in_parts
-from hofs_dask.cli.methods import method_list, parse_methods
+from hofs_dask.cli.methods import MethodCommand, parse_methods
 from hofs_dask.cli.options import examples
 from hofs_dask.cli.output import write_comparison
 from hofs_dask.cli.searching import Search, run_search, search_command
-from hofs_dask.methods.registry import METHODS
 
 if TYPE_CHECKING:
     from hofs_dask.methods.base import Method
@@ -25,13 +24,12 @@ def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int
 
 
 @click.command(
-    epilog=method_list()
-    + "\n\n"
-    + examples(
+    cls=MethodCommand,
+    epilog=examples(
         "compare codes.zarr --n-features 30 --checkpoint run --output compared.zarr",
         "compare codes.zarr --n-features 10 --method hofs,jmi,mifs:beta=0.5 --plot compared.png",
         "compare codes.zarr --n-features 10 --method hofs,hofs:criterion=sum --resamples 20",
-    )
+    ),
 )
 @click.option(
     "--method",
@@ -39,8 +37,7 @@ def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int
     multiple=True,
     callback=parse_methods,
     metavar="NAME[:KEY=VALUE...],...",
-    help="Methods of the list below, each with its options after colons. Can be repeated.  "
-    f"[default: {','.join(METHODS)}]",
+    help="Methods of the list below, each with its options after colons. Can be repeated.",
 )
 @click.option(
     "--resamples",

@@ -7,16 +7,28 @@ import types
 import typing
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hofs_dask.errors import unknown
-from hofs_dask.methods.base import Method
-from hofs_dask.methods.registry import METHOD_NAMES, METHODS, as_method
+
+if TYPE_CHECKING:
+    from hofs_dask.methods.base import Method
 
 #: Characters of a line of options in a help text: with the names, a terminal of 80 has room.
 WIDTH = 64
+
+
+class MethodCommand(click.Command):
+    """A command whose help ends with the list of methods, which takes long to import."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the methods before the examples."""
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(method_list())
+        super().format_epilog(ctx, formatter)
 
 
 def parse_method(text: str, options: Sequence[str] = ()) -> Method:
@@ -33,6 +45,8 @@ def parse_method(text: str, options: Sequence[str] = ()) -> Method:
     ...
     ValueError: unknown option of mifs 'bta'; valid: 'beta'
     """
+    from hofs_dask.methods.registry import as_method
+
     name, *own = text.split(":")
     kind = type(as_method(name))
     hints = typing.get_type_hints(kind)
@@ -56,6 +70,8 @@ def parse_methods(
     _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, Method]:
     """Return the methods that were typed, separated by commas or repeated, by their labels."""
+    from hofs_dask.methods.registry import METHODS
+
     chosen: dict[str, Method] = {}
     for text in ",".join(texts or METHODS).split(","):
         try:
@@ -76,6 +92,8 @@ def method_list() -> str:
     >>> "  mifs      beta=1.0" in method_list().splitlines()
     True
     """
+    from hofs_dask.methods.registry import METHOD_NAMES, METHODS, as_method
+
     # The first character keeps the lines as they are.
     lines = ["\b", "Methods and their options; the first value is the default:"]
     for name in METHOD_NAMES:
@@ -84,7 +102,8 @@ def method_list() -> str:
         lines += [
             f"  {head:<8}  {text}".rstrip() for head, text in zip(heads, options, strict=True)
         ]
-    return "\n".join(lines)
+    compared = textwrap.wrap(f"Compared by default: {', '.join(METHODS)}", WIDTH)
+    return "\n".join([*lines, "", "\b", *compared])
 
 
 def _choices(kind: type[Method]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hofs_dask.cli.checkpoints import rounds_in
-from hofs_dask.cli.methods import method_list, parse_method
+from hofs_dask.cli.methods import MethodCommand, parse_method
 from hofs_dask.cli.options import examples
 from hofs_dask.cli.output import write_selection
 from hofs_dask.cli.searching import Search, run_search, search_command
@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog=method_list()
-    + "\n\n"
-    + examples(
+    cls=MethodCommand,
+    epilog=examples(
         "select codes.zarr --n-features 30 --checkpoint run --output result.zarr",
         "select data.zarr --target y --n-features 5 --option criterion=sum",
         "select codes.zarr --n-features 30 --method mifs --option beta=0.5 --plot result.png",
         "select codes.zarr --n-features 30 --scheduler tcp://host:8786",
         "select data.zarr --target y --n-features 30 --workers 4 --explain",
-    )
+    ),
 )
 @click.option(
     "--method",

@@ -6,6 +6,7 @@ import hofs_dask as hd
 from hofs_dask.cli.methods import method_list, parse_method
 from hofs_dask.methods.hofs import HOFS
 from hofs_dask.methods.registry import METHOD_NAMES, as_method
+from tests.cli.shell import run
 
 
 def test_parse_method__none_and_numbers_by_the_type_of_the_option() -> None:
@@ -49,3 +50,13 @@ def test_method_list__has_every_method_and_option_and_fits_a_terminal() -> None:
     assert "form=greedy|spectral" in text
     assert "affinity=none|within|correlation" in text
     assert max(map(len, text.splitlines())) <= 78
+    assert " ".join(text.split()).endswith(f"Compared by default: {', '.join(hd.METHODS)}")
+
+
+@pytest.mark.parametrize("command", ["select", "compare"])
+def test_help__ends_with_the_methods_and_examples(command: str) -> None:
+    text = run(command, "--help").stdout
+    for name in METHOD_NAMES:
+        assert f"\n    {name}" in text
+    assert text.index("Compared by default: hofs") < text.index("Example:")
+    assert max(map(len, text.splitlines())) <= 100

@@ -91,7 +91,8 @@ def test_cluster__is_the_one_that_was_asked_for(
         yield None
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys.modules[f"hofs_dask.cli.{command}"], "cluster", noted)
+    module = "searching" if command in ("select", "compare") else command
+    monkeypatch.setattr(sys.modules[f"hofs_dask.cli.{module}"], "cluster", noted)
     data = source if command == "encode" else codes
     for options in (["--workers", "3"], ["--scheduler", "tcp://host:8786"], []):
         result = run(command, data, *arguments, *options)
