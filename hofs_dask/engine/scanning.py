@@ -241,8 +241,6 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
         n_features = len(place.n_codes[number])
 
         def read(keep: bool) -> np.ndarray:
-            if own and rows.stop < layout.n_samples:
-                place.codes.announce(number, row + 1)
             content = place.codes.read(number, row, keep=keep or not own)
             return _as_planes(content, (width, layout.bits), n_features, n_words)
 

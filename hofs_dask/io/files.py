@@ -79,35 +79,6 @@ def check_regular(handle: int, name: str, most: int) -> int:
     return found.st_size
 
 
-def announce_file(file: str | os.PathLike[str]) -> None:
-    """Tell the system that a file will be read next, if it is there and the system listens.
-
-    Examples
-    --------
-    >>> announce_file("no/such/file")
-    """
-    if not hasattr(os, "posix_fadvise"):
-        return
-    with contextlib.suppress(OSError):
-        handle = os.open(file, READ_FLAGS)
-        try:
-            if not _in_memory(handle):
-                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_WILLNEED)
-        finally:
-            os.close(handle)
-
-
-def _in_memory(handle: int) -> bool:
-    """Return whether the end of a file is: to ask is a fifth of what an announcement takes."""
-    if not hasattr(os, "RWF_NOWAIT"):
-        return False
-    last = max(os.fstat(handle).st_size - 1, 0)
-    try:
-        return os.preadv(handle, [bytearray(1)], last, os.RWF_NOWAIT) == 1
-    except OSError:  # it would have to wait, or the file system cannot say
-        return False
-
-
 def write_file(
     path: str | os.PathLike[str], parts: Iterable[bytes | memoryview], *, sync: bool = False
 ) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from hofs_dask.errors import CodeStoreError
 from hofs_dask.io import places
-from hofs_dask.io.files import READ_FLAGS, announce_file
+from hofs_dask.io.files import READ_FLAGS
 from hofs_dask.io.paths import is_url
 from hofs_dask.kernels.planes import WORD, first_bits
 from hofs_dask.scheduling.process import PROCESS
@@ -86,11 +86,6 @@ class Chunks:
         if google_crc32c.value(content) != self.checksums[tile][row]:
             raise self._damaged(tile, row, "is not what was written")
         return content
-
-    def announce(self, tile: int, row: int) -> None:
-        """Tell the system that a chunk will be read next, so that the disk works meanwhile."""
-        if not is_url(self.place):
-            announce_file(f"{self.place}/{self._file(tile, row)}")
 
     def refuse(self, tile: int, row: int, what: str) -> CodeStoreError:
         """Return the error for a chunk that holds what it cannot."""
