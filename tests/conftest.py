@@ -7,6 +7,20 @@ for _name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
     os.environ.setdefault(f"{_name}_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
 
+from hofs_dask.kernels.cache import (
+    VARIABLE,
+    UnsafeDirectoryError,
+    default_directory,
+    usable_directory,
+)
+
+# A home that others could write to has no cache of kernels, and a warning that says so.
+try:
+    if (_cache := default_directory()) is not None:
+        usable_directory(_cache)
+except (UnsafeDirectoryError, OSError):
+    os.environ[VARIABLE] = ""
+
 from collections.abc import Iterator
 
 import dask

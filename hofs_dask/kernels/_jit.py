@@ -7,15 +7,16 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+from hofs_dask.kernels.cache import KernelCache, default_directory
+
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def jit(function: Function) -> Function:
-    """The function compiled at its first call, free of the GIL.
+    """Return the function compiled at its first call, free of the GIL.
 
-    No on-disk cache and no threads: many workers that share a cache directory crash
-    (https://github.com/numba/numba/issues/4807), and so do numba's threads under Dask's
-    (https://github.com/numba/numba/issues/9288). The plain function stays at ``.py_func``.
+    What is compiled is kept on disk, see `kernels.cache`. There are no threads: numba's crash under
+    Dask's (https://github.com/numba/numba/issues/9288). The plain function stays at ``.py_func``.
 
     Examples
     --------
@@ -24,4 +25,7 @@ def jit(function: Function) -> Function:
     (42, 42)
     """
     compiled: Any = numba.njit(nogil=True, cache=False, fastmath=False, parallel=False)(function)
+    # the names of files know the source of this package alone
+    if function.__module__.startswith("hofs_dask.kernels."):
+        compiled._cache = KernelCache(function, default_directory)
     return cast(Function, compiled)

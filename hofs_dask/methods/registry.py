@@ -1,17 +1,22 @@
-"""All methods by name. Importing a module of methods registers what it defines."""
+"""All methods by name, family by family, whatever module was imported first."""
 
 from __future__ import annotations
 
 from hofs_dask.errors import unknown
-from hofs_dask.methods import hofs, pairwise, vmi  # noqa: F401
+from hofs_dask.methods import hofs, pairwise, vmi
 from hofs_dask.methods.base import Method
 
+FAMILIES = (hofs, pairwise, vmi)
+
 #: All names that `select` takes.
-METHOD_NAMES: tuple[str, ...] = tuple(Method.registry)
-#: The names of HOFS and the baselines that its paper compares it with: what `compare` runs.
-METHODS: tuple[str, ...] = tuple(
-    name for name, method in Method.registry.items() if method.in_paper
+METHOD_NAMES: tuple[str, ...] = tuple(
+    name
+    for family in FAMILIES
+    for name, method in Method.registry.items()
+    if method.__module__ == family.__name__
 )
+#: The names of HOFS and the baselines that its paper compares it with: what `compare` runs.
+METHODS: tuple[str, ...] = tuple(name for name in METHOD_NAMES if Method.registry[name].in_paper)
 
 
 def as_method(method: object) -> Method:

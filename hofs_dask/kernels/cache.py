@@ -1,0 +1,313 @@
+"""Compiled kernels kept on disk: one file a kernel and signature, whole or not at all.
+
+numba's own cache (``cache=True``) keeps an index file that several processes may overwrite for
+each other, and trusts what it finds (https://github.com/numba/numba/issues/4807 and
+https://github.com/numba/numba/issues/10128). Here the name of a file says all that its content
+depends on, so that there is no index; the file appears by a rename and begins with a digest that
+is verified before anything of it is used. What cannot be read or written costs time, never an
+error.
+
+Native code is loaded from these files. They are used only in a directory that belongs to the user
+and that nobody else can write to, see `usable_directory`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import pickle
+import stat
+import sys
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import llvmlite  # type: ignore[import-untyped]
+import numba
+from numba.core import caching, config
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+#: The environment variable with the directory; empty for no cache.
+VARIABLE = "HOFS_DASK_CACHE_DIR"
+#: What a file begins with, before the digest of the rest.
+MAGIC = b"hofs_dask kernel 1\n"
+#: Bytes of a file at most: the largest kernel has some hundred kilobytes.
+MOST_BYTES = 2**27
+#: Seconds to wait for another process that compiles the same kernel, and between two looks.
+MOST_SECONDS, LOOK_SECONDS = 120.0, 0.02
+#: Settings of numba that do not change what is compiled.
+HARMLESS = {"NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_THREADING_LAYER"}
+
+
+class UnsafeDirectoryError(Exception):
+    """A directory that native code must not be loaded from."""
+
+
+def default_directory() -> Path | None:
+    """Return the directory that is configured, None for none."""
+    given = os.environ.get(VARIABLE)
+    if given is not None:
+        return Path(given) if given else None
+    try:
+        home = Path.home()
+    except RuntimeError:  # the user has none
+        return None
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "hofs_dask"
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else home / ".cache") / "hofs_dask"
+
+
+def usable_directory(path: Path) -> Path:
+    """Return the directory, made with mode 0700 where it is absent, if it is safe to load from.
+
+    Raises
+    ------
+    UnsafeDirectoryError
+        It, or a directory above it, is a link, or can be written to by another user.
+    OSError
+        It cannot be made or looked at.
+    """
+    if not path.is_absolute():
+        raise UnsafeDirectoryError(f"{str(path)!r} is not an absolute path")
+    owners = {0, os.geteuid()}
+    for above in reversed(path.resolve().parents):
+        found = os.stat(above) if above.exists() else None  # noqa: PTH116 - of the same kind as lstat
+        if found is None:
+            break
+        if found.st_uid not in owners:
+            raise UnsafeDirectoryError(f"{str(above)!r} above it belongs to another user")
+        if found.st_mode & stat.S_IWOTH:
+            raise UnsafeDirectoryError(f"everybody can write to {str(above)!r} above it")
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own = os.lstat(path)
+    if not stat.S_ISDIR(own.st_mode):
+        raise UnsafeDirectoryError("it is a link or no directory")
+    if own.st_uid != os.geteuid():
+        raise UnsafeDirectoryError("it belongs to another user")
+    if own.st_mode & 0o022:
+        raise UnsafeDirectoryError("others can write to it")
+    return path
+
+
+def sources_digest() -> str:
+    """Return a digest of the source of all kernels: a kernel has those it calls compiled in."""
+    found = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        found.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+#: Of this process: files that are edited while it runs do not change what it has imported.
+SOURCES = sources_digest()
+
+
+def environment() -> tuple[object, ...]:
+    """Return what compiled code depends on beside its source, its types and the processor."""
+    settings = sorted(
+        (name, value)
+        for name, value in os.environ.items()
+        if name.startswith("NUMBA_") and name not in HARMLESS
+    )
+    return (
+        version("hofs-dask"),
+        numba.__version__,
+        llvmlite.__version__,
+        sys.implementation.cache_tag,
+        sys.version,
+        str(getattr(config, "OPT", None)),
+        settings,
+    )
+
+
+class Files:
+    """The files of a cache directory, each sealed by a digest.
+
+    Parameters
+    ----------
+    directory
+        That `usable_directory` has checked.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file, None where it is absent, damaged or not the user's own."""
+        try:
+            handle = os.open(self.directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return None
+        try:
+            found = os.fstat(handle)
+            if (
+                not stat.S_ISREG(found.st_mode)
+                or found.st_uid != os.geteuid()
+                or found.st_mode & 0o022
+                or found.st_size > MOST_BYTES
+            ):
+                return None
+            with open(handle, "rb", closefd=False) as file:
+                content = file.read(MOST_BYTES)
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
+        seal, body = content[: len(MAGIC) + 32], content[len(MAGIC) + 32 :]
+        return body if seal == MAGIC + hashlib.sha256(body).digest() else None
+
+    def write(self, name: str, body: bytes) -> None:
+        """Write a file, whole or not at all."""
+        partial = self.directory / f"{name}.{uuid.uuid4().hex}.partial"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        try:
+            with os.fdopen(os.open(partial, flags, 0o600), "wb") as file:
+                file.write(MAGIC + hashlib.sha256(body).digest() + body)
+            partial.replace(self.directory / name)
+        except OSError:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self, name: str) -> Iterator[bool]:
+        """Wait for the lock of a file, and yield whether it is held: not where it takes long."""
+        path = self.directory / f"{name}.lock"
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError:
+            yield False
+            return
+        try:
+            yield _lock(handle, time.monotonic() + MOST_SECONDS)
+        finally:
+            # others that wait hold the same file open; who comes now makes another one
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+            os.close(handle)
+
+
+def _lock(handle: int, until: float) -> bool:
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(LOOK_SECONDS)
+        except OSError:  # a file system without locks
+            return False
+        else:
+            return True
+
+
+class KernelCache(caching._Cache):
+    """The cache of one kernel, as numba's dispatcher asks for it.
+
+    Parameters
+    ----------
+    function
+        The plain function.
+    directory
+        Returns the directory to use, None for none; asked when something is compiled.
+    """
+
+    def __init__(
+        self, function: Callable[..., object], directory: Callable[[], Path | None]
+    ) -> None:
+        self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+        self._directory = directory
+        self._held: dict[object, contextlib.ExitStack] = {}
+
+    @cached_property
+    def _files(self) -> Files | None:
+        """The files, None where there is no directory or none to trust."""
+        found = self._directory()
+        if found is None:
+            return None
+        try:
+            return Files(usable_directory(found))
+        except UnsafeDirectoryError as error:
+            warnings.warn(
+                f"the cache of kernels {str(found)!r} is not used: {error}. Set {VARIABLE} "
+                "to a directory of your own, or to nothing for no cache",
+                stacklevel=2,
+            )
+        except OSError:
+            pass
+        return None
+
+    @property
+    def cache_path(self) -> str | None:
+        """The directory."""
+        return None if self._files is None else str(self._files.directory)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was compiled for a signature, None where it has to be compiled.
+
+        Then its lock is held until `save_overload`, so that other processes wait for it.
+        """
+        if self._files is None:
+            return None
+        target_context.refresh()
+        name = self._file_name(sig, target_context.codegen())
+        found = self._load(name, target_context)
+        if found is not None:
+            return found
+        stack = contextlib.ExitStack()
+        if not stack.enter_context(self._files.locked(name)):
+            stack.close()
+            return None
+        # another process may have compiled it meanwhile
+        found = self._load(name, target_context)
+        if found is not None:
+            stack.close()
+            return found
+        self._held[sig] = stack
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled for a signature."""
+        if self._files is None:
+            return
+        with self._held.pop(sig, contextlib.ExitStack()):
+            if (
+                any(not lifted.can_cache for lifted in data.lifted)
+                or data.library.has_dynamic_globals
+            ):
+                return
+            try:
+                body = dumps(data._reduce())
+            except Exception:  # noqa: BLE001 - whatever numba cannot keep is compiled again
+                return
+            self._files.write(self._file_name(sig, data.codegen), body)
+
+    def _load(self, name: str, target_context: Any) -> Any:
+        assert self._files is not None
+        body = self._files.read(name)
+        if body is None:
+            return None
+        try:
+            return CompileResult._rebuild(target_context, *pickle.loads(body))
+        except Exception:  # noqa: BLE001 - whatever numba cannot use is compiled again
+            return None
+
+    def _file_name(self, sig: Any, codegen: Any) -> str:
+        parts = repr((str(sig), codegen.magic_tuple(), environment(), SOURCES))
+        return f"{self._name}-{hashlib.sha256(parts.encode()).hexdigest()[:40]}.kernel"
+
+    def enable(self) -> None:
+        """Do nothing: the environment says whether there is a cache."""
+
+    def disable(self) -> None:
+        """Do nothing: the environment says whether there is a cache."""
+
+    def flush(self) -> None:
+        """Do nothing: files of other content have other names."""
