@@ -6,15 +6,7 @@ import pytest
 from hofs_dask.kernels.counts import add_counts, pair_terms
 from hofs_dask.kernels.entropy import entropy, information
 from hofs_dask.kernels.planes import (
-    MANY_CODES,
-    STRIP,
-    add_plane_counts,
-    cell_masks,
-    n_bits,
     pack,
-    popcount,
-    unpack,
-    unpacked,
 )
 
 EVERY = np.zeros(0, np.int64)
@@ -59,49 +51,6 @@ def test_counts__of_some_samples_begin_where_they_are_told(function):
     expected = [np.bincount(cells[places] + row[places], minlength=24) for row in codes]
     np.testing.assert_array_equal(out[:, 6:], expected)
     assert not out[:, :6].any()
-
-
-@pytest.mark.parametrize("n_codes", [1, 2, 3, 5, 8, 11, 200])
-@pytest.mark.parametrize("n_samples", [1, 63, 64, 65, 64 * STRIP + 7, MANY_CODES // 3 + 1])
-def test_planes__hold_codes(n_codes, n_samples):
-    codes = np.random.default_rng(0).integers(0, n_codes, (3, n_samples)).astype(np.uint8)
-    planes = pack(codes, n_bits(n_codes))
-    assert planes.shape == (3, max(int(np.ceil(np.log2(n_codes))), 1), -(-n_samples // 64))
-    np.testing.assert_array_equal(unpacked(planes, n_samples), codes)
-    out = np.zeros((3, planes.shape[2] * 8), np.uint64)
-    unpack.py_func(planes.view(np.uint8), out)
-    np.testing.assert_array_equal(out.view(np.uint8)[:, :n_samples], codes)
-
-
-@pytest.mark.parametrize("n_codes", [1, 2, 3, 5, 8, 11])
-@pytest.mark.parametrize("n_samples", [0, 1, 64, 64 * STRIP + 7, 64 * STRIP * 2])
-@pytest.mark.parametrize("some", [False, True], ids=["every sample", "some samples"])
-def test_plane_counts__are_those_of_codes(n_codes, n_samples, some):
-    rng = np.random.default_rng(1)
-    codes = rng.integers(0, n_codes, (3, n_samples)).astype(np.uint8)
-    places = np.flatnonzero(rng.random(n_samples) < (0.7 if some else 1.0))
-    taken = codes[:, places]
-    cells = rng.integers(0, 6, n_samples).astype(np.uint8)
-    planes = pack(codes, n_bits(n_codes))
-    # what is stored past the last sample is anything
-    planes[..., -1:] |= ~np.uint64(0) << np.uint64(n_samples % 64) if n_samples % 64 else 0
-    within = np.zeros((1, n_samples), np.uint8)
-    within[:, places] = 1
-    halves = [(pack((cells // 2)[None], 2)[0], 3), (pack((cells % 2)[None], 1)[0], 2)]
-    masks = cell_masks(pack(within, 1)[0, 0], halves)
-    wide = n_codes + 20
-    out = np.zeros((3, 2 + 6 * wide), np.int64)
-    for _ in range(2):
-        add_plane_counts(planes, masks, wide, 1, out, 2)
-    assert not out[:1].any()
-    assert not out[:, :2].any()
-    for i in (1, 2):
-        cell = cells[places].astype(int) * wide + taken[i]
-        np.testing.assert_array_equal(out[i, 2:], 2 * np.bincount(cell, minlength=6 * wide))
-
-
-def test_popcount__of_a_word():
-    assert [popcount(word) for word in (0, 1, 2**64 - 1)] == [0, 1, 64]
 
 
 def test_counts__take_zero_rows():
