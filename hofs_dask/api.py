@@ -116,8 +116,8 @@ def select(
     n_features
         How many features to choose.
     method
-        A name of `METHODS`, ``"cife"``, ``"icap"``, ``"disr"`` or ``"jmim"``, or a method object
-        with options such as ``HOFS(criterion="sum")``.
+        The name of a method, such as ``"jmi"``, or a method object with options, such as
+        ``HOFS(criterion="sum")``. All names: ``hofs-dask select --help``.
     feature_dim
         The dimension of an xarray object that holds the features; all others are samples.
     nominal

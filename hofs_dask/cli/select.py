@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     "--method",
     default="hofs",
     show_default=True,
-    metavar="NAME",
-    help="The method, one of the list below.",
+    metavar="NAME[:KEY=VALUE]",
+    help="A method of the list below, with options if they are not the defaults.",
 )
 @click.option(
     "--option",

@@ -20,7 +20,22 @@ Name = str | int | float
 
 @dataclass(frozen=True)
 class Features:
-    """The features of an input before they are checked; ``parts`` are numpy or dask arrays."""
+    """The features of an input, before they are checked.
+
+    Attributes
+    ----------
+    names : sequence
+        Of the features, in order.
+    parts : sequence of numpy or dask arrays (sample, feature)
+        Side by side they are the data; each has one dtype, and all have as many rows.
+    nominal : sequence of bool (feature)
+        Whether the values of a feature are categories.
+    identity : Identity
+        What the content is known by, see `io.fingerprint`.
+    sample_shape : tuple of int
+        The sizes of the dims that samples are made of: one for a table, several for a cube. Rows
+        of the parts are in their order, the last dim running fastest.
+    """
 
     names: Sequence[Hashable]
     parts: Sequence[Any]
@@ -31,7 +46,19 @@ class Features:
 
 @dataclass(frozen=True)
 class Column:
-    """A target before it is checked: an array, what its type says, its name and identity."""
+    """A target, before it is checked.
+
+    Attributes
+    ----------
+    array : numpy or dask array
+        One value a sample: of one dim, or of the sample shape of the features.
+    type : {"nominal", "integer", "number"}
+        What its type says about it.
+    name : str
+        ``"target"`` where it has none.
+    identity : Identity
+        What the content is known by.
+    """
 
     array: Any
     type: TargetType

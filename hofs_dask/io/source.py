@@ -222,6 +222,12 @@ def _check(
     n_samples = int(np.prod(features.sample_shape))
     if not names or not n_samples:
         raise ValueError(f"the data is empty: it has {n_samples} samples and {len(names)} features")
+    for part in features.parts:
+        if part.shape[0] != n_samples:
+            raise ValueError(
+                f"the features have different lengths: {part.shape[0]} and {n_samples} samples; "
+                "give each one value a sample"
+            )
     if len(set(names)) < len(names):
         twice = next(name for j, name in enumerate(names) if name in names[:j])
         raise ValueError(f"two features are called {twice!r}; rename one of them")

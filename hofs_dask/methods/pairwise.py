@@ -30,26 +30,29 @@ LEAST_REDUNDANCY = 1e-12
 
 @dataclass(frozen=True)
 class Pairs:
-    """What a criterion scores: candidates i, the chosen features j, the label y. All in nats.
+    """What a criterion scores: every feature i, the chosen features j, the label y. In nats.
 
-    Further terms follow from the chain rule: ``I(x_i : x_j | y)`` is `redundancy_given_label`,
-    ``I(x_i, x_j : y)`` is `joint`.
+    A score of a feature that cannot be chosen is ignored. A term that is not here: if it follows
+    from the counts of single features, add it to `Problem` and here, where `Pairwise.score` makes
+    this record; if it needs counts of pairs, add it to `PAIR_TERMS` and `PairwiseState` too.
     """
 
-    relevance: np.ndarray  # (candidate,) I(x_i : y)
+    relevance: np.ndarray  # (feature,) I(x_i : y)
+    entropy: np.ndarray  # (feature,) H(x_i)
     chosen_relevance: np.ndarray  # (chosen, 1) I(x_j : y)
-    redundancy: np.ndarray  # (chosen, candidate) I(x_i : x_j)
-    conditional: np.ndarray  # (chosen, candidate) I(x_i : y | x_j)
-    joint_entropy: np.ndarray  # (chosen, candidate) H(x_i, x_j, y)
+    chosen_entropy: np.ndarray  # (chosen, 1) H(x_j)
+    redundancy: np.ndarray  # (chosen, feature) I(x_i : x_j)
+    conditional: np.ndarray  # (chosen, feature) I(x_i : y | x_j)
+    joint_entropy: np.ndarray  # (chosen, feature) H(x_i, x_j, y)
 
     @property
     def joint(self) -> np.ndarray:
-        """I(x_i, x_j : y), (chosen, candidate)."""
+        """I(x_i, x_j : y), (chosen, feature)."""
         return self.chosen_relevance + self.conditional
 
     @property
     def redundancy_given_label(self) -> np.ndarray:
-        """I(x_i : x_j | y), (chosen, candidate)."""
+        """I(x_i : x_j | y), (chosen, feature)."""
         return self.redundancy + self.conditional - self.relevance
 
 
@@ -64,7 +67,7 @@ class PairwiseMethod(Method):
 
     @abstractmethod
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate, once something has been chosen."""
+        """Return the score of every feature, once something has been chosen."""
 
     @property
     def all_pairs(self) -> bool:
@@ -127,7 +130,7 @@ class MIM(PairwiseMethod):
     in_paper: ClassVar[bool] = True
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate."""
+        """Return the score of every feature."""
         return pairs.relevance
 
 
@@ -160,7 +163,7 @@ class MIFS(PairwiseMethod):
         self._check_number("beta")
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate."""
+        """Return the score of every feature."""
         return pairs.relevance - self.beta * pairs.redundancy.sum(axis=0)
 
 
@@ -193,7 +196,7 @@ class MRMR(PairwiseMethod):
         self._check("form", get_args(MRMRForm))
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate."""
+        """Return the score of every feature."""
         redundancy: np.ndarray = pairs.redundancy.mean(axis=0)
         if self.form == "difference":
             return pairs.relevance - redundancy
@@ -218,7 +221,7 @@ class JMI(PairwiseMethod):
     in_paper: ClassVar[bool] = True
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate."""
+        """Return the score of every feature."""
         return pairs.joint.sum(axis=0)
 
 
@@ -240,7 +243,7 @@ class CMIM(PairwiseMethod):
     in_paper: ClassVar[bool] = True
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate."""
+        """Return the score of every feature."""
         return np.minimum(pairs.relevance, pairs.conditional.min(axis=0))
 
 
@@ -279,7 +282,7 @@ class SpecCMI(PairwiseMethod):
         return self.form == "spectral"
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the greedy score of every candidate."""
+        """Return the greedy score of every feature."""
         return pairs.relevance + pairs.conditional.sum(axis=0)
 
 
@@ -301,7 +304,7 @@ class CIFE(PairwiseMethod):
     name: ClassVar[str] = "cife"
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate."""
+        """Return the score of every feature."""
         return pairs.relevance + (pairs.conditional - pairs.relevance).sum(axis=0)
 
 
@@ -322,7 +325,7 @@ class ICAP(PairwiseMethod):
     name: ClassVar[str] = "icap"
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate."""
+        """Return the score of every feature."""
         lost = np.maximum(pairs.relevance - pairs.conditional, 0.0)
         return pairs.relevance - lost.sum(axis=0)
 
@@ -344,7 +347,7 @@ class DISR(PairwiseMethod):
     name: ClassVar[str] = "disr"
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate."""
+        """Return the score of every feature."""
         return (pairs.joint / pairs.joint_entropy).sum(axis=0)
 
 
@@ -365,7 +368,7 @@ class JMIM(PairwiseMethod):
     name: ClassVar[str] = "jmim"
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate."""
+        """Return the score of every feature."""
         return pairs.joint.min(axis=0)
 
 
@@ -386,7 +389,7 @@ class CFR(PairwiseMethod):
     name: ClassVar[str] = "cfr"
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate."""
+        """Return the score of every feature."""
         terms = pairs.conditional + pairs.redundancy_given_label - pairs.redundancy
         return terms.sum(axis=0)
 
@@ -408,7 +411,7 @@ class DCSF(PairwiseMethod):
     name: ClassVar[str] = "dcsf"
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate."""
+        """Return the score of every feature."""
         of_chosen = pairs.joint - pairs.relevance  # I(x_j : y | x_i)
         return (pairs.conditional + of_chosen - pairs.redundancy).sum(axis=0)
 
@@ -430,7 +433,7 @@ class MRI(PairwiseMethod):
     name: ClassVar[str] = "mri"
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate."""
+        """Return the score of every feature."""
         change = pairs.redundancy_given_label - pairs.redundancy
         return pairs.relevance + 2 / (len(change) + 1) * change.sum(axis=0)
 
@@ -452,7 +455,7 @@ class NJMIM(PairwiseMethod):
     name: ClassVar[str] = "njmim"
 
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every candidate."""
+        """Return the score of every feature."""
         return (pairs.joint / pairs.joint_entropy).min(axis=0)
 
 
@@ -514,10 +517,17 @@ class Pairwise(Search[PairwiseState, Scores]):
         elif not state.chosen:
             score = relevance
         else:
-            chosen = relevance[list(state.chosen)][:, None]
-            score = self.method.score(
-                Pairs(relevance, chosen, state.redundancy, state.conditional, state.joint_entropy)
+            chosen, entropy = list(state.chosen), self.problem.entropy
+            pairs = Pairs(
+                relevance=relevance,
+                entropy=entropy,
+                chosen_relevance=relevance[chosen, None],
+                chosen_entropy=entropy[chosen, None],
+                redundancy=state.redundancy,
+                conditional=state.conditional,
+                joint_entropy=state.joint_entropy,
             )
+            score = self.method.score(pairs)
         gain = state.conditional.min(axis=0) if state.chosen else relevance
         information = np.minimum(state.information + gain, self.problem.label_entropy)
         return state, Scores(score, information, gain)

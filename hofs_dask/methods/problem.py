@@ -58,6 +58,11 @@ class Problem:
         return float(entropy(self.class_counts.sum(axis=0), 1))
 
     @cached_property
+    def entropy(self) -> np.ndarray:
+        """H(x_i) of every feature, in nats."""
+        return entropy(self.counts.sum(axis=(1, 2)), 1)
+
+    @cached_property
     def relevance(self) -> np.ndarray:
         """I(x_i : y) of every feature, from counts, in nats."""
         return information(self.counts.sum(axis=1))

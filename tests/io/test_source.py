@@ -1,5 +1,6 @@
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import dask.array as da
@@ -11,7 +12,9 @@ import scipy.sparse
 import xarray as xr
 import zarr
 
+from hofs_dask.io import arrays
 from hofs_dask.io import blocks as blocks_module
+from hofs_dask.io import source as source_module
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.source import open_source
 
@@ -756,3 +759,13 @@ def test_fingerprint__a_slice_of_a_file_is_not_the_file(tmp_path):
         assert whole.fingerprint != part.fingerprint
         shifted = open_source(data[30:], None)
         assert shifted.fingerprint != part.fingerprint
+
+
+def test_open_source__parts_of_other_lengths_are_refused(monkeypatch):
+    def of_two_lengths(data, target):
+        features, column = arrays.from_array(data, target)
+        return replace(features, parts=[data[:, :1], data[:-1, 1:]]), column
+
+    monkeypatch.setattr(source_module, "from_array", of_two_lengths)
+    with pytest.raises(ValueError, match="different lengths: 9 and 10 samples; give each one"):
+        open_source(np.zeros((10, 2)), np.arange(10) % 2)

@@ -1,6 +1,7 @@
 """One registry: every method is known to the API, the shell, checkpoints and the public names."""
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +23,8 @@ def test_method__is_known_everywhere_by_its_name(name):
     assert f"\n  {name}" in method_list()
     assert RECORDS[method.state_type.__name__] is method.state_type
     kind = type(method)
+    page = (Path(hd.__file__).parent.parent / "docs" / "methods.md").read_text()
+    assert f"`hd.{kind.__name__}(" in page, "add it to the table of docs/methods.md"
     assert getattr(hd, kind.__name__) is kind, "add it to hofs_dask/__init__.pyi"
 
 
