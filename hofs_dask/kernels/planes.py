@@ -22,8 +22,6 @@ STRIP = 256
 OCTETS = 1024
 #: Features that are checked at a time: what they take stays in the cache.
 CHECKED = 32
-#: Fewer codes are packed by numpy, in four times the time: a kernel takes longer to compile.
-MANY_CODES = 2**18
 
 
 def n_bits(n_codes: int) -> int:
@@ -109,20 +107,6 @@ def transpose_bits(word: np.uint64) -> Any:
     return word ^ moved ^ (moved << np.uint64(28))
 
 
-@jit
-def _pack_one(codes: np.ndarray, work: np.ndarray, out: np.ndarray) -> None:
-    """Set the planes of one feature, uint8 (bit, byte), of its codes, uint64 (byte,)."""
-    for start in range(0, codes.shape[0], OCTETS):
-        length = min(OCTETS, codes.shape[0] - start)
-        words = codes[start : start + length]
-        for j in range(length):
-            work[j] = transpose_bits(words[j])
-        for bit in range(out.shape[0]):
-            plane, shift = out[bit][start : start + length], np.uint64(8 * bit)
-            for j in range(length):
-                plane[j] = work[j] >> shift
-
-
 def pack(codes: np.ndarray, bits: int) -> np.ndarray:
     """The planes of codes, uint64 (feature, bit, word); bits past the last sample are zero.
 
@@ -142,16 +126,9 @@ def pack(codes: np.ndarray, bits: int) -> np.ndarray:
     n_features, n_samples = codes.shape
     n_words = -(-n_samples // WORD)
     planes = np.zeros((n_features, bits, n_words * 8), np.uint8)
-    if codes.size < MANY_CODES:
-        for bit in range(bits):
-            packed = np.packbits(codes & np.uint8(1 << bit), axis=1, bitorder="little")
-            planes[:, bit, : packed.shape[1]] = packed
-        return planes.view("<u8").astype(np.uint64, copy=False)
-    padded = np.zeros(n_words * WORD, np.uint8)
-    work = np.empty(OCTETS, np.uint64)
-    for row, own in zip(codes, planes, strict=True):
-        padded[:n_samples] = row
-        _pack_one(padded.view("<u8").astype(np.uint64, copy=False), work, own)
+    for bit in range(bits):
+        packed = np.packbits(codes & np.uint8(1 << bit), axis=1, bitorder="little")
+        planes[:, bit, : packed.shape[1]] = packed
     return planes.view("<u8").astype(np.uint64, copy=False)
 
 
