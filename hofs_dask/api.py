@@ -278,6 +278,7 @@ def compare(
                     exclude=request.exclude,
                     min_gain=min_gain,
                     checkpoint=kept[label, number],
+                    of_resample=number is not None,
                 )
                 searches[label, number] = steps if number is None else resampled(steps, number)
         results, n_scans, n_reductions = drive(codes, searches, listeners)

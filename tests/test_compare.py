@@ -255,3 +255,15 @@ def test_information_matrix__is_the_same_in_panels_and_tiles(tmp_path, codes, mo
 def test_information_matrix__refuses_an_unknown_kind(codes):
     with pytest.raises(ValueError, match="unknown kind of information_matrix 'mutual'; valid:"):
         hd.information_matrix(codes, None, kind="mutual")
+
+
+def test_resamples__a_feature_that_is_constant_in_one_by_chance_is_left_out_of_it():
+    """One sample differs: a third of the resamples do not have it."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 4))
+    x[:, 3] = np.arange(60) == 30
+    y = x[:, 0] > 0
+    result = hd.compare(x, y, 4, methods=["jmi", "hofs"], include=["x3"], n_resamples=8)
+    assert [name[0] for name in result.features.values()] == ["x3", "x3"]
+    frequency = result.to_dataset()["frequency"].sel(feature="x3")
+    assert ((frequency > 0) & (frequency < 1)).all()

@@ -57,6 +57,7 @@ def search(
     exclude: Sequence[int] = (),
     min_gain: float | None = None,
     checkpoint: Checkpoint | None = None,
+    of_resample: bool = False,
 ) -> Steps[Ranking]:
     """The ranked selection of `n_features` features of a code store, as a generator of reductions.
 
@@ -73,7 +74,10 @@ def search(
     min_gain
         Stop when the feature with the best score gains less than this, in nats.
     checkpoint
-        Where the search is kept after every round, and taken up from.
+        Where the search is saved after every round, and resumed from.
+    of_resample
+        Whether it is for `resampled`: features that are constant in the resample by chance are left
+        out, so that fewer may be chosen.
     """
     identity = _identity(codes, method, include, exclude, min_gain)
     shape = (codes.n_features, N_FOLDS, len(codes.labels.classes), int(codes.n_codes.max()))
@@ -81,7 +85,11 @@ def search(
     counts = saved.counts if saved else (yield from _count_all(codes))
     problem = describe(codes, counts, exclude, include)
     candidates = problem.candidates.copy()
-    _check_request(codes.names, problem, candidates, n_features, include)
+    if of_resample:
+        include = [pick for pick in include if problem.usable[pick]]
+        n_features = min(n_features, int(candidates.sum()))
+    else:
+        _check_request(codes.names, problem, candidates, n_features, include)
     work = method.search(problem)
     at = saved or Snapshot(counts=problem.counts, picks=(), state=work.start(), ended=False)
     candidates[[pick.index for pick in at.picks]] = False
