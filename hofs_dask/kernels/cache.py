@@ -185,12 +185,15 @@ class Files:
         except OSError:
             yield False
             return
+        held = False
         try:
-            yield _lock(handle, time.monotonic() + MOST_SECONDS)
+            held = _lock(handle, time.monotonic() + MOST_SECONDS)
+            yield held
         finally:
-            # others that wait hold the same file open; who comes now makes another one
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
+            if held:
+                # others that wait have the same file open; who comes now makes another one
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
             os.close(handle)
 
 
@@ -256,6 +259,8 @@ class KernelCache(caching._Cache):
         """
         if self._files is None:
             return None
+        # compiling it before was interrupted, or failed: without this it would wait for itself
+        self._held.pop(sig, contextlib.ExitStack()).close()
         target_context.refresh()
         name = self._file_name(sig, target_context.codegen())
         found = self._load(name, target_context)

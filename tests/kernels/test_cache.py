@@ -244,12 +244,47 @@ def test_lock__is_waited_for_and_given_up(safe, monkeypatch):
     assert seen == [True]
 
 
+class Codegen:
+    def magic_tuple(self):
+        return ("x86_64", "skylake", "+avx2")
+
+
+class Target:
+    """What of numba's target context a cache asks for."""
+
+    def refresh(self):
+        pass
+
+    def codegen(self):
+        return Codegen()
+
+
+def test_kernel_cache__does_not_wait_for_itself_after_an_interruption(safe, monkeypatch):
+    kept = KernelCache(run, lambda: safe)
+    assert kept.load_overload("(int64,)", Target()) is None  # it is to be compiled: locked
+    assert list(safe.glob("*.lock"))
+
+    def wait(_seconds):
+        raise AssertionError("it waits for its own lock")
+
+    monkeypatch.setattr(cache.time, "sleep", wait)
+    assert kept.load_overload("(int64,)", Target()) is None
+
+
+def test_lock__that_is_not_held_stays_with_its_holder(safe, monkeypatch):
+    files = Files(safe)
+    monkeypatch.setattr(cache, "MOST_SECONDS", 0.1)
+    with files.locked("a"):
+        with files.locked("a") as second:
+            assert not second
+        assert (safe / "a.lock").exists()
+        with files.locked("a") as third:
+            assert not third
+    assert not (safe / "a.lock").exists()
+
+
 @pytest.mark.parametrize("what", ["SOURCES", "numba", "llvmlite", "package", "setting"])
 def test_file_name__depends_on_all_that_the_code_does(what, monkeypatch):
-    class Codegen:
-        def magic_tuple(self):
-            return ("x86_64", "skylake", "+avx2")
-
     kept = KernelCache(run, lambda: None)
     before = kept._file_name("(int64,)", Codegen())
     assert before == kept._file_name("(int64,)", Codegen())
