@@ -25,6 +25,7 @@ from .methods.vmi import VMI as VMI
 from .results.comparison import Comparison as Comparison
 from .results.comparison import load as load
 from .results.selection import Selection as Selection
+from .search.events import CompileStarted as CompileStarted
 from .search.events import RoundEnded as RoundEnded
 from .search.events import RoundStarted as RoundStarted
 from .search.events import ScanEnded as ScanEnded

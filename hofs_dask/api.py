@@ -144,8 +144,8 @@ def select(
         after an interruption resumes from there, to the same result; so does one that asks for
         more features. A directory of another run is refused.
     callback
-        Called with every event: `RoundStarted`, `ScanStarted`, `ScanEnded`, `RoundEnded`. What it
-        raises ends the run; the checkpoint holds all rounds that have ended.
+        Called with every event: `RoundStarted`, `CompileStarted`, `ScanStarted`, `ScanEnded`,
+        `RoundEnded`. What it raises ends the run; the checkpoint holds all rounds that have ended.
     progress
         Whether to write a line a round to the standard error. None for where that is a terminal.
 

@@ -21,12 +21,18 @@ try:
 except (UnsafeDirectoryError, OSError):
     os.environ[VARIABLE] = ""
 
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import dask
 import pytest
 from distributed import Client, LocalCluster
 from hypothesis import HealthCheck, settings
+
+from hofs_dask.kernels._jit import all_kernels
+from hofs_dask.scheduling.process import PROCESS
 
 # The first call of a compiled function takes longer than any sensible deadline.
 settings.register_profile(
@@ -37,6 +43,20 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def safe() -> Iterator[Path]:
+    """A directory that nobody else can write to: pytest's own are below a shared one."""
+    folder = Path(tempfile.mkdtemp(prefix=".hofs-dask-tests-", dir=Path.home())).resolve()
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(autouse=True)
+def nothing_to_compile() -> None:
+    """Nothing that is printed depends on which kernels this machine has compiled before."""
+    PROCESS.announced.update(kernel.py_func.__name__ for kernel in all_kernels())
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -44,6 +44,8 @@ PY
         "$base" -m venv --without-pip "$root/.venv" || return
         "$base" -m pip --python "$python" install -qq --editable "$root[dev]" || return
     fi
+    # The first selection then starts in a second; without a cache it compiles what it needs.
+    "$python" -m hofs_dask compile >&2 || echo "going on without compiled kernels" >&2
     echo "$stamp" >"$root/.venv/stamp"
 }
 

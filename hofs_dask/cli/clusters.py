@@ -36,9 +36,9 @@ def cluster(scheduler: str | None, workers: int | None) -> Iterator[Client | Non
         import dask
         from distributed import Client, LocalCluster
 
-        from hofs_dask.engine.cluster import MALLOC
+        from hofs_dask.engine.cluster import WORKER_SETTINGS
 
-        with dask.config.set(MALLOC), ExitStack() as stack:
+        with dask.config.set(WORKER_SETTINGS), ExitStack() as stack:
             with _signals_deferred():
                 local = LocalCluster(
                     n_workers=workers,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hofs_dask.cli.compare import compare
+from hofs_dask.cli.compile import compile_
 from hofs_dask.cli.demo import demo
 from hofs_dask.cli.encode import encode
 from hofs_dask.cli.info import info
@@ -35,5 +36,5 @@ def main() -> None:
     """
 
 
-for command in (encode, select, compare, matrix, info, unlock, demo):
+for command in (encode, select, compare, matrix, info, unlock, compile_, demo):
     main.add_command(command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,9 @@ import dask.system
 import psutil
 from dask.utils import format_bytes
 
-from hofs_dask.engine import counts, posteriors, rows
+from hofs_dask.kernels._jit import compile_kernels, kernels_in, missing
 from hofs_dask.scheduling.compute import aside, current_client
+from hofs_dask.scheduling.preload import PRELOAD
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.scheduling.session import session
 from hofs_dask.scheduling.waits import StrandedError, ask, gather, threads_of_workers
@@ -45,10 +47,11 @@ RESIDENT = 340 * 2**20
 #: such pages for the first time takes longer than reading a chunk of a Zarr array into them.
 KEPT_MEMORY = 32 * 2**20
 
-#: Dask settings that say so to the workers of a cluster, made before it starts.
-MALLOC = {
-    f"distributed.nanny.pre-spawn-environ.{name}": KEPT_MEMORY
-    for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
+#: Dask settings of the workers of a cluster, made before it starts.
+WORKER_SETTINGS = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": KEPT_MEMORY,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": KEPT_MEMORY,
+    "distributed.worker.preload": [PRELOAD],
 }
 
 #: Packages whose versions must be the same everywhere: they decide what a task computes.
@@ -91,7 +94,7 @@ def current_workers(scan: Sequence[Request] = (), *, anew: bool = False) -> tupl
     known = session(client)
     if anew:
         known.workers.clear()
-    known.compiled |= {request.reduction.chunk.__module__ for request in scan}
+    known.compiled |= _modules(scan)
     for _ in range(ATTEMPTS):
         # another worker may come in the place of one that was lost
         threads = threads_of_workers(client)
@@ -104,6 +107,36 @@ def current_workers(scan: Sequence[Request] = (), *, anew: bool = False) -> tupl
     raise RuntimeError(
         f"workers were lost {ATTEMPTS} times while they compiled; see their logs for the reason"
     )
+
+
+def kernels_to_compile(scan: Sequence[Request]) -> list[str]:
+    """Return the names of kernels that a scan needs and that have to be compiled first.
+
+    Each kernel is returned once. For a cluster, the disk of this machine stands for that of its
+    workers.
+
+    Examples
+    --------
+    >>> kernels_to_compile([])
+    []
+    """
+    client, modules = current_client(), _modules(scan)
+    if client is not None and modules <= session(client).compiled:
+        return []
+    found = [name for name in missing(_kernels(modules)) if name not in PROCESS.announced]
+    PROCESS.announced.update(found)
+    return found
+
+
+def _modules(scan: Iterable[Request]) -> frozenset[str]:
+    """The modules of the reductions of a scan."""
+    return frozenset(request.reduction.chunk.__module__ for request in scan)
+
+
+def _kernels(modules: Iterable[str]) -> list[Any]:
+    """The kernels that modules of reductions call."""
+    found = (importlib.import_module(module) for module in modules)
+    return kernels_in(dict.fromkeys(each for module in found for each in module.KERNEL_MODULES))
 
 
 def memory_limits() -> list[tuple[int, int]]:
@@ -209,9 +242,7 @@ def _prepare(modules: Iterable[str]) -> tuple[int, int]:
     # what tasks import is resident too, from the first of them on
     import hofs_dask.engine.scanning  # noqa: F401
 
-    for module in (counts, posteriors, rows):
-        if module.__name__ in modules:
-            module.warm_up()
+    compile_kernels(_kernels(modules))
     _give_back()
     limit = get_worker().memory_manager.memory_limit
     return int(limit or psutil.virtual_memory().total), _resident()

@@ -5,25 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from hofs_dask.engine.reduction import (
     N_FOLDS,
-    N_PARTS,
     Block,
     Context,
     Layout,
     Partial,
     Reduction,
-    Tile,
     frozen,
     per_feature,
 )
+from hofs_dask.kernels import counts as counting
+from hofs_dask.kernels import hashing, planes
 from hofs_dask.kernels.counts import add_counts, pair_terms
-from hofs_dask.kernels.hashing import fold_of
 from hofs_dask.kernels.planes import add_plane_counts, cell_masks
+
+#: The modules of the kernels that the reductions call.
+KERNEL_MODULES = (counting, hashing, planes)
 
 #: Sets of samples that are compared for one feature before counting cell by cell is cheaper: a
 #: comparison takes 0.0032 ns a sample with AVX2 and 0.0013 with AVX-512, a cell 0.5 with its
@@ -200,26 +201,3 @@ def _terms(context: PairTermsContext, total: Partial) -> Partial:
 #: ``terms[i, j]`` of every feature with every column: I(x_i : x_j), I(x_i : y | x_j),
 #: H(x_i, x_j, y), and the Gram sums of the classes.
 PAIR_TERMS = Reduction("pair-terms", _terms_layout, _terms_chunk, _terms)
-
-
-def warm_up() -> None:
-    """Compile every kernel for the types that map tasks call them with."""
-    n_features, n_classes, n_codes = 2, 2, 2
-    numbers, position = np.zeros((n_features, n_codes)), np.arange(n_features)
-    marginals = np.zeros((n_features, n_classes, n_codes), np.int64)
-    terms = PairTermsContext(n_classes, numbers[:1], position[:1], numbers, position, marginals)
-    requests: tuple[tuple[Reduction[Any], Context], ...] = (
-        (MARGINAL_COUNTS, MarginalContext(n_classes, n_codes)),
-        (PAIR_COUNTS, PairContext(n_classes, n_codes, by_fold=True)),
-        (PAIR_TERMS, terms),
-    )
-    cells = np.zeros((n_features, 4), np.uint8)
-    block = frozen(Block(Tile.of(cells), Tile.of(cells[:1]), cells[0].copy(), cells[1].copy()))
-    fold_of(0, 4, N_PARTS)
-    # a table so wide that it is not counted by comparing sets
-    wide = np.zeros((n_features, 1, MOST_PRODUCTS + 1, n_codes), np.int64)
-    _add(block, [(block.labels, MOST_PRODUCTS + 1)], wide)
-    for reduction, context in requests:
-        total = reduction.identity(context, n_features)
-        reduction.chunk(frozen(context), block, total)
-        reduction.finalize(frozen(context), total)

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from hofs_dask.engine.reduction import (
-    N_FOLDS,
     N_PARTS,
     Block,
     Context,
@@ -17,15 +16,17 @@ from hofs_dask.engine.reduction import (
     Layout,
     Partial,
     Reduction,
-    Tile,
     frozen,
     per_feature,
     placeholder,
 )
-from hofs_dask.kernels import grids
+from hofs_dask.kernels import grids, hashing, planes
 from hofs_dask.kernels import posterior as kernel
 from hofs_dask.kernels.gains import log_evidence
 from hofs_dask.scheduling.process import PROCESS
+
+#: The modules of the kernels that the reduction calls.
+KERNEL_MODULES = (grids, hashing, planes, kernel)
 
 #: The kinds of rows: a table of the code alone, linear on parents with slopes shared by the classes
 #: or one set a class, and a table of the code and a parent's code.
@@ -177,7 +178,7 @@ class GainsContext(Context):
 #: Where the classes begin in a piece that is not sorted by them.
 NO_STARTS = np.zeros(0, np.intp)
 #: The base of a row without a parent.
-NO_PARENT = np.zeros(1, np.intp)
+NO_PARENT = frozen(np.zeros(1, np.intp))
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ class _Piece:
         found = np.zeros((1 + len(self.columns), self.codes.shape[1]), np.uint16)
         for j, column in enumerate(self.columns):
             np.multiply(column, self.values.shape[1], out=found[1 + j], dtype=np.uint16)
-        return found
+        return frozen(found)
 
     @cached_property
     def numbers(self) -> np.ndarray:
@@ -212,7 +213,7 @@ class _Piece:
         found = np.empty(self.columns.shape)
         for values, column, numbers in zip(self.values, self.columns, found, strict=True):
             np.take(values, column, out=numbers, mode="clip")
-        return found
+        return frozen(found)
 
 
 def _pieces(context: GainsContext, block: Block) -> Iterator[_Piece]:
@@ -255,7 +256,7 @@ def _piece(
     n_codes, n_columns = len(block.tile) * len(rows), len(block.columns) * len(rows)
     memory = PROCESS.memory("posterior-gains", n_codes + n_columns)
     codes, columns = block.tile.some(rows, memory), block.columns.some(rows, memory[n_codes:])
-    return _Piece(fold, starts, codes, columns, context.numbers)
+    return _Piece(fold, frozen(starts), frozen(codes), frozen(columns), context.numbers)
 
 
 def _grids(context: GainsContext) -> tuple[np.ndarray | None, ...]:
@@ -285,9 +286,9 @@ def _posterior(context: GainsContext, piece: _Piece) -> tuple[np.ndarray, np.nda
             for parent in row.parents:
                 cells[0] = cells[0] * np.uint16(n_codes) + piece.columns[parent]
             cells *= np.uint16(grid.shape[-1] // n_codes ** len(row.parents))
-            kernel.add_tables(posterior, codes, cells, NO_PARENT, grid, piece.fold)
+            kernel.add_tables(posterior, codes, frozen(cells), NO_PARENT, grid, piece.fold)
             continue
-        bases = row.parents + 1 if row.kind == "pair" else NO_PARENT
+        bases = frozen(row.parents + 1) if row.kind == "pair" else NO_PARENT
         kernel.add_tables(posterior, codes, piece.bases, bases, row.table, piece.fold)
         if row.linear is not None:
             fit = (row.parents, row.linear.slopes, row.linear.shifts, row.linear.scales)
@@ -298,7 +299,7 @@ def _posterior(context: GainsContext, piece: _Piece) -> tuple[np.ndarray, np.nda
     total = probability.sum(axis=0)
     posterior -= np.log(total)
     probability /= total
-    return posterior, probability
+    return posterior, frozen(probability)
 
 
 def _gain_layout(_context: GainsContext, n_features: int) -> Layout:
@@ -407,7 +408,7 @@ def _exact_tables(
     row = np.zeros(posterior.shape)
     with np.errstate(divide="ignore"):  # a table may rule out a class that is not the true one
         logs = frozen(np.log(tables))
-    kernel.add_tables(row, piece.codes[i], piece.bases, parents.copy(), logs, piece.fold)
+    kernel.add_tables(row, piece.codes[i], piece.bases, frozen(parents), logs, piece.fold)
     return -float(log_evidence(posterior, row).sum())
 
 
@@ -468,47 +469,3 @@ def _gains(context: GainsContext, total: Partial) -> Partial:
 POSTERIOR_GAINS = Reduction(
     "posterior-gains", _gain_layout, _gain_chunk, _gains, _prepared, _narrowed
 )
-
-
-def warm_up() -> None:
-    """Compile every kernel for the types that map tasks call them with."""
-    n_features, n_classes, n_codes = 2, 2, 2
-    table = np.ones((n_features, 1, N_FOLDS, n_classes, n_codes))
-    row, values = np.ones((n_features, 1, N_FOLDS, n_classes)), np.zeros((n_features, n_codes))
-    parents = np.zeros((n_features, 11), np.intp)  # one candidate with a grid, one with too many
-    parents[0, 1:] = -1
-    candidates = replace(
-        CandidateRows.empty((n_features, N_FOLDS, n_classes, n_codes), linear=("class",)),
-        table=table[:, 0],
-        values=values,
-        parents=parents,
-        linear_table=table,
-        slopes=np.ones((*row.shape, parents.shape[1])),
-        shifts=row,
-        scales=row,
-    )
-    context = frozen(
-        GainsContext(
-            prior=np.zeros(n_classes),
-            rows=tuple(
-                PosteriorRow(
-                    "class", 0, some, table[0], LinearTerm(values[0], slopes, row[0, 0], row[0, 0])
-                )
-                for some in (parents[0, :1], parents[1])
-                for slopes in [np.ones((N_FOLDS, n_classes, len(some)))]
-            ),
-            numbers=values[:1],
-            logistic=True,
-            n_samples=4,
-            parts=(0,),
-            squares=True,
-            candidates=candidates,
-            wanted=np.ones(n_features, np.bool_),
-        )
-    )
-    samples = np.zeros((n_features, 4), np.uint8)
-    block = frozen(
-        Block(Tile.of(samples), Tile.of(samples[:1]), samples[0].copy(), samples[1].copy())
-    )
-    ready, total = frozen(_prepared(context)), POSTERIOR_GAINS.identity(context, n_features)
-    POSTERIOR_GAINS.chunk(ready, block, total)

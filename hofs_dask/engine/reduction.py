@@ -93,7 +93,8 @@ class Tile:
         out = work[: len(self) * len(samples)].reshape(len(self), len(samples))
         planes = self.planes.astype("<u8", copy=False).view(np.uint8)
         words = np.empty(last + 1 - first, np.uint64)
-        unpack_some(frozen(planes), first, (places - 8 * first).astype(np.int32), words, out)
+        chosen = frozen((places - 8 * first).astype(np.int32))
+        unpack_some(frozen(planes), first, chosen, words, out)
         return out
 
     @cached_property

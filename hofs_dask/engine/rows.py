@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,11 +18,14 @@ from hofs_dask.engine.reduction import (
     Layout,
     Partial,
     Reduction,
-    Tile,
     frozen,
     per_feature,
 )
+from hofs_dask.kernels import hashing, planes
 from hofs_dask.kernels import rows as kernel
+
+#: The modules of the kernels that the reductions call.
+KERNEL_MODULES = (hashing, planes, kernel)
 
 #: Samples that are sorted by class at a time: their codes stay in the second-level cache.
 BLOCK = 8192
@@ -122,7 +124,8 @@ def _terms_chunk(context: RowTermsContext, block: Block, partial: Partial) -> No
         for j, numbers in enumerate(context.members):
             np.take(numbers, columns[j], out=members[j], mode="clip")
         rows = (context.values, context.rows, context.wanted)
-        kernel.add_sample_terms(codes, starts, members, *rows, *partial.values())
+        samples = (frozen(codes), frozen(starts), frozen(members))
+        kernel.add_sample_terms(*samples, *rows, *partial.values())
 
 
 def _means(context: RowTermsContext, total: Partial) -> Partial:
@@ -132,28 +135,3 @@ def _means(context: RowTermsContext, total: Partial) -> Partial:
 #: The means of phi and its derivatives of the rows that `ROW_VALUES` solves, where the cells are
 #: too many to count.
 ROW_TERMS = Reduction("row-terms", _terms_layout, _terms_chunk, _means)
-
-
-def warm_up() -> None:
-    """Compile every kernel for the types that map tasks call them with."""
-    n_features, n_classes, n_codes = 2, 2, 2
-    numbers, labels = np.zeros((n_features, n_codes)), np.array([[-1.0], [1.0]])
-    theta, rows = np.ones((n_features, 1, 4)), np.zeros((n_features, 1, 4))
-    wanted = np.ones((n_features, 1), np.bool_)
-    requests: tuple[tuple[Reduction[Any], Context], ...] = (
-        (ROW_VALUES, RowValuesContext(numbers[:1], (n_codes,), labels, 4, numbers, theta)),
-        (ROW_TERMS, RowTermsContext(numbers[:1], n_classes, 4, numbers, rows, wanted)),
-    )
-    cells = np.zeros((n_features, 4), np.uint8)
-    block = frozen(
-        Block(Tile.of(cells), Tile.of(cells[:1]), np.array([0, 0, 1, 1], np.uint8), cells[1])
-    )
-    for reduction, context in requests:
-        total = reduction.identity(context, n_features)
-        reduction.chunk(frozen(context), block, total)
-        reduction.finalize(frozen(context), total)
-    wide = np.zeros((1, n_features * n_codes), np.int64)
-    kernel.add_cells(block.codes[:1], frozen(np.zeros(4, np.int32)), n_codes, wide)
-    counts = np.ones((n_features, n_classes, n_codes, 1), np.int64)
-    chain = kernel.Chain.start([np.ones((n_features, 3))], labels)
-    chain.solve(counts, np.zeros((0, 1)), numbers)

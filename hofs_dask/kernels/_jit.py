@@ -2,30 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.dispatcher import Dispatcher, OmittedArg
+from numba.core.typeconv.castgraph import Conversion
 
 from hofs_dask.kernels.cache import KernelCache, default_directory
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def jit(function: Function) -> Function:
-    """Return the function compiled at its first call, free of the GIL.
-
-    What is compiled is kept on disk, see `kernels.cache`. There are no threads: numba's crash under
-    Dask's (https://github.com/numba/numba/issues/9288). The plain function stays at ``.py_func``.
+def const(array: Any) -> Any:
+    """Return the type of an array that a kernel only reads, as it is after a transfer.
 
     Examples
     --------
-    >>> double = jit(lambda x: 2 * x)
-    >>> double(21), double.py_func(21)
-    (42, 42)
+    >>> str(const(numba.types.float64[:, ::1]))
+    'readonly array(float64, 2d, C)'
     """
-    compiled: Any = numba.njit(nogil=True, cache=False, fastmath=False, parallel=False)(function)
-    # the names of files know the source of this package alone
-    if function.__module__.startswith("hofs_dask.kernels."):
-        compiled._cache = KernelCache(function, default_directory)
-    return cast(Function, compiled)
+    return array.copy(readonly=True)
+
+
+def jit(*signatures: Any) -> Callable[[Function], Function]:
+    """Return a decorator that compiles a function at its first call, free of the GIL.
+
+    Parameters
+    ----------
+    signatures
+        The types that the function is called with from Python, as numba signatures. It is compiled
+        for no others, and kept on disk, see `kernels.cache`. None for a function that only other
+        kernels call.
+
+    Notes
+    -----
+    Numba would compile a signature when the module is imported; here it waits for the first call or
+    for `compile_kernels`. Arguments that convert safely (an array that may be written to where one
+    is only read) use the signature that there is. Nothing runs in parallel threads: those of numba
+    abort below threads of Dask (https://github.com/numba/numba/issues/9288). The plain function is
+    the attribute ``py_func``.
+
+    Examples
+    --------
+    >>> double = jit(numba.types.int64(numba.types.int64))(lambda x: 2 * x)
+    >>> double(21), double.py_func(21), len(double.signatures)
+    (42, 42, 1)
+    >>> double("a")
+    Traceback (most recent call last):
+    ...
+    TypeError: <lambda> takes (int64), not (unicode_type)
+    """
+
+    def decorate(function: Function) -> Function:
+        compiled: Any = numba.njit(nogil=True, cache=False, fastmath=False, parallel=False)(
+            function
+        )
+        if signatures:
+            compiled.declared = signatures
+            compiled._compile_for_args = _chooser(compiled)
+            # the names of files depend on the source of this package alone
+            if function.__module__.startswith("hofs_dask.kernels."):
+                compiled._cache = KernelCache(function, signatures, default_directory)
+        return cast(Function, compiled)
+
+    return decorate
+
+
+def _chooser(compiled: Any) -> Callable[..., Any]:
+    """Return what numba calls where no exact match is compiled: it picks a declared signature."""
+
+    def compile_for_args(*args: Any) -> Any:
+        given = tuple(
+            compiled.typeof_pyval(each.value if isinstance(each, OmittedArg) else each)
+            for each in args
+        )
+        compiled._compilation_chain_init_hook()
+        for signature in compiled.declared:
+            if len(given) == len(signature.args) and all(
+                _converts(compiled, *pair) for pair in zip(given, signature.args, strict=True)
+            ):
+                return compiled.compile(signature)
+        wanted = " or ".join(f"({', '.join(map(str, each.args))})" for each in compiled.declared)
+        name = compiled.py_func.__name__
+        raise TypeError(f"{name} takes {wanted}, not ({', '.join(map(str, given))})")
+
+    return compile_for_args
+
+
+def _converts(compiled: Any, given: Any, wanted: Any) -> bool:
+    found = compiled.typingctx.can_convert(given, wanted)
+    return found is not None and found <= Conversion.safe
+
+
+def kernels_in(modules: Iterable[ModuleType]) -> list[Any]:
+    """Return the kernels of modules that are called from Python."""
+    return [
+        each
+        for module in modules
+        for each in vars(module).values()
+        if isinstance(each, Dispatcher)
+        and hasattr(each, "declared")
+        and each.__module__ == module.__name__
+    ]
+
+
+def missing(kernels: Iterable[Any]) -> list[str]:
+    """Return the names of those that have to be compiled: not in memory and not on disk."""
+    return [
+        kernel.py_func.__name__
+        for kernel in kernels
+        for signature in kernel.declared
+        if signature.args not in kernel.overloads
+        and not kernel._cache.holds(signature, kernel.targetctx)
+    ]
+
+
+def compile_kernels(kernels: Iterable[Any]) -> None:
+    """Load every declared signature from disk, or compile it."""
+    for kernel in kernels:
+        kernel._compilation_chain_init_hook()
+        for signature in kernel.declared:
+            kernel.compile(signature)
+
+
+def all_kernels() -> list[Any]:
+    """Return the kernels of the package that are called from Python."""
+    folder = Path(__file__).parent
+    names = sorted(each.stem for each in folder.glob("[!_]*.py"))
+    return kernels_in(importlib.import_module(f"hofs_dask.kernels.{name}") for name in names)

@@ -31,9 +31,12 @@ from typing import Any
 
 import llvmlite  # type: ignore[import-untyped]
 import numba
+from llvmlite.binding import address_of_symbol  # type: ignore[import-untyped]
 from numba.core import caching, config
 from numba.core.compiler import CompileResult
+from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
+from numba.core.sigutils import normalize_signature
 
 #: The environment variable with the directory; empty for no cache.
 VARIABLE = "HOFS_DASK_CACHE_DIR"
@@ -108,6 +111,7 @@ def sources_digest() -> str:
 
 #: Of this process: files that are edited while it runs do not change what it has imported.
 SOURCES = sources_digest()
+PACKAGE_VERSION = version("hofs-dask")
 
 
 def environment() -> tuple[object, ...]:
@@ -118,7 +122,7 @@ def environment() -> tuple[object, ...]:
         if name.startswith("NUMBA_") and name not in HARMLESS
     )
     return (
-        version("hofs-dask"),
+        PACKAGE_VERSION,
         numba.__version__,
         llvmlite.__version__,
         sys.implementation.cache_tag,
@@ -211,6 +215,19 @@ def _lock(handle: int, until: float) -> bool:
             return True
 
 
+def _external(library: Any) -> list[str]:
+    """The names of functions that compiled code calls and does not contain."""
+    functions = library._final_module.functions
+    return [
+        each.name for each in functions if each.is_declaration and not each.name.startswith("llvm.")
+    ]
+
+
+def _types(sig: Any) -> tuple[Any, ...]:
+    """The types of the arguments: numba gives them alone where a kernel calls another one."""
+    return tuple(normalize_signature(sig)[0])
+
+
 class KernelCache(caching._Cache):
     """The cache of one kernel, as numba's dispatcher asks for it.
 
@@ -218,15 +235,22 @@ class KernelCache(caching._Cache):
     ----------
     function
         The plain function.
+    signatures
+        Those that are kept: what another kernel has compiled in is in the file of that one.
     directory
         Returns the directory to use, None for none; asked when something is compiled.
     """
 
     def __init__(
-        self, function: Callable[..., object], directory: Callable[[], Path | None]
+        self,
+        function: Callable[..., object],
+        signatures: tuple[Any, ...],
+        directory: Callable[[], Path | None],
     ) -> None:
+        self._kept = {_types(signature) for signature in signatures}
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
         self._directory = directory
+        self._seen: set[object] = set()
         self._held: dict[object, contextlib.ExitStack] = {}
 
     @cached_property
@@ -252,16 +276,25 @@ class KernelCache(caching._Cache):
         """The directory."""
         return None if self._files is None else str(self._files.directory)
 
+    def holds(self, sig: Any, target_context: Any) -> bool:
+        """Whether there is a file for a signature; it may be damaged."""
+        if self._files is None:
+            return False
+        if _types(sig) not in self._seen:
+            name = self._file_name(sig, target_context.codegen())
+            if (self._files.directory / name).exists():
+                self._seen.add(_types(sig))
+        return _types(sig) in self._seen
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was compiled for a signature, None where it has to be compiled.
 
         Then its lock is held until `save_overload`, so that other processes wait for it.
         """
-        if self._files is None:
+        if self._files is None or _types(sig) not in self._kept:
             return None
         # compiling it before was interrupted, or failed: without this it would wait for itself
-        self._held.pop(sig, contextlib.ExitStack()).close()
-        target_context.refresh()
+        self._held.pop(_types(sig), contextlib.ExitStack()).close()
         name = self._file_name(sig, target_context.codegen())
         found = self._load(name, target_context)
         if found is not None:
@@ -275,21 +308,21 @@ class KernelCache(caching._Cache):
         if found is not None:
             stack.close()
             return found
-        self._held[sig] = stack
+        self._held[_types(sig)] = stack
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled for a signature."""
-        if self._files is None:
+        if self._files is None or _types(sig) not in self._kept:
             return
-        with self._held.pop(sig, contextlib.ExitStack()):
+        with self._held.pop(_types(sig), contextlib.ExitStack()):
             if (
                 any(not lifted.can_cache for lifted in data.lifted)
                 or data.library.has_dynamic_globals
             ):
                 return
             try:
-                body = dumps(data._reduce())
+                body = dumps((_external(data.library), data._reduce()))
             except Exception:  # noqa: BLE001 - whatever numba cannot keep is compiled again
                 return
             self._files.write(self._file_name(sig, data.codegen), body)
@@ -300,12 +333,19 @@ class KernelCache(caching._Cache):
         if body is None:
             return None
         try:
-            return CompileResult._rebuild(target_context, *pickle.loads(body))
+            external, parts = pickle.loads(body)
+            # All that is needed of `target_context.refresh()`, which numba's own cache calls: the
+            # rest imports for half a second what only a compilation needs. A symbol that is not
+            # found would end the process.
+            rtsys.initialize(target_context)
+            if not all(address_of_symbol(name) for name in external):
+                target_context.refresh()
+            return CompileResult._rebuild(target_context, *parts)
         except Exception:  # noqa: BLE001 - whatever numba cannot use is compiled again
             return None
 
     def _file_name(self, sig: Any, codegen: Any) -> str:
-        parts = repr((str(sig), codegen.magic_tuple(), environment(), SOURCES))
+        parts = repr((str(_types(sig)), codegen.magic_tuple(), environment(), SOURCES))
         return f"{self._name}-{hashlib.sha256(parts.encode()).hexdigest()[:40]}.kernel"
 
     def enable(self) -> None:

@@ -8,8 +8,9 @@ cache. A loop over a short column becomes vector code.
 from __future__ import annotations
 
 import numpy as np
+from numba.types import boolean, float32, float64, int32, int64, uint8, void
 
-from hofs_dask.kernels._jit import jit
+from hofs_dask.kernels._jit import const, jit
 from hofs_dask.kernels.planes import transpose_bits
 
 ROWS, COLUMNS = 256, 128
@@ -47,7 +48,7 @@ def make_room(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return cells, np.zeros(ROWS, f"i{block.dtype.itemsize}")
 
 
-@jit
+@jit()
 def _transpose(block: np.ndarray, row: int, column: int, out: np.ndarray) -> None:
     """Set the short columns of a tile; the cells after its last row keep what they were."""
     n_rows = min(ROWS, block.shape[0] - row)
@@ -57,7 +58,7 @@ def _transpose(block: np.ndarray, row: int, column: int, out: np.ndarray) -> Non
             short[s] = block[row + s, column + j]
 
 
-@jit
+@jit()
 def _count_limits(cells: np.ndarray, limits: np.ndarray, out: np.ndarray) -> None:
     """Set how many limits each cell of a short column reaches; none for NaN."""
     for s in range(ROWS):
@@ -74,7 +75,24 @@ def _count_limits(cells: np.ndarray, limits: np.ndarray, out: np.ndarray) -> Non
             out[s] += cells[s] >= limit
 
 
-@jit
+@jit(
+    boolean(
+        const(float32[:, ::1]),
+        const(float32[:, ::1]),
+        const(int64[::1]),
+        float32[:, ::1],
+        int32[::1],
+        uint8[:, :, ::1],
+    ),
+    boolean(
+        const(float64[:, ::1]),
+        const(float64[:, ::1]),
+        const(int64[::1]),
+        float64[:, ::1],
+        int64[::1],
+        uint8[:, :, ::1],
+    ),
+)
 def set_planes(
     block: np.ndarray,
     limits: np.ndarray,
@@ -140,7 +158,7 @@ def set_planes(
     return n_unknown == 0
 
 
-@jit
+@jit()
 def _widen(
     block: np.ndarray,
     row: int,
@@ -173,7 +191,7 @@ def _widen(
             n_missing[j] += x != x
 
 
-@jit
+@jit()
 def _add_values(
     cells: np.ndarray, n_rows: int, values: np.ndarray, n_values: int, known: np.ndarray
 ) -> int:
@@ -205,7 +223,28 @@ def _add_values(
     return n_values
 
 
-@jit
+@jit(
+    void(
+        const(float32[:, ::1]),
+        float32[:, ::1],
+        int32[::1],
+        float32[::1],
+        float32[::1],
+        int32[::1],
+        float32[:, ::1],
+        int64[::1],
+    ),
+    void(
+        const(float64[:, ::1]),
+        float64[:, ::1],
+        int64[::1],
+        float64[::1],
+        float64[::1],
+        int64[::1],
+        float64[:, ::1],
+        int64[::1],
+    ),
+)
 def add_columns(
     block: np.ndarray,
     cells: np.ndarray,

@@ -5,12 +5,24 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba.types import float64, int64, uint8, uint32, uint64, void
 
-from hofs_dask.kernels._jit import jit
+from hofs_dask.kernels._jit import const, jit
 from hofs_dask.kernels.planes import unpack
 
 
-@jit
+@jit(
+    void(
+        const(uint8[:, :, ::1]),
+        const(int64[::1]),
+        const(uint32[::1]),
+        int64,
+        uint64[:, ::1],
+        uint8[::1],
+        int64[:, ::1],
+        int64,
+    )
+)
 def add_counts(
     planes: np.ndarray,
     samples: np.ndarray,
@@ -19,7 +31,7 @@ def add_counts(
     words: np.ndarray,
     codes: np.ndarray,
     out: np.ndarray,
-    start: int = 0,
+    start: int,
 ) -> None:
     """Add 1 to ``out[i, start + cells[s] + code]`` for every sample of the features from ``first``.
 
@@ -48,11 +60,11 @@ def add_counts(
     --------
     >>> from hofs_dask.kernels.planes import pack
     >>> out = np.zeros((1, 6), dtype=np.int64)
-    >>> label = np.array([0, 1], dtype=np.int64)
+    >>> label = np.array([0, 1], dtype=np.uint32)
     >>> planes = pack(np.array([[2, 0]], dtype=np.uint8), 2).view(np.uint8)
     >>> words = np.zeros((1, 8), np.uint64)
     >>> every = np.zeros(0, np.int64)
-    >>> add_counts(planes, every, 3 * label, 0, words, words.view(np.uint8)[0], out)
+    >>> add_counts(planes, every, 3 * label, 0, words, words.view(np.uint8)[0], out, 0)
     >>> out.reshape(2, 3)
     array([[0, 0, 1],
            [1, 0, 0]])
@@ -72,7 +84,7 @@ def add_counts(
                 counts[cells[s] + codes[s]] += 1
 
 
-@jit
+@jit()
 def _log_sum(counts: np.ndarray) -> float:
     """The sum of n log n."""
     total = 0.0
@@ -83,7 +95,7 @@ def _log_sum(counts: np.ndarray) -> float:
     return total
 
 
-@jit
+@jit(void(const(int64[:, :, :, ::1]), const(float64[::1]), const(float64[:, ::1]), float64[:, ::1]))
 def pair_terms(
     counts: np.ndarray, parent: np.ndarray, numbers: np.ndarray, out: np.ndarray
 ) -> None:

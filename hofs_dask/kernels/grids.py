@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba.types import boolean, float64, int64, uint8, void
 
-from hofs_dask.kernels._jit import jit
+from hofs_dask.kernels._jit import const, jit
 from hofs_dask.kernels.posterior import LIMIT, mix, multiply_class, set_signals, sum_squares
 from hofs_dask.kernels.vector import (
     BITS,
@@ -24,7 +25,7 @@ HUGE = 1e75
 GRID = 1024
 
 
-@jit
+@jit()
 def _fill_grid(
     own: np.ndarray, numbers: np.ndarray, parents: np.ndarray, k: int, grid: np.ndarray
 ) -> int:
@@ -47,7 +48,19 @@ def _fill_grid(
     return n_cells
 
 
-@jit
+@jit(
+    void(
+        const(float64[::1]),
+        const(float64[:, ::1]),
+        const(int64[::1]),
+        const(float64[:, :, ::1]),
+        const(float64[:, :, ::1]),
+        const(float64[:, ::1]),
+        const(float64[:, ::1]),
+        boolean,
+        float64[:, :, ::1],
+    )
+)
 def set_grid(
     values: np.ndarray,
     numbers: np.ndarray,
@@ -93,7 +106,7 @@ def set_grid(
                 out[fold, c, cell] *= LOG_2
 
 
-@jit
+@jit()
 def _grid_logs(
     grid: np.ndarray,
     k: int,
@@ -124,7 +137,25 @@ def _grid_logs(
             out[cell] += log
 
 
-@jit
+@jit(
+    void(
+        const(uint8[:, ::1]),
+        const(uint8[:, ::1]),
+        const(float64[:, ::1]),
+        const(float64[:, ::1]),
+        const(int64[:, ::1]),
+        const(float64[:, :, :, :, ::1]),
+        const(float64[:, :, :, :, ::1]),
+        const(float64[:, :, :, ::1]),
+        const(float64[:, :, :, ::1]),
+        boolean,
+        int64,
+        const(int64[::1]),
+        const(float64[:, ::1]),
+        float64[:, ::1],
+        float64[:, ::1],
+    )
+)
 def score_grids(
     codes: np.ndarray,
     columns: np.ndarray,
@@ -239,7 +270,7 @@ def score_grids(
                 out[i, kind] -= sum_logs(total, n)
 
 
-@jit
+@jit()
 def _weigh(
     mine: np.ndarray,
     other: np.ndarray,

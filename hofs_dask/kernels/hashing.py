@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba.types import int64, uint8, uint64, void
 
 from hofs_dask.kernels._jit import jit
 
@@ -17,7 +18,7 @@ N_BLOCKS = 1024
 DRAW_CHANCES = np.exp(-1.0) * np.cumsum(1.0 / np.cumprod([1.0, *range(1, 18)]))
 
 
-@jit
+@jit()
 def _mix(rows: Any) -> Any:
     """One step of the splitmix64 generator; in a kernel of one number, outside of many."""
     mixed = rows + np.uint64(0x9E3779B97F4A7C15)
@@ -54,7 +55,7 @@ def row_hash(rows: np.ndarray) -> np.ndarray:
     return mixed
 
 
-@jit
+@jit(void(int64, int64, uint8[::1]))
 def _set_folds(start: int, n_folds: int, out: np.ndarray) -> None:
     for s in range(out.shape[0]):
         out[s] = _mix(np.uint64(start + s)) & np.uint64(n_folds - 1)
@@ -76,7 +77,7 @@ def fold_of(start: int, stop: int, n_folds: int) -> np.ndarray:
     return folds
 
 
-@jit
+@jit(int64(int64, uint64, int64[::1]))
 def _find_below(start: int, threshold: np.uint64, out: np.ndarray) -> int:
     n_found = 0
     for s in range(out.shape[0]):

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.extending import intrinsic, overload
+from numba.types import int32, int64, uint8, uint64, void
 
-from hofs_dask.kernels._jit import jit
+from hofs_dask.kernels._jit import const, jit
 
 WORD = 64
 #: Words of a set that are compared at a time: the sets of a feature stay in the first-level cache.
@@ -90,7 +91,7 @@ def first_above(planes: np.ndarray, n_codes: np.ndarray, n_samples: int) -> int:
     return min(found, default=-1)
 
 
-@jit
+@jit()
 def transpose_bits(word: np.uint64) -> Any:
     """The word with bit i of byte j as bit j of byte i.
 
@@ -132,7 +133,7 @@ def pack(codes: np.ndarray, bits: int) -> np.ndarray:
     return planes.view("<u8").astype(np.uint64, copy=False)
 
 
-@jit
+@jit()
 def _unpack_one(planes: np.ndarray, first: int, out: np.ndarray) -> None:
     """Set ``out`` (byte,) to the codes of one feature from the byte ``first`` on.
 
@@ -152,7 +153,7 @@ def _unpack_one(planes: np.ndarray, first: int, out: np.ndarray) -> None:
             codes[j] = transpose_bits(codes[j])
 
 
-@jit
+@jit(void(const(uint8[:, :, ::1]), uint64[:, ::1]))
 def unpack(planes: np.ndarray, out: np.ndarray) -> None:
     """Set ``out[i]`` to the codes of feature i, eight samples at a time.
 
@@ -174,7 +175,7 @@ def unpack(planes: np.ndarray, out: np.ndarray) -> None:
         _unpack_one(planes[i], 0, out[i])
 
 
-@jit
+@jit(void(const(uint8[:, :, ::1]), int64, const(int32[::1]), uint64[::1], uint8[:, ::1]))
 def unpack_some(
     planes: np.ndarray, first: int, places: np.ndarray, words: np.ndarray, out: np.ndarray
 ) -> None:
@@ -200,7 +201,7 @@ def unpack_some(
     --------
     >>> planes = pack(np.array([[0, 1, 2, 3]], dtype=np.uint8), 2).view(np.uint8)
     >>> out = np.zeros((1, 2), np.uint8)
-    >>> unpack_some(planes, 0, np.array([3, 1]), np.zeros(1, np.uint64), out)
+    >>> unpack_some(planes, 0, np.array([3, 1], np.int32), np.zeros(1, np.uint64), out)
     >>> out
     array([[3, 1]], dtype=uint8)
     """
@@ -253,7 +254,7 @@ def _popcount(_word: Any) -> Any:
     return lambda word: _ctpop(word)
 
 
-@jit
+@jit(void(const(uint64[:, :, ::1]), const(uint64[:, ::1]), int64, uint64[:, :, ::1]))
 def _split(masks: np.ndarray, planes: np.ndarray, n_values: int, out: np.ndarray) -> None:
     """Set ``out[strip, c * n_values + v]`` to the samples of mask c whose code in planes is v."""
     bits, n_words = planes.shape
@@ -297,14 +298,14 @@ def cell_masks(within: np.ndarray, digits: Sequence[tuple[np.ndarray, int]]) -> 
     masks.reshape(-1)[: len(within)] = within
     for planes, n_values in digits:
         found = np.zeros((n_strips, masks.shape[1] * n_values, STRIP), np.uint64)
-        planes = planes.view()
-        planes.setflags(write=False)  # one compilation for what may be written to and what may not
+        for array in (masks, planes := planes.view()):
+            array.setflags(write=False)
         _split(masks, planes, n_values, found)
         masks = found
     return masks
 
 
-@jit
+@jit()
 def _add_common(sets: np.ndarray, masks: np.ndarray, n_words: int, out: np.ndarray) -> None:
     """Add to ``out[c, k]`` the samples that are in set k, from 1, and in mask c."""
     n_sets = sets.shape[0]
@@ -334,14 +335,14 @@ def _add_common(sets: np.ndarray, masks: np.ndarray, n_words: int, out: np.ndarr
             k += 1
 
 
-@jit
+@jit(void(const(uint64[:, :, ::1]), const(uint64[:, :, ::1]), int64, int64, int64[:, ::1], int64))
 def add_plane_counts(
     planes: np.ndarray,
     masks: np.ndarray,
     n_codes: int,
     first: int,
     out: np.ndarray,
-    start: int = 0,
+    start: int,
 ) -> None:
     """Add the samples of each cell and code of the features from ``first`` to ``out``.
 
@@ -369,7 +370,7 @@ def add_plane_counts(
     >>> codes, labels = np.array([[[0, 2, 1, 2]], [[0, 0, 1, 1]]], np.uint8)
     >>> masks = cell_masks(np.array([15], np.uint64), [(pack(labels, 1)[0], 2)])
     >>> out = np.zeros((1, 6), np.int64)
-    >>> add_plane_counts(pack(codes, 2), masks, 3, 0, out)
+    >>> add_plane_counts(pack(codes, 2), masks, 3, 0, out, 0)
     >>> out.reshape(2, 3)
     array([[1, 0, 1],
            [0, 1, 1]])

@@ -15,8 +15,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba.types import boolean, float64, int64, uint8, uint16, void
 
-from hofs_dask.kernels._jit import jit
+from hofs_dask.kernels._jit import const, jit
 from hofs_dask.kernels.vector import (
     BITS,
     STRIP,
@@ -33,7 +34,16 @@ LIMIT = 500.0
 NEAR = 170.0
 
 
-@jit
+@jit(
+    void(
+        float64[:, ::1],
+        const(uint8[::1]),
+        const(uint16[:, ::1]),
+        const(int64[::1]),
+        const(float64[:, :, :, ::1]),
+        int64,
+    )
+)
 def add_tables(
     posterior: np.ndarray,
     codes: np.ndarray,
@@ -61,7 +71,7 @@ def add_tables(
                 posterior[c, s] += table[base[s] + codes[s]]
 
 
-@jit
+@jit()
 def set_signals(
     own: np.ndarray,
     n_samples: int,
@@ -87,7 +97,20 @@ def set_signals(
             out[s] = muladd(other, second[s], muladd(slope, first[s], before))
 
 
-@jit
+@jit(
+    void(
+        float64[:, ::1],
+        const(uint8[::1]),
+        const(float64[::1]),
+        const(float64[:, ::1]),
+        const(int64[::1]),
+        const(float64[:, :, ::1]),
+        const(float64[:, ::1]),
+        const(float64[:, ::1]),
+        int64,
+        boolean,
+    )
+)
 def add_linear(
     posterior: np.ndarray,
     codes: np.ndarray,
@@ -149,7 +172,7 @@ def add_linear(
             posterior[c, s] += gain if own[s] == own[s] else 0.0
 
 
-@jit
+@jit()
 def mix(
     weights: np.ndarray, start: int, cells: np.ndarray, n: int, table: np.ndarray, out: np.ndarray
 ) -> None:
@@ -169,7 +192,7 @@ def mix(
             out[s] = both if c == 0 else out[s] + both
 
 
-@jit
+@jit()
 def multiply_class(
     cells: np.ndarray, table: np.ndarray, first: int, last: int, out: np.ndarray
 ) -> None:
@@ -179,7 +202,7 @@ def multiply_class(
         target[s] *= table[part[s]]
 
 
-@jit
+@jit()
 def sum_squares(truth: np.ndarray, total: np.ndarray, n: int) -> float:
     """The sum of squares of ``log(truth / total)`` of the first n, or more: of ``r + 1 / r - 2``.
 
@@ -195,7 +218,19 @@ def sum_squares(truth: np.ndarray, total: np.ndarray, n: int) -> float:
     return result
 
 
-@jit
+@jit(
+    void(
+        const(uint8[:, ::1]),
+        const(uint16[:, ::1]),
+        const(int64[:, ::1]),
+        const(float64[:, :, :, :, ::1]),
+        int64,
+        const(int64[::1]),
+        const(float64[:, ::1]),
+        float64[::1],
+        float64[::1],
+    )
+)
 def score_tables(
     codes: np.ndarray,
     bases: np.ndarray,
@@ -273,7 +308,7 @@ def score_tables(
                 out[i] -= sum_logs(total, n_samples)
 
 
-@jit
+@jit()
 def _alike(slopes: np.ndarray, shifts: np.ndarray, scales: np.ndarray) -> bool:
     """Whether the signals of the classes differ by constants, that are not too large."""
     for c in range(1, slopes.shape[0]):
@@ -285,7 +320,24 @@ def _alike(slopes: np.ndarray, shifts: np.ndarray, scales: np.ndarray) -> bool:
     return True
 
 
-@jit
+@jit(
+    void(
+        const(uint8[:, ::1]),
+        const(float64[:, ::1]),
+        const(float64[:, ::1]),
+        const(int64[:, ::1]),
+        const(float64[:, :, :, :, ::1]),
+        const(float64[:, :, :, :, ::1]),
+        const(float64[:, :, :, ::1]),
+        const(float64[:, :, :, ::1]),
+        boolean,
+        int64,
+        const(int64[::1]),
+        const(float64[:, ::1]),
+        float64[:, ::1],
+        float64[:, ::1],
+    )
+)
 def score_linear(
     codes: np.ndarray,
     values: np.ndarray,

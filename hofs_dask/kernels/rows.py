@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numba.types import boolean, float64, int32, int64, uint8, void
 
-from hofs_dask.kernels._jit import jit
+from hofs_dask.kernels._jit import const, jit
 from hofs_dask.kernels.vector import (
     BITS,
     STRIP,
@@ -88,7 +89,7 @@ def logistic_start(moments: np.ndarray) -> np.ndarray:
     return result
 
 
-@jit
+@jit()
 def _sum(a: np.ndarray, n: int) -> float:
     total = 0.0
     for s in range(n):
@@ -96,7 +97,7 @@ def _sum(a: np.ndarray, n: int) -> float:
     return total
 
 
-@jit
+@jit()
 def _dot(a: np.ndarray, b: np.ndarray, n: int) -> float:
     total = 0.0
     for s in range(n):
@@ -104,13 +105,13 @@ def _dot(a: np.ndarray, b: np.ndarray, n: int) -> float:
     return total
 
 
-@jit
+@jit()
 def _times(a: np.ndarray, b: np.ndarray, n: int, out: np.ndarray) -> None:
     for s in range(n):
         out[s] = a[s] * b[s]
 
 
-@jit
+@jit()
 def _add_sums(
     slope: np.ndarray,
     curve: np.ndarray,
@@ -140,7 +141,7 @@ def _add_sums(
             hessian[n_classes + j, n_classes + k] += _dot(work, members[k, start:], n)
 
 
-@jit
+@jit()
 def _derive(
     signals: np.ndarray, n: int, factors: np.ndarray, slope: np.ndarray, curve: np.ndarray
 ) -> float:
@@ -160,7 +161,10 @@ def _derive(
     return total
 
 
-@jit
+@jit(
+    void(const(uint8[:, ::1]), const(int32[::1]), int64, int32[:, ::1]),
+    void(const(uint8[:, ::1]), const(int32[::1]), int64, int64[:, ::1]),
+)
 def add_cells(codes: np.ndarray, cells: np.ndarray, stride: int, out: np.ndarray) -> None:
     """Add 1 to ``out[i, cells[s] + stride * codes[i, s]]`` for every sample of every feature.
 
@@ -176,7 +180,28 @@ def add_cells(codes: np.ndarray, cells: np.ndarray, stride: int, out: np.ndarray
             out[i, cells[s] + stride * codes[i, s]] += 1
 
 
-@jit
+@jit(
+    void(
+        const(int32[:, :, :, ::1]),
+        const(float64[:, ::1]),
+        const(float64[:, ::1]),
+        const(float64[:, :, ::1]),
+        const(boolean[:, ::1]),
+        float64[:, ::1],
+        float64[:, :, ::1],
+        float64[:, :, :, ::1],
+    ),
+    void(
+        const(int64[:, :, :, ::1]),
+        const(float64[:, ::1]),
+        const(float64[:, ::1]),
+        const(float64[:, :, ::1]),
+        const(boolean[:, ::1]),
+        float64[:, ::1],
+        float64[:, :, ::1],
+        float64[:, :, :, ::1],
+    ),
+)
 def add_table_terms(
     counts: np.ndarray,
     members: np.ndarray,
@@ -263,7 +288,7 @@ def add_table_terms(
                     _add_sums(*strip, first, second)
 
 
-@jit
+@jit()
 def _add_members(
     row: np.ndarray, first: int, members: np.ndarray, start: int, n: int, out: np.ndarray
 ) -> None:
@@ -274,7 +299,19 @@ def _add_members(
             out[s] = muladd(slope, number[s], out[s])
 
 
-@jit
+@jit(
+    void(
+        const(uint8[:, ::1]),
+        const(int64[::1]),
+        const(float64[:, ::1]),
+        const(float64[:, ::1]),
+        const(float64[:, :, ::1]),
+        const(boolean[:, ::1]),
+        float64[:, ::1],
+        float64[:, :, ::1],
+        float64[:, :, :, ::1],
+    )
+)
 def add_sample_terms(
     codes: np.ndarray,
     starts: np.ndarray,
@@ -481,7 +518,7 @@ class Chain:
                 np.zeros(trial.shape),
                 np.zeros((*trial.shape, trial.shape[2])),
             )
-            add_table_terms(*table, trial, chain.wanted, *terms)
+            add_table_terms(*table, _read_only(trial), _read_only(chain.wanted), *terms)
             chain = chain.advance(*(term / n_samples for term in terms))
         return chain
 

@@ -87,7 +87,7 @@ def _add_any(_a: Any, _b: Any, _total: Any) -> Any:
     return lambda a, b, total: _fadd_any(a, b, total)
 
 
-@jit
+@jit()
 def power_of_two(x: float) -> float:
     """``2^x`` of x from -1000 to 1000, to 1e-15: vector code in a loop over samples, as exp is not.
 
@@ -113,7 +113,7 @@ def power_of_two(x: float) -> float:
     return result
 
 
-@jit
+@jit()
 def log_1p(t: float) -> float:
     """``log(1 + t)`` of t from 0 to 1, to 5e-16, as a loop over samples can be vector code.
 
@@ -137,7 +137,7 @@ def log_1p(t: float) -> float:
     return result
 
 
-@jit
+@jit()
 def sum_logs(factors: np.ndarray, n: int) -> float:
     """The sum of the logs of the first n factors, all 1e75 at most; NaN where one is below `TINY`.
 

@@ -99,6 +99,7 @@ class Process:
 
     def __init__(self) -> None:
         self.chunks = ChunkCache()
+        self.announced: set[str] = set()  # kernels whose compilation was reported
         self._thread = threading.local()
 
     def memory(self, use: str, n_bytes: int) -> np.ndarray:
@@ -120,8 +121,9 @@ class Process:
         return found
 
     def reset(self) -> None:
-        """Forget all chunks, and the memory of every thread."""
+        """Forget all chunks, what was reported, and the memory of every thread."""
         self.chunks.clear()
+        self.announced.clear()
         self._thread = threading.local()
 
 

@@ -42,6 +42,24 @@ class RoundStarted:
 
 
 @dataclass(frozen=True)
+class CompileStarted:
+    """Kernels are compiled before a scan or an encoding: once per machine, then they are on disk.
+
+    Attributes
+    ----------
+    kernels : tuple of str
+        Their names.
+
+    Examples
+    --------
+    >>> CompileStarted(("add_counts", "pair_terms")).kernels
+    ('add_counts', 'pair_terms')
+    """
+
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ScanStarted:
     """A scan over all samples begins.
 
@@ -143,7 +161,7 @@ class RoundEnded:
     method: str = "hofs"
 
 
-Event = RoundStarted | ScanStarted | ScanEnded | RoundEnded
+Event = RoundStarted | CompileStarted | ScanStarted | ScanEnded | RoundEnded
 Notify = Callable[[Event], None]
 
 
@@ -187,6 +205,10 @@ class _Lines(ABC):
         self._stream.write(line + "\n")
         self._stream.flush()
 
+    def _write_compiling(self, event: CompileStarted) -> None:
+        n = len(event.kernels)
+        self._write(f"compiling {n} kernel{'s' if n != 1 else ''}, once for this machine")
+
     def _write_transient(self, text: str) -> None:
         """Replace the line that comes and goes; on a terminal alone."""
         if self._terminal and (text or self._transient):
@@ -229,6 +251,8 @@ class Progress(_Lines):
                     kept = f"{event.rank - 1} of {event.n_features} rounds are saved: resuming"
                     self._write(kept)
                 self._n_features = event.n_features
+            case CompileStarted():
+                self._write_compiling(event)
             case ScanStarted():
                 self._write_transient(f"{self._round(event.rank)}  {event.reduction} ...")
             case RoundEnded():
@@ -286,6 +310,8 @@ class ScanProgress(_Lines):
         match event:
             case RoundEnded():
                 self._chosen[event.method] = event.rank
+            case CompileStarted():
+                self._write_compiling(event)
             case ScanStarted():
                 self._write_transient(f"scan {self._n_scans + 1}  {event.reduction} ...")
             case ScanEnded():

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from hofs_dask.engine.cluster import kernels_to_compile
 from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
 from hofs_dask.engine.partition import read_bytes
 from hofs_dask.engine.reduction import N_FOLDS, Partial, Request
@@ -24,6 +25,7 @@ from hofs_dask.methods.problem import Problem
 from hofs_dask.scheduling.compute import release
 from hofs_dask.search.checkpoint import Checkpoint
 from hofs_dask.search.events import (
+    CompileStarted,
     Event,
     Notify,
     RoundEnded,
@@ -203,6 +205,9 @@ def drive(
             groups.setdefault(("of", name) if request.key is None else request.key, []).append(name)
         unique = [asked[names[0]] for names in groups.values()]
         totals: list[Partial] = []
+        to_compile = kernels_to_compile(unique)
+        if to_compile:
+            tell_all(listeners, CompileStarted(tuple(to_compile)))
         for scan in scans(codes, unique):
             rank = min((ranks[name] for name in asked if name in ranks), default=0)
             totals += _scan(codes, scan, rank, listeners)

@@ -506,6 +506,8 @@ def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarra
     # Those of categories are coded later.
     codes = [f.n_codes - 1 if f.has_missing else -1 for f in features]
     missing = np.where(numeric, codes, 0)
+    for array in (limits, missing):
+        array.setflags(write=False)
     if not set_planes(as_cells(block), limits, missing, *make_room(limits), out.view(np.uint8)):
         raise _changed()
     for j, feature in enumerate(features):

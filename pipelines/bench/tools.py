@@ -22,7 +22,7 @@ from dask.delayed import delayed
 from distributed import Client, LocalCluster
 
 import hofs_dask as hd
-from hofs_dask.engine.cluster import MALLOC
+from hofs_dask.engine.cluster import WORKER_SETTINGS
 from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
 from hofs_dask.engine.reduction import Block, Context, Partial, Request
 from hofs_dask.engine.scanning import run
@@ -125,7 +125,7 @@ class Run:
     ) -> Iterator[Client]:
         """A client of so many workers of one thread."""
         with (
-            dask.config.set(MALLOC),
+            dask.config.set(WORKER_SETTINGS),
             LocalCluster(
                 n_workers=self.n_workers if n_workers is None else n_workers,
                 threads_per_worker=1,

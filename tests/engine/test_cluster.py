@@ -1,5 +1,7 @@
 """Who the workers are, and whether their versions fit."""
 
+import time
+
 import dask
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from distributed import Client, LocalCluster
 import hofs_dask as hd
 from hofs_dask.engine import cluster
 from hofs_dask.engine.cluster import check_cluster, current_workers
+from hofs_dask.kernels._jit import all_kernels
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.scheduling.session import reset
 
@@ -16,6 +19,24 @@ def test_workers__without_a_client_this_process_is_the_one():
     (worker,) = current_workers()
     assert worker.address == ""
     assert worker.resident < worker.memory_limit
+
+
+@pytest.mark.processes
+def test_worker_settings__have_workers_load_all_kernels_at_start(scratch):
+    def n_loaded():
+        return sum(len(kernel.overloads) >= len(kernel.declared) for kernel in all_kernels())
+
+    with (
+        dask.config.set(cluster.WORKER_SETTINGS),
+        LocalCluster(
+            n_workers=1, dashboard_address="127.0.0.1:0", local_directory=scratch
+        ) as local,
+        Client(local) as client,
+    ):
+        until = time.monotonic() + 300
+        while (found := list(client.run(n_loaded).values())) != [len(all_kernels())]:
+            assert time.monotonic() < until, found
+            time.sleep(0.1)
 
 
 def test_workers__do_not_count_the_chunks_that_they_keep():

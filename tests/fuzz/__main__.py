@@ -13,7 +13,7 @@ import dask
 
 from tests.fuzz.fuzzer import Fuzzer
 from tests.fuzz.records import Case, Outcome
-from tests.fuzz.subjects import NAMES, SUBJECTS, compile_kernels
+from tests.fuzz.subjects import NAMES, SUBJECTS, compile_all
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         names = {case.subject for case in cases}
         chosen = [subject for subject in SUBJECTS if subject.name in names]
         fuzzer = Fuzzer(Path(folder).resolve(), chosen)
-        compile_kernels()
+        compile_all()
         fuzzer.warm_up()
         for case in cases:
             outcome = fuzzer.run(case)

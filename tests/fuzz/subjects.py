@@ -12,6 +12,7 @@ import zarr
 
 import hofs_dask as hd
 from hofs_dask.engine import counts, posteriors
+from hofs_dask.kernels._jit import compile_kernels, kernels_in
 from tests.fuzz.records import Answer, Subject
 
 N, M, PICKS = 700, 24, 3
@@ -179,7 +180,6 @@ SUBJECTS = (
 NAMES = tuple(dict.fromkeys(subject.name for subject in SUBJECTS))
 
 
-def compile_kernels() -> None:
+def compile_all() -> None:
     """Compile what damaged artefacts may need and honest ones do not."""
-    for module in (counts, posteriors):
-        module.warm_up()
+    compile_kernels(kernels_in([*counts.KERNEL_MODULES, *posteriors.KERNEL_MODULES]))

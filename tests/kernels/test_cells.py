@@ -84,7 +84,8 @@ def test_add_columns__equal_numpy(dtype, shape):
     block = draw(shape, dtype)
     n_features, limit = shape[1], 9
     low, high = np.full(n_features, np.inf, dtype), np.full(n_features, -np.inf, dtype)
-    n_missing, n_values = np.zeros(n_features, np.int32), np.zeros(n_features, np.int64)
+    n_missing, n_values = np.zeros((2, n_features), np.int64)
+    n_missing = n_missing.astype(f"i{block.dtype.itemsize}")
     values = np.zeros((n_features, limit), dtype)
     add_columns(block, *make_room(block), low, high, n_missing, values, n_values)
     for j, column in enumerate(block.T):

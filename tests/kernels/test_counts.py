@@ -15,7 +15,7 @@ EVERY = np.zeros(0, np.int64)
 def random_block(n=200, m=3, seed=0):
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 4, (m, n)).astype(np.uint8)
-    cells = 4 * rng.integers(0, 6, n)
+    cells = 4 * rng.integers(0, 6, n, dtype=np.uint32)
     cells.setflags(write=False)
     return codes, cells
 
@@ -36,7 +36,7 @@ def octets(codes):
 def test_counts__equal_a_loop_over_cells(function, first):
     codes, cells = random_block()
     out = np.zeros((3, 24), dtype=np.int64)
-    function(octets(codes), EVERY, cells, first, *room(200), out)
+    function(octets(codes), EVERY, cells, first, *room(200), out, 0)
     for i, cell in np.ndindex(out.shape):
         here = (cells + codes[i] == cell) & (i >= first)
         assert out[i, cell] == here.sum()
@@ -56,7 +56,7 @@ def test_counts__of_some_samples_begin_where_they_are_told(function):
 def test_counts__take_zero_rows():
     codes, cells = random_block(n=0)
     out = np.zeros((3, 24), dtype=np.int64)
-    add_counts(octets(codes), EVERY, cells, 0, *room(0), out)
+    add_counts(octets(codes), EVERY, cells, 0, *room(0), out, 0)
     assert out.sum() == 0
 
 

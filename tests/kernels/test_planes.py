@@ -154,7 +154,7 @@ def test_unpack_some__takes_codes_in_any_order(function):
     planes = read_only(pack(codes, 3).view(np.uint8))
     places = np.array([250, 17, 17, 199])
     out = np.zeros((3, 4), np.uint8)
-    function(planes, 2, places - 16, np.zeros(40, np.uint64), out)
+    function(planes, 2, (places - 16).astype(np.int32), np.zeros(40, np.uint64), out)
     np.testing.assert_array_equal(out, codes[:, places])
 
 

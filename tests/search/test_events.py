@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import hofs_dask as hd
+from hofs_dask.engine import cluster
+from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.search.events import Progress
 
 N_SAMPLES, N_FEATURES, N_DROPPED = 2000, 5, 40
@@ -144,6 +146,21 @@ def test_progress__writes_a_line_a_round(codes, capsys):
             rf"information +{number} +{n_scans} +{time}{end}",
             line,
         )
+
+
+def test_progress__reports_kernels_that_are_compiled_once(codes, capsys, monkeypatch):
+    monkeypatch.setattr(cluster, "missing", lambda _: ["add_counts", "pair_terms"])
+    PROCESS.announced.clear()
+    events = []
+    hd.select(codes, None, 3, method="jmi", progress=True, callback=events.append)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "compil" in line] == [
+        "compiling 2 kernels, once for this machine"
+    ]
+    compiled = [event for event in events if isinstance(event, hd.CompileStarted)]
+    assert compiled == [hd.CompileStarted(("add_counts", "pair_terms"))]
+    hd.compare(codes, None, 2, methods=["jmi"], progress=True)
+    assert "compil" not in capsys.readouterr().err
 
 
 def test_progress__lines_are_aligned():
