@@ -19,8 +19,8 @@ from hofs_dask.engine.reduction import N_FOLDS, N_PARTS, Context, Reduction, Req
 from hofs_dask.engine.scanning import is_small
 from hofs_dask.kernels.planes import n_bits
 from hofs_dask.methods.base import Sizes
+from hofs_dask.methods.criteria import JMI
 from hofs_dask.methods.hofs import HOFS
-from hofs_dask.methods.pairwise import JMI
 from hofs_dask.store.layout import Layout
 
 #: The run that the constants are fitted to by default.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hofs_dask.errors import unknown
-from hofs_dask.methods import hofs, pairwise, vmi
+from hofs_dask.methods import criteria, hofs, vmi
 from hofs_dask.methods.base import Method
 
-FAMILIES = (hofs, pairwise, vmi)
+FAMILIES = (hofs, criteria, vmi)
 
 #: All names that `select` takes.
 METHOD_NAMES: tuple[str, ...] = tuple(

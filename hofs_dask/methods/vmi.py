@@ -20,8 +20,9 @@ from hofs_dask.engine.reduction import N_PARTS, Partial, Request, placeholder
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation
 from hofs_dask.methods.base import Method, ReductionBound, Search, Sizes
+from hofs_dask.methods.criteria import MIM
 from hofs_dask.methods.fields import ROUNDING, Floats, checked
-from hofs_dask.methods.pairwise import MIM, learn
+from hofs_dask.methods.pairwise import learn
 from hofs_dask.methods.posterior import PosteriorScores, PosteriorState
 from hofs_dask.methods.problem import Problem, count_pairs
 

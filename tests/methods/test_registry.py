@@ -1,7 +1,6 @@
 """One registry: every method is known to the API, the shell, checkpoints and the public names."""
 
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from hofs_dask.methods.base import Method
 from hofs_dask.methods.pairwise import PairwiseMethod
 from hofs_dask.methods.registry import METHOD_NAMES, METHODS, as_method
 from hofs_dask.search.snapshot import RECORDS
+from tests import methods_table
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
@@ -23,9 +23,14 @@ def test_method__is_known_everywhere_by_its_name(name):
     assert f"\n  {name}" in method_list()
     assert RECORDS[method.state_type.__name__] is method.state_type
     kind = type(method)
-    page = (Path(hd.__file__).parent.parent / "docs" / "methods.md").read_text()
-    assert f"`hd.{kind.__name__}(" in page, "add it to the table of docs/methods.md"
+    page = methods_table.PAGE.read_text()
+    assert f"`hd.{kind.__name__}(" in page, "add it to docs/methods.md"
     assert getattr(hd, kind.__name__) is kind, "add it to hofs_dask/__init__.pyi"
+
+
+def test_page__has_the_table_of_the_docstrings():
+    page = methods_table.PAGE.read_text()
+    assert methods_table.written(page) == page, "run python -m tests.methods_table"
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)

@@ -1,0 +1,367 @@
+"""The pairwise criteria: each is a class with its score, one line on the terms of pairs.
+
+To add a criterion, add a class: a name, a docstring with the formula, and `score`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+
+from hofs_dask.methods.pairwise import Pairs, PairwiseMethod
+
+MRMRForm = Literal["difference", "quotient"]
+SpecCMIForm = Literal["greedy", "spectral"]
+
+#: The least mean redundancy that `mrmr` divides by, in nats.
+LEAST_REDUNDANCY = 1e-12
+
+
+@dataclass(frozen=True)
+class MIM(PairwiseMethod):
+    """Mutual information maximisation: the features that say most about the target by themselves.
+
+    Notes
+    -----
+    Score ``I(x_i : y)``.
+
+    Examples
+    --------
+    >>> MIM().label
+    'mim'
+    """
+
+    name: ClassVar[str] = "mim"
+    in_paper: ClassVar[bool] = True
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every feature."""
+        return pairs.relevance
+
+
+@dataclass(frozen=True)
+class MIFS(PairwiseMethod):
+    """Mutual information feature selection (Battiti 1994): relevance less redundancy.
+
+    Parameters
+    ----------
+    beta
+        The weight of the redundancy with each chosen feature.
+
+    Notes
+    -----
+    Score ``I(x_i : y) - beta sum_j I(x_i : x_j)``.
+
+    Examples
+    --------
+    >>> MIFS(beta=0.5).options
+    {'beta': 0.5}
+    """
+
+    name: ClassVar[str] = "mifs"
+    in_paper: ClassVar[bool] = True
+
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check every option once."""
+        self._check_number("beta")
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every feature."""
+        return pairs.relevance - self.beta * pairs.redundancy.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class MRMR(PairwiseMethod):
+    """Minimum redundancy, maximum relevance (Peng, Long & Ding 2005).
+
+    Parameters
+    ----------
+    form
+        ``"difference"``, relevance less mean redundancy, or ``"quotient"``, relevance over it.
+
+    Notes
+    -----
+    Score ``I(x_i : y) - mean_j I(x_i : x_j)``, or their quotient.
+
+    Examples
+    --------
+    >>> MRMR(form="quotient").label
+    "mrmr(form='quotient')"
+    """
+
+    name: ClassVar[str] = "mrmr"
+    in_paper: ClassVar[bool] = True
+
+    form: MRMRForm = "difference"
+
+    def __post_init__(self) -> None:
+        """Check every option once."""
+        self._check("form", get_args(MRMRForm))
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every feature."""
+        redundancy: np.ndarray = pairs.redundancy.mean(axis=0)
+        if self.form == "difference":
+            return pairs.relevance - redundancy
+        return pairs.relevance / np.maximum(redundancy, LEAST_REDUNDANCY)
+
+
+@dataclass(frozen=True)
+class JMI(PairwiseMethod):
+    """Joint mutual information (Yang & Moody 1999).
+
+    Notes
+    -----
+    Score ``sum_j I(x_i, x_j : y)``.
+
+    Examples
+    --------
+    >>> JMI().label
+    'jmi'
+    """
+
+    name: ClassVar[str] = "jmi"
+    in_paper: ClassVar[bool] = True
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every feature."""
+        return pairs.joint.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class CMIM(PairwiseMethod):
+    """Conditional mutual information maximisation (Fleuret 2004).
+
+    Notes
+    -----
+    Score ``min(I(x_i : y), min_j I(x_i : y | x_j))``.
+
+    Examples
+    --------
+    >>> CMIM().label
+    'cmim'
+    """
+
+    name: ClassVar[str] = "cmim"
+    in_paper: ClassVar[bool] = True
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every feature."""
+        return np.minimum(pairs.relevance, pairs.conditional.min(axis=0))
+
+
+@dataclass(frozen=True)
+class SpecCMI(PairwiseMethod):
+    """Global selection by conditional mutual information (Nguyen et al. 2014).
+
+    Parameters
+    ----------
+    form
+        ``"greedy"``, one feature after the other, or ``"spectral"``, the largest entries of the
+        dominant eigenvector of the matrix of all pairs.
+
+    Notes
+    -----
+    Score ``I(x_i : y) + sum_j I(x_i : y | x_j)``; in the form ``spectral``, the entry of the
+    dominant eigenvector of the matrix of `hofs_dask.information_matrix`.
+
+    Examples
+    --------
+    >>> SpecCMI(form="spectral").form
+    'spectral'
+    """
+
+    name: ClassVar[str] = "spec_cmi"
+    in_paper: ClassVar[bool] = True
+
+    form: SpecCMIForm = "greedy"
+
+    def __post_init__(self) -> None:
+        """Check every option once."""
+        self._check("form", get_args(SpecCMIForm))
+
+    @property
+    def all_pairs(self) -> bool:
+        """Whether the method needs the terms of all pairs of features before it chooses."""
+        return self.form == "spectral"
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the greedy score of every feature."""
+        return pairs.relevance + pairs.conditional.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class CIFE(PairwiseMethod):
+    """Conditional infomax feature extraction (Lin & Tang 2006).
+
+    Notes
+    -----
+    Score ``I(x_i : y) - sum_j I(x_i : x_j) + sum_j I(x_i : x_j | y)``. What the label changes of a
+    redundancy, ``I(x_i : x_j | y) - I(x_i : x_j)``, is ``I(x_i : y | x_j) - I(x_i : y)``.
+
+    Examples
+    --------
+    >>> CIFE().label
+    'cife'
+    """
+
+    name: ClassVar[str] = "cife"
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every feature."""
+        return pairs.relevance + (pairs.conditional - pairs.relevance).sum(axis=0)
+
+
+@dataclass(frozen=True)
+class ICAP(PairwiseMethod):
+    """Interaction capping (Jakulin 2005): redundancy counts, synergy does not.
+
+    Notes
+    -----
+    Score ``I(x_i : y) - sum_j max(0, I(x_i : x_j) - I(x_i : x_j | y))``.
+
+    Examples
+    --------
+    >>> ICAP().label
+    'icap'
+    """
+
+    name: ClassVar[str] = "icap"
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every feature."""
+        lost = np.maximum(pairs.relevance - pairs.conditional, 0.0)
+        return pairs.relevance - lost.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class DISR(PairwiseMethod):
+    """Double input symmetrical relevance (Meyer & Bontempi 2006).
+
+    Notes
+    -----
+    Score ``sum_j I(x_i, x_j : y) / H(x_i, x_j, y)``.
+
+    Examples
+    --------
+    >>> DISR().label
+    'disr'
+    """
+
+    name: ClassVar[str] = "disr"
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every feature."""
+        return (pairs.joint / pairs.joint_entropy).sum(axis=0)
+
+
+@dataclass(frozen=True)
+class JMIM(PairwiseMethod):
+    """Joint mutual information maximisation (Bennasar, Hicks & Setchi 2015).
+
+    Notes
+    -----
+    Score ``min_j I(x_i, x_j : y)``.
+
+    Examples
+    --------
+    >>> JMIM().label
+    'jmim'
+    """
+
+    name: ClassVar[str] = "jmim"
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every feature."""
+        return pairs.joint.min(axis=0)
+
+
+@dataclass(frozen=True)
+class CFR(PairwiseMethod):
+    """Composition of feature relevancy (Gao, Hu, Zhang & He 2018).
+
+    Notes
+    -----
+    Score ``sum_j [I(x_i : y | x_j) + I(x_i : x_j | y) - I(x_i : x_j)]``.
+
+    Examples
+    --------
+    >>> CFR().label
+    'cfr'
+    """
+
+    name: ClassVar[str] = "cfr"
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every feature."""
+        terms = pairs.conditional + pairs.redundancy_given_label - pairs.redundancy
+        return terms.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class DCSF(PairwiseMethod):
+    """Dynamic change of selected features with the class (Gao, Hu & Zhang 2018).
+
+    Notes
+    -----
+    Score ``sum_j [I(x_i : y | x_j) + I(x_j : y | x_i) - I(x_i : x_j)]``.
+
+    Examples
+    --------
+    >>> DCSF().label
+    'dcsf'
+    """
+
+    name: ClassVar[str] = "dcsf"
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every feature."""
+        of_chosen = pairs.joint - pairs.relevance  # I(x_j : y | x_i)
+        return (pairs.conditional + of_chosen - pairs.redundancy).sum(axis=0)
+
+
+@dataclass(frozen=True)
+class MRI(PairwiseMethod):
+    """Maximal relevance and maximal independence (Wang, Wei, Yang & Wang 2017).
+
+    Notes
+    -----
+    Score ``I(x_i : y) + 2 / (n_chosen + 1) sum_j [I(x_i : x_j | y) - I(x_i : x_j)]``.
+
+    Examples
+    --------
+    >>> MRI().label
+    'mri'
+    """
+
+    name: ClassVar[str] = "mri"
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every feature."""
+        change = pairs.redundancy_given_label - pairs.redundancy
+        return pairs.relevance + 2 / (len(change) + 1) * change.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class NJMIM(PairwiseMethod):
+    """Normalised joint mutual information maximisation (Bennasar, Hicks & Setchi 2015).
+
+    Notes
+    -----
+    Score ``min_j I(x_i, x_j : y) / H(x_i, x_j, y)``.
+
+    Examples
+    --------
+    >>> NJMIM().label
+    'njmim'
+    """
+
+    name: ClassVar[str] = "njmim"
+
+    def score(self, pairs: Pairs) -> np.ndarray:
+        """Return the score of every feature."""
+        return (pairs.joint / pairs.joint_entropy).min(axis=0)
