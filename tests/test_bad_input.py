@@ -66,7 +66,7 @@ def test_target_that_is_a_column_of_the_data__is_never_chosen():
 
 @pytest.mark.parametrize("data", [X, frame()], ids=["array", "frame"])
 def test_feature_dim_without_dims__is_refused(data):
-    with says(ValueError, "feature_dim is 'band'", "leave feature_dim out"):
+    with says(ValueError, "feature_dim is 'band'", "omit feature_dim"):
         hd.select(data, Y, 1, feature_dim="band")
 
 
