@@ -7,8 +7,8 @@ logarithm per sample is needed: the Z of many samples are multiplied, and the lo
 the product.
 
 Kernels process samples of one fold, so that its tables stay in the L1 cache, and loop over
-contiguous samples, so that LLVM vectorizes the loops. Loop indices come directly from ``range``,
-because numba checks computed indices for negative values, which prevents vectorization.
+contiguous samples, so that LLVM vectorizes the loops. Loop indices come directly from ``range``:
+numba wraps negative indices, and LLVM cannot tell that a computed index is not negative.
 """
 
 from __future__ import annotations
