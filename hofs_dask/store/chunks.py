@@ -83,7 +83,7 @@ class Chunks:
         if content is None:
             raise self._damaged(tile, row, "does not have the size that was written")
         if google_crc32c.value(content) != self.checksums[tile][row]:
-            raise self._damaged(tile, row, "is not what was written")
+            raise self._damaged(tile, row, "does not match its checksum")
         return content
 
     def refuse(self, tile: int, row: int, what: str) -> CodeStoreError:
@@ -204,7 +204,7 @@ def read_table(store: str, place: str, name: str, table: Table) -> np.ndarray:
         raise damaged(store, name, (0,) * len(shape), why) from error
     own = content[: table.nbytes]
     if len(own) < table.nbytes or hashlib.sha256(own).hexdigest() != table.sha256:
-        raise damaged(store, name, (0,) * len(shape), "is not what was written")
+        raise damaged(store, name, (0,) * len(shape), "does not match its checksum")
     return np.frombuffer(own, table.dtype).reshape(shape).astype(np.dtype(table.dtype).type)
 
 

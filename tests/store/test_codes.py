@@ -726,7 +726,7 @@ def test_chunk_files__are_identical_to_those_of_zarr(tmp_path):
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_tables__write_error_is_raised(lazy, tmp_path, monkeypatch):
-    """Tables are written in a task of their own, beside the codes."""
+    """A separate task writes the tables, in parallel with the codes."""
 
     def fail(*_, **__):
         raise OSError("the disk is full")
