@@ -1,4 +1,4 @@
-"""What goes wrong, said with the names of the things that were given."""
+"""Exceptions of the package, and helpers for messages that list valid names."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Iterable, Sequence
 
 
 class CodeStoreError(OSError):
-    """A code store that cannot be read: names the store, the array and the chunk."""
+    """A code store cannot be read; the message names the store, the array and the chunk."""
 
 
 class CheckpointError(OSError):
-    """A checkpoint that cannot be read, written or locked: names it, and says why."""
+    """A checkpoint cannot be read, written or locked; the message names it and the reason."""
 
 
-#: Valid names that an error tells: as many as there are methods.
+#: Maximum number of valid names in an error message; enough for all methods.
 SHOWN = 12
 
 
 def unknown(what: str, given: object, valid: Iterable[object]) -> ValueError:
-    """A ValueError that names what was given and the valid names, nearest first.
+    """Return a ValueError with the given name and the valid names, most similar first.
 
     Parameters
     ----------
     what
-        What kind of name it is, for example ``"method"``.
+        The kind of name, for example ``"method"``.
     given
-        The name that was not found.
+        The unknown name.
     valid
-        The names that would have been found.
+        The valid names.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def unknown(what: str, given: object, valid: Iterable[object]) -> ValueError:
 
 
 def some_of(names: Sequence[object], most: int = 8) -> str:
-    """The first few names, for a message.
+    """Return the first ``most`` names as text for a message.
 
     Examples
     --------

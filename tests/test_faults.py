@@ -134,7 +134,7 @@ def test_compute__workers_that_never_come_back_are_an_error_in_time(leaving):
     start = time.monotonic()
     with (
         dask.config.set({"hofs_dask.timeout": "2 s"}),
-        pytest.warns(UserWarning, match="has no workers; waiting 2.00 s") as warned,
+        pytest.warns(UserWarning, match="has no workers; waiting up to 2.00 s") as warned,
         pytest.raises(RuntimeError, match=r"has no workers.*dask worker .*hofs_dask\.timeout"),
     ):
         compute(delayed(slow)(10.0))
@@ -188,7 +188,10 @@ def test_scheduler__lost_in_a_scan_is_an_error_that_says_what_to_do(scheduler, r
     ):
         compute(delayed(slow)(30.0))
     scheduler.kill()  # a client that is closed waits for one that was stopped
-    for words in ("run the same call", "a checkpoint, if one was given, holds all finished rounds"):
+    for words in (
+        "run the same call",
+        "a checkpoint, if one was given, contains all finished rounds",
+    ):
         assert words in str(caught.value)
 
 
@@ -215,6 +218,6 @@ def test_compute__tasks_that_another_client_cancels_are_an_error(client):
 def test_timeout__that_is_none_is_an_error(given):
     with (
         dask.config.set({"hofs_dask.timeout": given}),
-        pytest.raises(ValueError, match="hofs_dask.timeout is .*give a time above 0"),
+        pytest.raises(ValueError, match="hofs_dask.timeout is .*give a positive time"),
     ):
         timeout()

@@ -1,4 +1,4 @@
-"""Input that is unusual but has a meaning: it is taken for what it says."""
+"""Unusual but valid input."""
 
 import dask.array as da
 import numpy as np
@@ -49,9 +49,9 @@ def test_mask__of_a_target_drops_the_samples(dtype, lazy, tmp_path):
 @pytest.mark.parametrize(
     ("low", "dtype"), [(2**53, "i8"), (-(2**60), "i8"), (2**63, "u8"), (2**64 - 2, "u8")]
 )
-def test_large_integers__are_classes_and_categories_of_their_own(low, dtype, tmp_path):
+def test_large_integers__are_distinct_classes_and_categories(low, dtype, tmp_path):
     values = np.array([low, low + 1], dtype)[Y]
-    # in another order in the other chunk, and with a number far away
+    # the chunks have the values in another order, and one distant value
     column = np.append(values, np.array([3, 3], dtype))
     target = da.from_array(column[::-1], chunks=1100)
     codes = hd.encode(da.from_array(column[::-1, None], chunks=1100), target, tmp_path, nominal=[0])
@@ -63,7 +63,7 @@ def test_large_integers__are_classes_and_categories_of_their_own(low, dtype, tmp
     assert np.array_equal(np.unique(column)[cells], column[::-1])
 
 
-def test_exclude__takes_away_what_could_not_be_coded(tmp_path):
+def test_exclude__removes_features_that_cannot_be_coded(tmp_path):
     frame = pd.DataFrame({"id": np.arange(N).astype(str), "a": X[:, 0], "b": X[:, 1] + Y})
     frame["spoilt"] = np.inf
     result = hd.select(frame, Y, 2, exclude=["id", "spoilt"], include=["a"])
@@ -78,7 +78,7 @@ def test_exclude__takes_away_what_could_not_be_coded(tmp_path):
     ("name", "given"),
     [("bins", 3), ("nominal", np.array(["x0"])), ("target_kind", "ordinal"), ("feature_dim", "z")],
 )
-def test_codes__have_options_of_their_own(name, given, tmp_path):
+def test_codes__refuse_encoding_options(name, given, tmp_path):
     codes = hd.encode(X, Y, tmp_path / "codes")
     message = f"{name} is .*, but the data is a code store.*leave {name} out"
     for data in (codes, codes.path):
@@ -94,12 +94,12 @@ def test_codes__have_options_of_their_own(name, given, tmp_path):
         hd.select(codes, None, 1, store=tmp_path / "other")
 
 
-def test_what_we_wrote__is_not_data(tmp_path):
+def test_code_stores_and_results__are_refused_as_data(tmp_path):
     codes = hd.encode(X, Y, tmp_path / "codes.zarr")
     hd.select(codes, None, 1).save(tmp_path / "result.zarr")
-    with pytest.raises(ValueError, match="holds hofs_dask codes and not data"):
+    with pytest.raises(ValueError, match="contains hofs_dask codes, not data"):
         hd.encode(codes.path, "target", tmp_path / "again.zarr")
-    with pytest.raises(ValueError, match="holds hofs_dask selection and not data"):
+    with pytest.raises(ValueError, match="contains hofs_dask selection, not data"):
         hd.select(tmp_path / "result.zarr", "epoch", 1)
 
 

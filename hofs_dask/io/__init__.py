@@ -1,1 +1,1 @@
-"""Any input becomes labelled, chunked blocks and a target; files, places and what has changed."""
+"""Read any input as labelled, chunked blocks and a target; file access and change detection."""

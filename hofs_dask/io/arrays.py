@@ -1,4 +1,4 @@
-"""Arrays without labels, of numpy, Dask and Zarr, and the stores that Zarr arrays are in."""
+"""Unlabelled numpy, Dask and Zarr arrays, and paths of Zarr stores."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def from_array(
 ) -> tuple[Features, Column | None]:
     """Return the features of a numpy or dask array, and its target as a column.
 
-    The identity is that of the array, if it is known.
+    ``identity`` is the identity of the array, if it is already known.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def from_path(
     except PermissionError:
         raise
     except Exception as error:
-        # what damaged metadata raises depends on what is damaged
+        # the type of the error depends on which metadata is damaged
         raise ValueError(
             f"the Zarr array or group at {path!r} cannot be opened ({error}); write it again"
         ) from error
@@ -109,7 +109,7 @@ def from_zarr(
 ) -> tuple[Features, Column | None]:
     """Return the features of an open Zarr array or group, and its target as a column.
 
-    Messages call it by its address.
+    ``address`` is its path or URL, for messages.
 
     Examples
     --------
@@ -120,8 +120,8 @@ def from_zarr(
     ours, arrays = _describe(node, address)
     if _is_ours(ours):
         raise ValueError(
-            f"{address!r} holds {ours} and not data; give the data itself (codes are for select, "
-            "compare and matrix)"
+            f"{address!r} contains {ours}, not data; give the data itself (select, compare and "
+            "matrix accept codes)"
         )
     if isinstance(node, zarr.Array):
         refuse_feature_dim(feature_dim, f"the Zarr array {address!r}")
@@ -130,7 +130,7 @@ def from_zarr(
         return from_array(open_zarr(node, identity), target, identity)
     if not arrays:
         raise ValueError(
-            f"the Zarr group {address!r} holds no arrays; give the path of one that does"
+            f"the Zarr group {address!r} contains no arrays; give the path of a group with arrays"
         )
     if all(_dim_names(array) is not None for array in arrays.values()):
         return from_dataset(_open_dataset(node, address), target, feature_dim)
@@ -146,8 +146,8 @@ def from_zarr(
     ]
     if len(tables) != 1:
         raise ValueError(
-            f"the Zarr group {address!r} holds {len(tables)} arrays of two dimensions {tables}, "
-            "one is expected; give the path of the array, or write the group with xarray"
+            f"the Zarr group {address!r} contains {len(tables)} arrays with two dimensions "
+            f"{tables}, expected one; give the path of the array, or write the group with xarray"
         )
     table, place = guarded(arrays[tables[0]]), place_of(node)
     own = None if names_column(target) else target
@@ -159,19 +159,19 @@ def from_zarr(
 
 
 def _open_dataset(node: Any, address: str) -> xr.Dataset:
-    """Return a group that xarray wrote, its variables in an order of their own."""
+    """Return a group that xarray wrote, its variables in a reproducible order."""
     consolidated = node.metadata.consolidated_metadata is not None
     dataset: xr.Dataset
     try:
         dataset = xr.open_zarr(node.store, group=node.path, chunks=None, consolidated=consolidated)
     except Exception as error:
-        # coordinates are read at once, and what a damaged one raises depends on its codec
+        # xarray reads coordinates here, and the error of a damaged one depends on its codec
         raise ValueError(
             f"the Zarr group at {address!r} cannot be opened by xarray ({error}); write it again"
         ) from error
     if consolidated:
         return dataset
-    # a listing has no order, and another one would be other data
+    # a listing has no defined order, and the order is part of the fingerprint
     return dataset[sorted(dataset.data_vars, key=str)]
 
 
@@ -180,13 +180,13 @@ def _is_ours(file_format: object) -> bool:
 
 
 def _describe(node: Any, address: str) -> tuple[object, dict[str, Any]]:
-    """Return the format that a node says it has, and the arrays of a group by name."""
+    """Return the ``format`` attribute of a node, and the arrays of a group by name."""
     try:
         ours = node.attrs.get("format")
         is_group = not isinstance(node, zarr.Array) and not _is_ours(ours)
         return ours, dict(sorted(node.arrays())) if is_group else {}
     except Exception as error:
-        # what damaged metadata raises depends on what is damaged
+        # the type of the error depends on which metadata is damaged
         raise ValueError(
             f"the metadata of the Zarr array or group at {address!r} cannot be read ({error}); "
             "write it again"
@@ -194,6 +194,6 @@ def _describe(node: Any, address: str) -> tuple[object, dict[str, Any]]:
 
 
 def _dim_names(array: Any) -> Any:
-    """Return the dims that xarray gave a Zarr array, None where it has none."""
+    """Return the dims that xarray gave a Zarr array, or None."""
     names = getattr(array.metadata, "dimension_names", None)
     return names if names is not None else array.attrs.get("_ARRAY_DIMENSIONS")

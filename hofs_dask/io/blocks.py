@@ -1,4 +1,4 @@
-"""Blocks: how data in memory, in files and in stores becomes chunked Dask arrays."""
+"""Conversion of data in memory, files and Zarr stores to chunked Dask arrays."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import xarray as xr
 from hofs_dask.io.fingerprint import Identity, array_identity, unique_digest
 from hofs_dask.io.graphs import guard_arrays, guard_node
 
-#: Data without chunks is cut into row blocks of about this size.
+#: Data without chunks is split into row blocks of about this size.
 BLOCK_BYTES = 64 * 2**20
-#: Features that a block of a Zarr array should span, so that the code store needs few of them.
+#: Features that a block of a Zarr array should span, so that encoding needs few blocks.
 BLOCK_FEATURES = 1024
 
 
 def open_grid(data: xr.DataArray) -> tuple[xr.DataArray, Identity]:
-    """Return an array that is read lazily where it was opened and not loaded, and its identity.
+    """Return a DataArray, lazy unless it is in memory, and its identity.
 
-    Zarr arrays behind it raise where they have lost a chunk since.
+    Its Zarr arrays raise an error if a chunk was removed after this call.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def open_grid(data: xr.DataArray) -> tuple[xr.DataArray, Identity]:
         return data, array_identity(data.data)
     lazy = guard_node(data.variable._data)
     identity = array_identity(lazy)
-    # Whole shards: one Dask chunk an inner chunk would decode a shard many times over,
+    # Whole shards: with one Dask chunk per inner chunk, a shard would be decoded many times,
     # https://github.com/dask/dask/issues/12586
     named = (data.encoding.get(key) for key in ("shards", "chunks", "chunksizes"))
     grid = next((grid for grid in named if grid and len(grid) == data.ndim), (1, *data.shape[1:]))
@@ -46,7 +46,7 @@ def open_grid(data: xr.DataArray) -> tuple[xr.DataArray, Identity]:
 
 
 def open_dask(array: da.Array) -> tuple[da.Array, Identity]:
-    """Return a dask array, whose Zarr arrays raise where they lost a chunk since, and its identity.
+    """Return a dask array whose Zarr arrays raise if a chunk was removed, and its identity.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def open_dask(array: da.Array) -> tuple[da.Array, Identity]:
 
 
 def open_zarr(array: Any, identity: Identity) -> Any:
-    """Return an open Zarr array of this identity as a dask array.
+    """Return an open Zarr array with a known identity as a dask array.
 
     Examples
     --------
@@ -67,16 +67,16 @@ def open_zarr(array: Any, identity: Identity) -> Any:
     (5, 2)
     """
     grid = array.shards or array.chunks
-    # The fingerprint is part of the name, so that a changed store is another array for Dask.
+    # The fingerprint is part of the name, so that a changed store gets a different name.
     token = unique_digest([str(array.store_path), identity.fingerprint])
     chunks = _block_chunks(array.shape, grid, array.dtype.itemsize)
     return da.from_array(array, chunks=chunks, name=f"source-{token}")
 
 
 def row_blocks(array: Any, row_bytes: int, name: str) -> Any:
-    """Return a dask array, of row blocks of about 64 MiB if it was in memory.
+    """Return an array as a dask array; one in memory is split into row blocks of about 64 MiB.
 
-    It gets its name by hand, since the fingerprint has hashed its content already.
+    The name is passed, because Dask would hash the content a second time.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def row_blocks(array: Any, row_bytes: int, name: str) -> Any:
 
 
 def without_mask(array: Any) -> Any:
-    """Return a numpy array whose masked cells are NaN, None where it holds no numbers.
+    """Return a numpy array with masked cells set to NaN, or to None if it is not numeric.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def without_mask(array: Any) -> Any:
 
 
 def canonical(array: Any) -> Any:
-    """Return a dask array with blocks of native numbers or of objects, none of them masked.
+    """Return a dask array whose blocks are native numbers or objects, without masks.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def unify(parts: list[da.Array]) -> tuple[da.Array, ...]:
 
 
 def _block_chunks(shape: tuple[int, ...], grid: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Return whole multiples of a chunk grid: first more features, then more rows, to 64 MiB."""
+    """Return multiples of the chunks ``grid``: first more features, then more rows, to 64 MiB."""
     chunks = [max(1, min(size, chunk)) for size, chunk in zip(shape, grid, strict=True)]
     if len(chunks) > 1:
         chunks[-1] = min(shape[-1], chunks[-1] * max(1, BLOCK_FEATURES // chunks[-1]))

@@ -1,4 +1,4 @@
-"""Columns: what their types say about them, and the arrays that those of a frame become."""
+"""Columns: their types, and the conversion of data frame columns to arrays."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Features:
     Attributes
     ----------
     names : sequence
-        Of the features, in order.
+        Feature names, in order.
     parts : sequence of numpy or dask arrays (sample, feature)
-        Side by side they are the data; each has one dtype, and all have as many rows.
+        The data, split along the features. Each part has one dtype; all have the same length.
     nominal : sequence of bool (feature)
         Whether the values of a feature are categories.
     identity : Identity
-        What the content is known by, see `io.fingerprint`.
+        Fingerprint and origins of the content, see `io.fingerprint`.
     sample_shape : tuple of int
-        The sizes of the dims that samples are made of: one for a table, several for a cube. Rows
-        of the parts are in their order, the last dim running fastest.
+        Sizes of the dims that are stacked into samples: one for a table, several for a cube. The
+        rows of the parts are in C order over these dims.
     """
 
     names: Sequence[Hashable]
@@ -51,13 +51,13 @@ class Column:
     Attributes
     ----------
     array : numpy or dask array
-        One value a sample: of one dim, or of the sample shape of the features.
+        One value per sample: one-dimensional, or of the sample shape of the features.
     type : {"nominal", "integer", "number"}
-        What its type says about it.
+        The type of the target, inferred from its dtype.
     name : str
-        ``"target"`` where it has none.
+        The name, ``"target"`` if it has none.
     identity : Identity
-        What the content is known by.
+        Fingerprint and origins of the content.
     """
 
     array: Any
@@ -70,7 +70,7 @@ class Column:
 
 
 def plain(name: Hashable) -> Name:
-    """Return a name as JSON can keep it.
+    """Return a name as a string or number that JSON can store.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def plain(name: Hashable) -> Name:
 
 
 def feature_label(name: Hashable) -> str:
-    """Return what a message calls a feature.
+    """Return the text that names a feature in messages.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def is_nominal(dtype: np.dtype) -> bool:
 
 
 def target_type(dtype: Any, run: Run | None = None) -> TargetType:
-    """Return what the dtype of a target says about it, or the run that it is in.
+    """Return the type of a target, from its dtype and the run of frame columns it is in.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def target_type(dtype: Any, run: Run | None = None) -> TargetType:
 
 
 def refuse_dtype(what: str, dtype: Any) -> None:
-    """Raise a TypeError for a dtype that has no codes, saying what to convert it to.
+    """Raise a TypeError for an unsupported dtype; the message names a conversion.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def refuse_dtype(what: str, dtype: Any) -> None:
         return
     advice = {
         "M": "dates; convert it to numbers, for example "
-        "(x - x.min()) / np.timedelta64(1, 's'), or to parts such as its month",
+        "(x - x.min()) / np.timedelta64(1, 's'), or to components such as the month",
         "m": "durations; convert it to numbers, for example x / np.timedelta64(1, 's')",
         "c": "complex numbers; give np.abs(x), or x.real and x.imag as two features",
     }
@@ -147,7 +147,7 @@ def refuse_dtype(what: str, dtype: Any) -> None:
 
 
 def refuse_sparse(what: str, array: Any) -> None:
-    """Raise a TypeError for a sparse array, saying how to convert it.
+    """Raise a TypeError for a sparse array; the message names a conversion.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def refuse_sparse(what: str, array: Any) -> None:
 
 
 def refuse_feature_dim(feature_dim: Hashable | None, what: str) -> None:
-    """Raise a ValueError where ``feature_dim`` was given for data without dims.
+    """Raise a ValueError if ``feature_dim`` was given for data without dims.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def refuse_feature_dim(feature_dim: Hashable | None, what: str) -> None:
     if feature_dim is not None:
         raise ValueError(
             f"feature_dim is {feature_dim!r}, which names a dim of xarray data or of a Zarr group "
-            f"that xarray wrote; the columns of {what} are its features: leave feature_dim out"
+            f"that xarray wrote; the columns of {what} are its features: omit feature_dim"
         )
 
 
@@ -186,7 +186,7 @@ def refuse_feature_dim(feature_dim: Hashable | None, what: str) -> None:
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring columns of a frame that become one array of one dtype."""
+    """Adjacent columns of a frame that are converted to one array of one dtype."""
 
     columns: tuple[int, ...]
     dtype: np.dtype
@@ -194,7 +194,7 @@ class Run:
 
 
 def frame_runs(columns: Any, dtypes: Any, chosen: Sequence[int] | None = None) -> list[Run]:
-    """Return the runs of the columns of a frame, or of those at the chosen positions.
+    """Return the columns of a frame, or those at the chosen positions, grouped into runs.
 
     Examples
     --------
@@ -212,9 +212,9 @@ def frame_runs(columns: Any, dtypes: Any, chosen: Sequence[int] | None = None) -
 
 
 def equal_neighbours(keys: Sequence[object]) -> list[list[int]]:
-    """Return the positions of neighbours with equal keys, in groups.
+    """Return the positions of the keys, grouped into runs of equal adjacent keys.
 
-    A group is one array, so a frame of one dtype is not taken apart.
+    A run becomes one array, so a frame of one dtype is not split.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def equal_neighbours(keys: Sequence[object]) -> list[list[int]]:
 
 
 def plan_column(what: str, dtype: Any) -> tuple[np.dtype, bool]:
-    """Return the numpy dtype that a column of a frame gets and whether it is nominal.
+    """Return the numpy dtype that a frame column is converted to, and whether it is nominal.
 
     Examples
     --------
@@ -260,7 +260,7 @@ def plan_column(what: str, dtype: Any) -> tuple[np.dtype, bool]:
 
 
 def frame_block(frame: Any, run: Run) -> np.ndarray:
-    """Return the columns of a run of a pandas frame as an array.
+    """Return a run of columns of a pandas frame as an array.
 
     Examples
     --------
@@ -280,7 +280,7 @@ def frame_block(frame: Any, run: Run) -> np.ndarray:
 
 
 def is_dask_frame(data: Any) -> bool:
-    """Return whether data is a data frame or a series of Dask, which need not be installed.
+    """Return whether data is a dask DataFrame or Series, without importing dask.dataframe.
 
     Examples
     --------
@@ -294,7 +294,7 @@ def is_dask_frame(data: Any) -> bool:
 
 
 def read_partitions(frame: Any) -> tuple[list[Any], list[int]]:
-    """Return the delayed partitions of a dask frame and their lengths, for which it is read.
+    """Return the delayed partitions of a dask frame and their lengths, which are computed.
 
     Examples
     --------
@@ -308,7 +308,7 @@ def read_partitions(frame: Any) -> tuple[list[Any], list[int]]:
 
 
 def gather(partitions: Sequence[Any], lengths: Sequence[int], run: Run) -> Any:
-    """Return the columns of a run of a dask frame as a dask array, one block a partition.
+    """Return a run of columns of a dask frame as a dask array with one block per partition.
 
     Examples
     --------
@@ -331,7 +331,7 @@ def gather(partitions: Sequence[Any], lengths: Sequence[int], run: Run) -> Any:
 
 def _series_values(series: Any, dtype: np.dtype) -> np.ndarray:
     if hasattr(series.dtype, "categories") and dtype.kind == "O":
-        # Intervals and the like become text; codes of -1 take the None at the end.
+        # Categories such as intervals become text; the code -1 (missing) indexes the final None.
         labels = [
             each if isinstance(each, str | bool) else str(each) for each in series.cat.categories
         ]

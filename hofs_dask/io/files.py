@@ -1,7 +1,7 @@
-"""Files that are written whole or not at all, read within bounds, sealed and locked.
+"""Atomic writes, reads with a size limit, sealed JSON documents and file locks.
 
-What is written here may lie in a folder that others can write to: nothing is written through a
-link, and nothing but a regular file of an expected size is read.
+Other users may be able to write to the folders. So nothing is written through a symbolic link, and
+only regular files of the expected size are read.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any
 
 from hofs_dask.io.paths import is_url
 
-#: Bytes of a sealed document at most: more than the manifest of a million chunks.
+#: Maximum bytes of a sealed document: more than the manifest of a million chunks needs.
 MOST_JSON = 2**28
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-#: Flags to open a file to read by: without O_NONBLOCK, a pipe would wait for a writer.
+#: Flags to open a file for reading; without O_NONBLOCK, opening a pipe would wait for a writer.
 READ_FLAGS = (
     os.O_RDONLY
     | getattr(os, "O_NONBLOCK", 0)
@@ -34,20 +34,20 @@ READ_FLAGS = (
 
 
 class LockedError(OSError):
-    """A file that another process holds the lock of; its text names that process."""
+    """Another process holds the lock of a file; the message names that process."""
 
 
 class SealError(ValueError):
-    """A sealed document that is damaged, or none at all."""
+    """A sealed document is damaged, or the content is not a sealed document."""
 
 
 def read_file(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the content of a regular file of at most so many bytes.
+    """Return the content of a regular file of at most ``most`` bytes.
 
     Raises
     ------
     OSError
-        There is no such file, it is no regular file, or it is larger.
+        The file does not exist, is not a regular file, or is larger.
 
     Examples
     --------
@@ -65,12 +65,12 @@ def read_file(path: str | os.PathLike[str], most: int) -> bytes:
     finally:
         os.close(handle)
     if len(content) > size:
-        raise OSError(errno.EBUSY, "it grew while it was read", name)
+        raise OSError(errno.EBUSY, "file grew while it was read", name)
     return content
 
 
 def check_regular(handle: int, name: str, most: int) -> int:
-    """Return the size of an open file, or raise an OSError where it is large or no regular file."""
+    """Return the size of an open file; raise an OSError if it is too large or not regular."""
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", name)
@@ -82,16 +82,16 @@ def check_regular(handle: int, name: str, most: int) -> int:
 def write_file(
     path: str | os.PathLike[str], parts: Iterable[bytes | memoryview], *, sync: bool = False
 ) -> None:
-    """Write a file whole or not at all: beside its place first, then by a rename.
+    """Write a file atomically: write a temporary file beside it, then rename that.
 
     Parameters
     ----------
     path
-        Of the file. What is there is replaced; a link is replaced, not followed.
+        Path of the file. An existing file is replaced; a symbolic link is replaced, not followed.
     parts
         The content.
     sync
-        Whether it must outlive a loss of power once this returns.
+        Whether to flush the file to disk before returning, so that it survives a power failure.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def write_file(
                 os.fsync(handle)
         finally:
             os.close(handle)
-        os.replace(partial, name)  # noqa: PTH105 - a chunk is written this way, and paths are slow
+        os.replace(partial, name)  # noqa: PTH105 - called for every chunk, pathlib is slow
         if sync:
             sync_folder(os.path.dirname(name))  # noqa: PTH120
     except OSError as error:
@@ -122,12 +122,12 @@ def write_file(
             os.unlink(partial)  # noqa: PTH108
         if error.errno is None:
             raise
-        # what fails while writing has no name of its own
+        # an OSError of os.write has no filename
         raise OSError(error.errno, error.strerror, name) from error
 
 
 def sync_folder(path: str) -> None:
-    """Make sure that the names in a folder outlive a loss of power."""
+    """Flush the directory entries of a folder to disk, so that they survive a power failure."""
     handle = os.open(path or ".", os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -136,7 +136,7 @@ def sync_folder(path: str) -> None:
 
 
 def digest(content: object) -> str:
-    """Return a fingerprint of what JSON can hold, or of a record of it: equal for equal content.
+    """Return the SHA-256 digest of JSON content or a dataclass: equal for equal content.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def digest(content: object) -> str:
 
 
 def seal(document: dict[str, Any]) -> bytes:
-    """Return a document as JSON with a digest of all of it.
+    """Return a document as JSON, with a digest of its content.
 
     Examples
     --------
@@ -159,19 +159,19 @@ def seal(document: dict[str, Any]) -> bytes:
 
 
 def unseal(content: bytes) -> dict[str, Any]:
-    """Return the document that `seal` made text of.
+    """Return the document that `seal` serialized.
 
     Raises
     ------
     SealError
-        It is not what `seal` wrote.
+        The content was not written by `seal`, or is damaged.
 
     Examples
     --------
     >>> unseal(seal({"a": 1}).replace(b": 1", b": 2"))
     Traceback (most recent call last):
     ...
-    hofs_dask.io.files.SealError: its digest does not fit its content
+    hofs_dask.io.files.SealError: its digest does not match its content
     """
     try:
         document = json.loads(content)
@@ -179,7 +179,7 @@ def unseal(content: bytes) -> dict[str, Any]:
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise SealError("it is not a JSON document with a digest") from error
     if found != expected:
-        raise SealError("its digest does not fit its content")
+        raise SealError("its digest does not match its content")
     return dict(document)
 
 
@@ -189,14 +189,14 @@ def _canonical(content: object) -> bytes:
 
 @contextlib.contextmanager
 def locked(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold the lock of a file until the end of the block; the kernel frees it with the process.
+    """Hold the lock of a file in a ``with`` block; it is also released if the process ends.
 
     Raises
     ------
     LockedError
-        Another process holds it: the text of the error names the process.
+        Another process holds the lock; the message names the process.
     OSError
-        The file is a link or cannot be made, or its disk has no locks.
+        The file is a link or cannot be created, or the file system has no locks.
 
     Examples
     --------
@@ -205,23 +205,23 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     ...     read_file(f"{folder}/lock", 100).startswith(b"process ")
     True
     """
-    import fcntl  # Windows has none
+    import fcntl  # not available on Windows
 
     name = os.fspath(path)
     handle = os.open(name, os.O_RDWR | os.O_CREAT | _NOFOLLOW, 0o666)
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-            # to write our name into it would change a file that is not ours
-            raise OSError(errno.EMLINK, "the lock is another file too", name)
+            # writing the owner would change a file that has another name too
+            raise OSError(errno.EMLINK, "the lock is also another file", name)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(handle, 200, 0).decode(errors="replace").strip()
             raise LockedError(holder or "another process") from error
-        if not _is_at(handle, name):  # its last owner removed it since it was opened
+        if not _is_at(handle, name):  # the last owner removed the file after it was opened here
             raise LockedError("another process")
-        with contextlib.suppress(OSError):  # on a full disk the lock holds without a name
+        with contextlib.suppress(OSError):  # on a full disk the lock is held without its owner
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{owner()}\n".encode(), 0)
         yield
@@ -230,7 +230,7 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _is_at(handle: int, name: str) -> bool:
-    """Return whether an open file is the one that has this name now."""
+    """Return whether an open file is the one that currently has this name."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(name))  # noqa: PTH116
     except FileNotFoundError:
@@ -238,37 +238,37 @@ def _is_at(handle: int, name: str) -> bool:
 
 
 def owner() -> str:
-    """Return this process as a lock names it."""
+    """Return the text that identifies this process in a lock file."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def check_apart(path: str, sources: Iterable[str], what: str) -> None:
-    """Raise a ValueError where a path is, contains or lies within one of the sources.
+    """Raise a ValueError if an output path equals, contains or is inside one of the sources.
 
     Parameters
     ----------
     path
-        Of what will be written, as `as_path` returns it.
+        The output path, as returned by `as_path`.
     sources
-        Paths and addresses that the data is read from.
+        Paths and URLs that the data is read from.
     what
-        The option that gave the path.
+        The name of the option that contains the path.
 
     Examples
     --------
     >>> check_apart("/data/x.zarr/codes", ["/data/x.zarr"], "store")
     Traceback (most recent call last):
     ...
-    ValueError: store is '/data/x.zarr/codes', which lies within the data at '/data/x.zarr'; ...
+    ValueError: store is '/data/x.zarr/codes', which is inside the data at '/data/x.zarr'; ...
     """
     own = _parts(path)
     for source in sources:
         other = _parts(source)
         shorter = min(len(own), len(other))
         if own[:shorter] == other[:shorter]:
-            where = "is" if own == other else "lies within" if own > other else "contains"
+            where = "is" if own == other else "is inside" if own > other else "contains"
             raise ValueError(
-                f"{what} is {path!r}, which {where} the data at {source!r}; give a path of its own"
+                f"{what} is {path!r}, which {where} the data at {source!r}; give a separate path"
             )
 
 
@@ -278,5 +278,5 @@ def _parts(path: str) -> tuple[str, ...]:
         if scheme not in ("file", "local"):
             return (scheme, *(part for part in rest.split("/") if part))
         path = rest if rest.startswith("/") else f"/{rest}"
-    # not Path.resolve, which raises where links lead in a circle
+    # not Path.resolve, which raises an error for circular links
     return ("file", *Path(os.path.realpath(path)).parts)

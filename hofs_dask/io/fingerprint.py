@@ -1,6 +1,6 @@
-"""Fingerprints: short texts that are equal only for equal content, without reading files.
+"""Fingerprints: digests that are equal only for equal content, made without reading files.
 
-There is none where a change would not show: such data is encoded anew every time.
+Data whose changes cannot be detected has no fingerprint. It is encoded again every time.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from hofs_dask.io.storage import place_of
 
 @dataclass(frozen=True)
 class Identity:
-    """What data is, and what it is read from.
+    """The fingerprint of some data and the files that it is read from.
 
     Attributes
     ----------
     fingerprint : str or None
-        Equal only for equal content, None where that cannot be told.
+        Equal only for equal content; None if changes cannot be detected.
     origins : tuple of Origin
-        What is outside of this process.
+        Files and Zarr arrays outside of this process.
     """
 
     fingerprint: str | None
     origins: tuple[Origin, ...] = ()
 
     def at(self, place: str) -> Identity:
-        """Return the same data, read from a place that holds all its origins.
+        """Return the identity with the path or URL of all origins set to ``place``.
 
         Examples
         --------
@@ -44,12 +44,12 @@ class Identity:
         return replace(self, origins=tuple(replace(origin, place=place) for origin in self.origins))
 
 
-#: The identity of data that nothing is known of.
+#: The identity of data whose changes cannot be detected.
 NO_IDENTITY = Identity(None, (UNKNOWN,))
 
 
 def digest(parts: Sequence[object]) -> str:
-    """Return a fingerprint of what JSON can hold.
+    """Return the SHA-256 digest of values that JSON can store.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def digest(parts: Sequence[object]) -> str:
 
 
 def unique_digest(parts: Sequence[object]) -> str:
-    """Return a fingerprint for the name of a task: another one every time where a part is None.
+    """Return a digest for the name of a task; a new one at every call if a part is None.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def unique_digest(parts: Sequence[object]) -> str:
 
 
 def combine(identities: Sequence[Identity], *parts: object) -> Identity:
-    """Return the identity of what is made of several arrays in a way that the parts say.
+    """Return the identity of data made from several arrays; ``parts`` describe how.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def combine(identities: Sequence[Identity], *parts: object) -> Identity:
 
 
 def array_identity(array: Any) -> Identity:
-    """Return the identity of a numpy or dask array, or of what xarray has not read yet.
+    """Return the identity of a numpy or dask array, or of a lazy array of xarray.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def array_identity(array: Any) -> Identity:
 
 
 def store_identity(array: zarr.Array[Any], name: str, place: str | None = None) -> Identity:
-    """Return the identity of an open Zarr array that has this name in its group.
+    """Return the identity of an open Zarr array that has this name in the group at ``place``.
 
     Examples
     --------

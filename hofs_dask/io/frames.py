@@ -1,4 +1,4 @@
-"""Data frames, of pandas and of Dask."""
+"""Data frames of pandas and Dask."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def from_dask_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
     (['a'], 'y')
     """
     if is_dask_frame(target) and target.ndim == 1 and target.name in list(data.columns):
-        # Expressions are named after what they compute, so that nothing is read to compare them.
+        # Equal expressions have equal names, so they are compared without reading data.
         own = names_column(target.name) and data[target.name]._name == target._name
         target = target.name if own else target
     position = _find_column(data.columns, target)
@@ -95,7 +95,7 @@ def from_dask_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
 
 
 def _find_column(columns: Any, target: Any) -> int | None:
-    """Return the position of the column that the target names, None where it is an array."""
+    """Return the position of the column that the target names, or None if it is an array."""
     if not names_column(target):
         return None
     places = [j for j, name in enumerate(columns) if name == target]
@@ -107,22 +107,22 @@ def _find_column(columns: Any, target: Any) -> int | None:
 
 
 def _check_index(target: Any, index: Any) -> None:
-    """Raise where the labels of a target do not say what the order of its values does."""
+    """Raise a ValueError if a target has as many values as the data but another index."""
     if len(target) == len(index) and not target.index.equals(index):
         raise ValueError(
             f"target {target_name(target)!r} and the data have different indexes; give "
-            "target.loc[data.index] to take the values by label, or target.to_numpy() to take "
-            "them in the order that they are in"
+            "target.loc[data.index] to match the values by label, or target.to_numpy() to match "
+            "them by position"
         )
 
 
 def _own_column(data: Any, target: Any) -> int | None:
-    """Return the position of the column of a frame that the target was taken from."""
+    """Return the position of the column that the target was taken from, or None."""
     places = [j for j, name in enumerate(data.columns) if name == target.name]
     if len(places) != 1 or len(target) != len(data):
         return None
     column = data.iloc[:, places[0]]
     if column.dtype != target.dtype and column.isna().equals(target.isna()):
-        # One that was made a categorical, for example, still has the values of the column.
+        # A target converted to another dtype, such as categorical, still has the same values.
         column, target = (each.dropna().astype(object) for each in (column, target))
     return places[0] if column.equals(target) else None

@@ -1,7 +1,7 @@
-"""The graphs of Dask arrays: whether they can be fingerprinted, and the Zarr arrays in them.
+"""Graphs of Dask arrays: their fingerprints, and the Zarr arrays that they read.
 
-A graph has a fingerprint where it is made of functions of known libraries, of data in memory and
-of files whose change shows. Functions of a user may read anything.
+A graph has a fingerprint if it consists of functions of known libraries, data in memory and files
+whose changes can be detected. A function of the user may read anything, so it has no fingerprint.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from hofs_dask.io.guard import guarded, listing_of
 from hofs_dask.io.listings import UNKNOWN, Origin
 from hofs_dask.io.storage import file_stamp, innermost, metadata_text, place_of
 
-# Functions of these may be in a graph that has a fingerprint; those that read files may not.
+# A graph with a fingerprint may contain functions of these libraries that read no files.
 _LIBRARIES = ("numpy", "dask", "xarray", "operator", "_operator", "toolz", "cytoolz", "tlz")
 _NOT = ("numpy.random", "dask.array.random", "dask.bytes", "dask.dataframe", "xarray.backends")
 _READERS = {"load", "fromfile", "memmap", "genfromtxt", "loadtxt", "fromregex", "open_memmap"}
-# What a repr says all of.
+# Types whose repr contains the whole value.
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, slice, range})
 _NODES = (TaskRef, Alias, DataNode, Task)
 _TYPES = (bool, int, float, complex, str, bytes, tuple, list, dict, set, slice)
 
 
 class Trail:
-    """What is found on the way through data: its digest, whether it is known, what it is read from.
+    """Collects the fingerprint and the origins of data while its graph is traversed.
 
     Examples
     --------
@@ -58,19 +58,19 @@ class Trail:
 
     @property
     def fingerprint(self) -> str | None:
-        """The digest of all that was visited, None where some of it is not known."""
+        """The digest of everything visited, or None if changes of a part cannot be detected."""
         return self._digest.hexdigest() if self._known else None
 
     @property
     def origins(self) -> tuple[Origin, ...]:
-        """What the data is read from, each once."""
+        """The distinct files and Zarr arrays that the data is read from."""
         return tuple(self._origins.values())
 
     def visit(self, node: Any) -> None:
-        """Add an array, a graph or what is in a graph."""
+        """Add an array, a graph or a node of a graph."""
         kind: type = type(node)
         if kind in _PLAIN or (kind in (tuple, list) and all(type(e) in _PLAIN for e in node)):
-            self._add(repr(node))  # a key, or a place in an array: there may be a million of them
+            self._add(repr(node))  # a key or a slice: fast, as there may be a million of them
         elif isinstance(node, _NODES):
             self._task(node)
         elif isinstance(node, str | int | float | bytes | np.generic | np.dtype):
@@ -103,7 +103,7 @@ class Trail:
             self._unknown()
 
     def zarr_array(self, array: Any, place: str) -> None:
-        """Add a Zarr array that is read from this place."""
+        """Add a Zarr array that is read from this path or URL."""
         listing = listing_of(array)
         self._origin(Origin(place, array, listing))
         if listing.stamp is None:
@@ -113,7 +113,7 @@ class Trail:
 
     def file(self, path: str) -> None:
         """Add a local file."""
-        path = os.path.abspath(path)  # noqa: PTH100 - links stay what they are
+        path = os.path.abspath(path)  # noqa: PTH100 - does not resolve links
         try:
             stamp = file_stamp(path)
         except OSError:
@@ -134,7 +134,7 @@ class Trail:
     def _origin(self, origin: Origin) -> None:
         array = origin.array
         path = "" if array is None else str(array.path)
-        # arrays without a place are told apart by their stores
+        # arrays without a path or URL are distinguished by their stores
         store = 0 if origin.place or array is None else id(innermost(array.store))
         self._origins.setdefault((origin.place, path, store), origin)
 
@@ -171,7 +171,8 @@ class Trail:
         if not isinstance(base, np.memmap) or base.filename is None:
             self._add("numpy", tokenize(array))
             return
-        # the path may be another file by now, and what is written through another map need not show
+        # the file at this path may have been replaced, and a write through another memory map
+        # need not change its timestamps
         self._unknown()
         self.file(str(base.filename))
 
@@ -198,12 +199,12 @@ class Trail:
             self._add("function", found[1])
 
     def _wrapper(self, node: Any) -> None:
-        """Add one of the objects of xarray that stand for an array that was not read yet."""
+        """Add a lazy array object of xarray."""
         kind = type(node)
         self._add(kind.__module__, kind.__name__)
         if kind.__module__ == "xarray.backends.zarr":
             array = node._array
-            # the place is the group, which is what was opened
+            # the origin is the group, because the user opened the group
             self.zarr_array(array, place_of(array).removesuffix(f"/{array.basename}"))
         elif kind.__module__.startswith("xarray.backends.locks"):
             return
@@ -216,13 +217,13 @@ class Trail:
             self._unknown()
 
     def _backend(self, node: Any) -> None:
-        """Add an array of a file: the file, and the name that it has there."""
+        """Add an array in a file that xarray opened."""
         manager = getattr(getattr(node, "datastore", None), "_manager", None)
         paths = getattr(manager, "_args", ())
         if not paths or not isinstance(paths[0], str) or not hasattr(node, "variable_name"):
             self._unknown()
             return
-        # the path may be another file by now than the one that is open
+        # the file at this path may have been replaced since it was opened
         self._unknown()
         self.file(paths[0])
 
@@ -241,7 +242,7 @@ _BLOCKWISE = (
 
 
 def guard_arrays(array: da.Array) -> da.Array:
-    """Return a dask array whose Zarr arrays are guarded, the same one where there are none.
+    """Return a dask array with its Zarr arrays guarded, or the same object if it has none.
 
     Examples
     --------
@@ -266,7 +267,7 @@ def guard_arrays(array: da.Array) -> da.Array:
                 changed[name].indices = indices
     if not changed:
         return array
-    # a new name would be another array to the fingerprint, and it is the same one
+    # the name is kept, because it is part of the fingerprint
     return da.Array(
         HighLevelGraph({**graph.layers, **changed}, graph.dependencies),
         array.name,
@@ -276,7 +277,7 @@ def guard_arrays(array: da.Array) -> da.Array:
 
 
 def guard_node(node: Any) -> Any:
-    """Return what a task reads with its Zarr array guarded, the same where there is none.
+    """Return a graph node with its Zarr array guarded, or the same object if it has none.
 
     Examples
     --------
@@ -314,7 +315,7 @@ def _name(node: Any) -> str:
 
 
 def _is_known(node: Any) -> bool:
-    """Return whether a callable is the function of a library that its name says, and reads none."""
+    """Return whether a callable is the library function of its name and reads no files."""
     if isinstance(node, np.ufunc):
         return getattr(np, node.__name__, None) is node
     if any(node is each for each in _TYPES):

@@ -1,4 +1,4 @@
-"""Labelled arrays of xarray: a DataArray, or a Dataset of them."""
+"""Labelled arrays of xarray: DataArray and Dataset."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def from_data_array(
         others = {name: each for name, each in data.coords.items() if name not in data.dims}
         if not others:
             raise ValueError(
-                f"target is the name {target!r}, but the DataArray has no coordinates beside its "
+                f"target is the name {target!r}, but the DataArray has no coordinates besides its "
                 "dims; give the target as an array, or add it as a coordinate and give its name"
             )
         if target not in others:
@@ -88,7 +88,7 @@ def from_dataset(
     if named and target not in data.variables:
         raise unknown("variable for the target", target, data.variables)
     labelled = data[target] if named else target if isinstance(target, xr.DataArray) else None
-    # A variable without dims, such as spatial_ref, describes the Dataset.
+    # A variable without dims, such as spatial_ref, is metadata.
     variables = [
         name
         for name, each in data.data_vars.items()
@@ -97,7 +97,7 @@ def from_dataset(
     if feature_dim is not None and feature_dim not in data.dims:
         raise unknown("feature_dim", feature_dim, data.dims)
     dim = "feature" if feature_dim is None and "feature" in data.dims else feature_dim
-    # A variable of one dim describes the features themselves, for example their width.
+    # A variable with this dim alone describes the features, for example their bandwidth.
     holding = [
         name
         for name in variables
@@ -107,20 +107,22 @@ def from_dataset(
         holding = variables
     if len(holding) > 1 or (feature_dim is not None and not holding):
         raise ValueError(
-            f"{len(holding)} variables hold the dim {dim!r}: {holding}; give the one to select "
-            f"from, for example data[{(holding or variables or ['x'])[0]!r}]"
+            f"{len(holding)} variables have the dim {dim!r}: {holding}, expected one; give the one "
+            f"to select from, for example data[{(holding or variables or ['x'])[0]!r}]"
         )
     if holding:
         array = data[holding[0]]
         if named:
-            # The rule for dims is that of an array, which is found before the target is aligned.
+            # The feature dim must be known before the target is aligned with the sample dims.
             dim = _feature_dim(array, dim)
             samples = [each for each in array.dims if each != dim]
             features, _ = from_data_array(array, None, dim)
             return features, _array_column(data[target], array, samples)
         return from_data_array(array, target, dim)
     if not variables:
-        raise ValueError("the Dataset has no variables to select from beside the target")
+        raise ValueError(
+            "the Dataset has no variables besides the target; add the features as variables"
+        )
     widest = max(variables, key=lambda name: data[name].ndim)
     like = data[widest]
     for name in variables:
@@ -173,26 +175,26 @@ def _feature_dim(data: xr.DataArray, feature_dim: Hashable | None) -> Hashable:
     dims = ", ".join(repr(dim) for dim in data.dims)
     example = repr(data.dims[-1]) if data.dims else "..."
     raise ValueError(
-        f"the data has the dims {dims}, and none is called 'feature'; say which one holds the "
+        f"the data has the dims {dims}, and none is called 'feature'; give the dim of the "
         f"features, for example feature_dim={example}"
     )
 
 
 def _is_like(target: xr.DataArray, variable: xr.DataArray) -> bool:
-    """Return whether a target is a variable of the data, or was made from it."""
+    """Return whether a target has the name and the dims of a variable."""
     return target.name == variable.name and set(target.dims) == set(variable.dims)
 
 
 def _differ(data: xr.Dataset, one: Hashable, other: Hashable) -> ValueError:
     return ValueError(
-        f"variables {one!r} {data[one].dims} and {other!r} {data[other].dims} differ in their "
-        "dims, so they cannot all be features; give the features alone, for example "
+        f"variables {one!r} {data[one].dims} and {other!r} {data[other].dims} have different "
+        "dims, so they cannot all be features; give only the features, for example "
         f"data[[{one!r}]], or name the dim of the features with feature_dim="
     )
 
 
 def _spread(variable: xr.DataArray, like: xr.DataArray) -> Any:
-    """Return the array of a variable over all dims of another, as lazy as that."""
+    """Return the array of a variable, broadcast to the dims of another and lazy if that is."""
     missing = [dim for dim in like.dims if dim not in variable.dims]
     if not missing:
         return variable.transpose(*like.dims).data
@@ -211,17 +213,17 @@ def _sample_column(target: Any, data: xr.DataArray, dims: list[Hashable]) -> Col
 
 
 def _array_column(target: xr.DataArray, data: xr.DataArray, dims: list[Hashable]) -> Column:
-    """Return a labelled target in the order of the samples of the data."""
+    """Return a labelled target with its dims in the order of the sample dims."""
     if set(target.dims) != set(dims):
         raise ValueError(
-            f"target {target.name!r} has the dims {target.dims} and the samples of the data "
+            f"target {target.name!r} has the dims {target.dims} and the samples of the data have "
             f"{tuple(dims)}; give the same dims, for example with target.rename or broadcast_like"
         )
     for dim in dims:
         if target.sizes[dim] != data.sizes[dim]:
             raise ValueError(
                 f"target {target.name!r} has {target.sizes[dim]} values along {dim!r} and the data "
-                f"has {data.sizes[dim]} samples; give one value a sample"
+                f"has {data.sizes[dim]} samples; give one value per sample"
             )
         if (
             dim in target.indexes
@@ -229,8 +231,8 @@ def _array_column(target: xr.DataArray, data: xr.DataArray, dims: list[Hashable]
             and not target.indexes[dim].equals(data.indexes[dim])
         ):
             raise ValueError(
-                f"target {target.name!r} and the data have other labels along {dim!r}; align them "
-                "first with xr.align(data, target)"
+                f"target {target.name!r} and the data have different labels along {dim!r}; align "
+                "them first with xr.align(data, target)"
             )
     opened, identity = open_grid(target)
     array = opened.transpose(*dims).data

@@ -1,7 +1,7 @@
-"""Zarr arrays that are read as they were opened, and within bounds.
+"""Zarr arrays that raise an error if a chunk was removed or is too large.
 
-To Zarr, a chunk that is not there is full of the fill value. So is one that has been removed since
-the array was opened, and one on a disk that a worker does not have: here these are errors.
+Zarr reads a missing chunk as the fill value. It does so also for a chunk that was removed after the
+array was opened, and for one on a disk that a worker cannot reach. Here both are errors.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from zarr.storage import LocalStore, StorePath, WrapperStore
 from hofs_dask.io.listings import Listing, chunk_at, list_array
 from hofs_dask.io.storage import check_file, local_root, metadata_key, place_of, refuse_pickle
 
-#: Bytes that a chunk may have beyond twice the size that the metadata says.
+#: Bytes that a chunk may have in addition to twice the size in the metadata.
 SPARE_BYTES = 2**20
 
 
 class GuardedStore(WrapperStore[Any]):
-    """The store of one Zarr array, whose chunks stay as they were listed.
+    """The store of one Zarr array, which raises if a listed chunk is missing.
 
     Parameters
     ----------
     store : zarr.abc.store.Store
-        What is read from.
+        The store to read from.
     array : zarr.Array
         The array.
     listing : Listing
-        Of the array, when it was opened.
+        Listing of the array, made when it was opened.
     """
 
     is_guard = True
@@ -57,7 +57,7 @@ class GuardedStore(WrapperStore[Any]):
         return other
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
-        """Return what the store has for a key; raise where a chunk has gone or is no chunk."""
+        """Return the value of a key; raise if a chunk was removed or is too large."""
         name = key.removeprefix(self._prefix)
         at = chunk_at(name, self._ndim)
         if at is None:
@@ -74,14 +74,14 @@ class GuardedStore(WrapperStore[Any]):
             content = memoryview(found.as_numpy_array()).cast("B")
             if unpacked_size(self.compressor, content, self.most) > self.most:
                 raise ValueError(
-                    f"chunk {at} of the Zarr array {self.place!r} unpacks to more than "
-                    f"{self.most} bytes, twice what its shape says; write the array again"
+                    f"chunk {at} of the Zarr array {self.place!r} decompresses to more than "
+                    f"{self.most} bytes, twice the size of its shape; write the array again"
                 )
         return found
 
 
 class GuardedArray(zarr.Array[Any]):
-    """A Zarr array of a `GuardedStore`: whatever its decoders raise, the error names the array."""
+    """A Zarr array in a `GuardedStore`; errors of its decoders name the array."""
 
     def get_basic_selection(self, *arguments: Any, **options: Any) -> Any:
         """As of `zarr.Array`."""
@@ -103,17 +103,17 @@ class GuardedArray(zarr.Array[Any]):
         except IndexError:
             raise
         except Exception as error:
-            # what a damaged chunk raises depends on its codec
+            # the type of the error of a damaged chunk depends on its codec
             if place in str(error):
                 raise
             raise ValueError(
-                f"a chunk of the Zarr array {place!r} cannot be read ({error}), among those of "
-                f"{selection}; write the array again"
+                f"a chunk of the Zarr array {place!r} cannot be read ({error}), within the "
+                f"selection {selection}; write the array again"
             ) from error
 
 
 def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
-    """Return a Zarr array that raises where one of its chunks has gone since this was called.
+    """Return a Zarr array that raises if one of its chunks was removed after this call.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
     >>> array[:]
     Traceback (most recent call last):
     ...
-    FileNotFoundError: chunk (0,) of the Zarr array ... has gone since the array was opened ...
+    FileNotFoundError: chunk (0,) of the Zarr array ... was removed after the array was opened ...
     """
     if isinstance(array.store, GuardedStore):
         return array
@@ -135,7 +135,7 @@ def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
 
 
 def listing_of(array: zarr.Array[Any]) -> Listing:
-    """Return the listing that an array is guarded by, else what its storage says now.
+    """Return the listing of a guarded array, or a new listing of any other array.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def _with_listing(array: zarr.Array[Any], listing: Listing) -> zarr.Array[Any]:
     if isinstance(inner, GuardedStore):
         inner = inner._store
     if type(inner) is LocalStore and not inner.root.is_absolute():
-        # a path that means the same in every process
+        # an absolute path is valid in every process
         inner = LocalStore(inner.root.absolute(), read_only=True)
     store = GuardedStore(inner, array, listing)
     config: Any = array._async_array
@@ -161,7 +161,7 @@ def _with_listing(array: zarr.Array[Any], listing: Listing) -> zarr.Array[Any]:
 
 
 def no_array(place: str) -> FileNotFoundError:
-    """Return the error for an array that is not there at all, where this is called.
+    """Return the error for an array that does not exist on this machine.
 
     Examples
     --------
@@ -175,21 +175,21 @@ def no_array(place: str) -> FileNotFoundError:
 
 
 def lost_chunk(at: tuple[int, ...], place: str) -> FileNotFoundError:
-    """Return the error for a chunk that was there when the array was opened.
+    """Return the error for a chunk that was removed after the array was opened.
 
     Examples
     --------
     >>> lost_chunk((0, 1), "/data/x.zarr")
-    FileNotFoundError("chunk (0, 1) of the Zarr array '/data/x.zarr' has gone since ...
+    FileNotFoundError("chunk (0, 1) of the Zarr array '/data/x.zarr' was removed after ...
     """
     return FileNotFoundError(
-        f"chunk {at} of the Zarr array {place!r} has gone since the array was opened (on "
+        f"chunk {at} of the Zarr array {place!r} was removed after the array was opened (on "
         f"{socket.gethostname()}); write the array again, or open it again if it was changed"
     )
 
 
 def most_bytes(array: zarr.Array[Any]) -> int | None:
-    """Return the bytes that a chunk of an array has at most, None where its values have no size.
+    """Return the maximum bytes of a chunk, or None if its values have no fixed size.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def most_bytes(array: zarr.Array[Any]) -> int | None:
 
 
 def compressor_name(array: zarr.Array[Any]) -> str | None:
-    """Return the name of the compressor of an array if `unpacked_size` knows it.
+    """Return the compressor of an array if `unpacked_size` supports it, or None.
 
     Examples
     --------
@@ -220,10 +220,10 @@ def compressor_name(array: zarr.Array[Any]) -> str | None:
 
 
 def unpacked_size(compressor: str, content: memoryview, most: int) -> int:
-    """Return the bytes that a compressed chunk unpacks to, or more than ``most``.
+    """Return an upper bound of the decompressed size of a chunk, or a number above ``most``.
 
-    It is what the header says, and an upper bound where it does not: nothing is unpacked but the
-    formats without a size, piece by piece. What is damaged is left to the decoder.
+    The size is read from the header. Formats without a size in the header are decompressed piece
+    by piece until ``most`` is exceeded. A damaged chunk gives 0; its decoder raises the error.
 
     Examples
     --------
@@ -246,11 +246,11 @@ def _lz4_size(content: memoryview, most: int) -> int:  # noqa: ARG001
 
 
 def _zstd_size(content: memoryview, most: int) -> int:
-    """Follow the frames, RFC 8878: without a size, a block has 128 KiB at most."""
+    """Return the size of all frames, RFC 8878; a block without a size has at most 128 KiB."""
     total = at = 0
     while at < len(content) and total <= most:
         (magic,) = struct.unpack_from("<I", content, at)
-        if magic & 0xFFFFFFF0 == 0x184D2A50:  # a frame to be skipped
+        if magic & 0xFFFFFFF0 == 0x184D2A50:  # a skippable frame
             at += 8 + struct.unpack_from("<I", content, at + 4)[0]
             continue
         if magic != 0xFD2FB528:

@@ -1,8 +1,8 @@
-"""What the type of a target says about it."""
+"""The types of a target, as inferred from its dtype."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-#: Categories, whole numbers or any numbers.
+#: Categories, integers or floating-point numbers.
 TargetType = Literal["nominal", "integer", "number"]

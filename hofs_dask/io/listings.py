@@ -1,4 +1,4 @@
-"""What the storage says of the files of Zarr arrays: which chunks are there, and any change."""
+"""Listings of the files of Zarr arrays: which chunks exist, and a stamp that shows changes."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ from zarr.storage import FsspecStore, LocalStore, ZipStore
 
 from hofs_dask.io.storage import file_stamp, file_system, hash_lines, local_root, stat_stamp
 
-# What a file system calls a value that changes with the content of an object, and its last change.
+# Keys of file system records that hold a version or checksum, and a modification time.
 _VERSIONS = re.compile(r"etag|version|generation|md5|sha|crc|checksum", re.IGNORECASE)
 _TIMES = re.compile(r"mtime|modified|updated", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Present:
-    """The chunks of a Zarr array that are there, of a grid of them.
+    """The chunks of a Zarr array that exist in its store.
 
     Attributes
     ----------
     grid : tuple of int
-        Chunks along each dim; of a sharded array, shards.
+        Number of chunks along each dim; of shards for a sharded array.
     numbers : tuple of int
-        In rising order, the chunks that are there, or those that are absent: the fewer.
+        Numbers of the existing chunks or of the absent chunks, whichever are fewer, in increasing
+        order.
     absent : bool
-        Whether the numbers are those of absent chunks.
+        Whether ``numbers`` are those of absent chunks.
     """
 
     grid: tuple[int, ...]
@@ -45,7 +46,7 @@ class Present:
 
     @classmethod
     def of(cls, grid: tuple[int, ...], found: Iterable[tuple[int, ...]]) -> Present:
-        """Return the record of the chunks found, given by their positions in the grid.
+        """Return the record of the existing chunks, given by their positions in the grid.
 
         Examples
         --------
@@ -60,11 +61,11 @@ class Present:
 
     @property
     def n_absent(self) -> int:
-        """The number of chunks that are not there."""
+        """The number of chunks that do not exist."""
         return len(self.numbers) if self.absent else math.prod(self.grid) - len(self.numbers)
 
     def holds(self, at: tuple[int, ...]) -> bool:
-        """Return whether the chunk at a position of the grid is there.
+        """Return whether the chunk at a position of the grid exists.
 
         Examples
         --------
@@ -79,14 +80,14 @@ class Present:
 
 @dataclass(frozen=True)
 class Listing:
-    """What the storage of a Zarr array says of its files.
+    """The state of the files of a Zarr array.
 
     Attributes
     ----------
     stamp : str or None
-        Equal only where nothing has changed, None where that cannot be told.
+        Equal only if no file has changed; None if the storage cannot show changes.
     present : Present or None
-        The chunks that are there, None where they cannot be listed.
+        The existing chunks, or None if they cannot be listed.
     """
 
     stamp: str | None
@@ -95,18 +96,18 @@ class Listing:
 
 @dataclass(frozen=True)
 class Origin:
-    """A Zarr array or a file that data is read from, or something that is not known.
+    """A Zarr array or a file that data is read from, or an unknown origin.
 
     Attributes
     ----------
     place : str
-        A local path or a URL, "" where there is none.
+        Local path or URL, "" if there is none.
     array : zarr.Array or None
         The array; None for a file.
     listing : Listing or None
-        Of the array when it was opened.
+        Listing of the array when it was opened.
     stamp : str or None
-        Of the file when it was opened.
+        Stamp of the file when it was opened.
     """
 
     place: str = ""
@@ -116,12 +117,12 @@ class Origin:
 
     @property
     def n_absent(self) -> int:
-        """Chunks of the array that were not there when it was opened, as far as it is known."""
+        """Number of chunks that did not exist when the array was opened; 0 if unknown."""
         present = self.listing.present if self.listing else None
         return present.n_absent if present else 0
 
     def state(self) -> str | None:
-        """Return what the storage says of it now, None where that does not show a change.
+        """Return a stamp of its current state, or None if the storage cannot show changes.
 
         Examples
         --------
@@ -138,7 +139,7 @@ class Origin:
             return "gone"
 
     def opened_state(self) -> str | None:
-        """Return what `state` was when it was opened.
+        """Return the value of `state` when it was opened.
 
         Examples
         --------
@@ -153,20 +154,20 @@ class Origin:
         return None if stamp is None else hash_lines([stamp, *_group_stamps(self.array)])
 
 
-#: What nothing is known of: a function of the user, an object that is none of ours.
+#: The origin of data from a function of the user or an unsupported object.
 UNKNOWN = Origin()
 
 
 def list_array(array: zarr.Array[Any]) -> Listing:
-    """Return what the storage of an open Zarr array says of its files now.
+    """Return the current listing of the files of an open Zarr array.
 
-    Files of a local store, of a zip and of a file system that has a version or the exact time of
-    every object show any change. No other store does.
+    Local stores, zip files, and file systems with a version or an exact time for every object show
+    every change and have a stamp. Other stores have none.
 
     Raises
     ------
     ValueError
-        A chunk is a pipe, a device or anything else that is no file.
+        A chunk is not a regular file, for example a pipe or a device.
 
     Examples
     --------
@@ -200,7 +201,7 @@ def list_array(array: zarr.Array[Any]) -> Listing:
 
 
 def _is_open_at(store: Any) -> bool:
-    """Return whether the zip that a store has open is still the one at its path."""
+    """Return whether the open zip file of a store is still the file at its path."""
     try:
         opened = os.fstat(store._zf.fp.fileno())
         return os.path.samestat(opened, os.stat(store.path))  # noqa: PTH116
@@ -209,7 +210,7 @@ def _is_open_at(store: Any) -> bool:
 
 
 def chunk_grid(array: zarr.Array[Any]) -> tuple[int, ...]:
-    """Return the number of chunks along each dim, of shards where there are any.
+    """Return the number of chunks along each dim; of shards for a sharded array.
 
     Examples
     --------
@@ -221,7 +222,7 @@ def chunk_grid(array: zarr.Array[Any]) -> tuple[int, ...]:
 
 
 def chunk_at(name: str, ndim: int) -> tuple[int, ...] | None:
-    """Return the position of a chunk by its name below that of the array, None if it is no chunk.
+    """Return the grid position of a chunk from its key relative to the array, None for other keys.
 
     Examples
     --------
@@ -255,7 +256,7 @@ def _within(grid: tuple[int, ...], at: tuple[int, ...]) -> bool:
 
 
 def _local_lines(folder: str, prefix: str = "") -> Iterator[str]:
-    """Yield name and stamp of all files of a folder, and "" where they are not all of them."""
+    """Yield name and stamp of all files in a folder, and "" for a linked folder, not listed."""
     try:
         scan = os.scandir(folder)
     except FileNotFoundError:
@@ -264,14 +265,14 @@ def _local_lines(folder: str, prefix: str = "") -> Iterator[str]:
         for entry in entries:
             name = prefix + entry.name
             if entry.is_dir():
-                if entry.is_symlink():  # it may be one of its own parents
+                if entry.is_symlink():  # it may link to one of its parents
                     yield ""
                 else:
                     yield from _local_lines(entry.path, f"{name}/")
                 continue
             try:
                 found = entry.stat()
-            except FileNotFoundError:  # a link to nowhere, or removed just now
+            except FileNotFoundError:  # a broken link, or removed in the meantime
                 continue
             if not stat.S_ISREG(found.st_mode):
                 raise ValueError(f"{entry.path!r} is not a regular file; write the array again")
@@ -279,7 +280,7 @@ def _local_lines(folder: str, prefix: str = "") -> Iterator[str]:
 
 
 def _group_stamps(array: zarr.Array[Any]) -> list[str]:
-    """The stamps of files that describe the groups of an array, which may describe it too."""
+    """Return stamps of the metadata of parent groups, which may contain metadata of the array."""
     root = local_root(array.store)
     if root is None:
         return []
@@ -309,7 +310,7 @@ def _remote_stamp(found: dict[str, dict[str, Any]]) -> str:
 
 
 def _shows_changes(files: Any, found: dict[str, dict[str, Any]]) -> bool:
-    """Whether each object has a version, or a time that is more exact than a second."""
+    """Return whether each object has a version, or a time with fractions of a second."""
     if isinstance(files, CachingFileSystem | MemoryFileSystem):
         return False
     times = [
@@ -317,7 +318,7 @@ def _shows_changes(files: Any, found: dict[str, dict[str, Any]]) -> bool:
         for info in found.values()
         if not any(_VERSIONS.search(key) and value for key, value in info.items())
     ]
-    # a time may be whole by chance, but not most of them
+    # one time may be a whole second by chance, but not most of them
     exact = sum(any(re.search(r"[.]\d*[1-9]", each) for each in several) for several in times)
     return not times or (all(times) and 2 * exact > len(times))
 

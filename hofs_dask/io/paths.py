@@ -1,4 +1,4 @@
-"""Paths of this machine and addresses of remote storage, as text."""
+"""Local paths and URLs of remote storage, as text."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def as_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as text that workers understand: a local one without scheme and absolute.
+    """Return a path as text that is valid on workers: local paths are absolute, without scheme.
 
-    A leading ``~`` is the home directory of this machine's user.
+    A leading ``~`` is expanded to the home directory of the user on this machine.
 
     Examples
     --------
@@ -20,12 +20,12 @@ def as_path(path: str | os.PathLike[str]) -> str:
     if is_url(text):
         return text
     local = Path(text)
-    # A name such as ~old.zarr is a name.
+    # Only "~" itself is expanded: ~old.zarr is the name of a file.
     return str((local.expanduser() if local.parts[:1] == ("~",) else local).absolute())
 
 
 def is_url(path: str) -> bool:
-    """Return whether a path is an address of remote storage.
+    """Return whether a path is a URL of remote storage.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""A folder of this machine or a prefix of remote storage, by the same few calls.
+"""The same few file operations for a local folder and for a prefix of remote storage.
 
-Names within a place are relative, with slashes. Local files are written by a rename; an object of
-a remote store appears whole by itself.
+A *place* is the path of such a folder or the URL of such a prefix. Names within a place are
+relative and use slashes. All writes are atomic: local files by a rename, remote objects by nature.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ LOCK = "lock"
 
 
 def read(place: str, name: str, most: int) -> bytes:
-    """Return the content of a file or object of at most so many bytes; '' names the place itself.
+    """Return the content of a file or object of at most ``most`` bytes.
+
+    An empty name means the place itself.
 
     Raises
     ------
     OSError
-        It is not there, is no regular file, or is larger.
+        The file does not exist, is not a regular file, or is larger.
 
     Examples
     --------
@@ -51,9 +53,9 @@ def read(place: str, name: str, most: int) -> bytes:
 def write(
     place: str, name: str, parts: Iterable[bytes | memoryview], *, sync: bool = False
 ) -> None:
-    """Write a file or object, whole or not at all; folders below the place are made.
+    """Write a file or object atomically, and create folders below the place as needed.
 
-    The place itself is not: what is late must not bring back what was removed.
+    The place itself is not created, so that a late task cannot restore a removed store.
 
     Examples
     --------
@@ -71,12 +73,12 @@ def write(
     for step in name.split("/")[:-1]:
         folder = f"{folder}/{step}"
         with contextlib.suppress(FileExistsError):
-            os.mkdir(folder)  # noqa: PTH102 - a chunk is written this way, and paths are slow
+            os.mkdir(folder)  # noqa: PTH102 - called for every chunk, pathlib is slow
     write_file(f"{place}/{name}", parts, sync=sync)
 
 
 def children(place: str) -> set[str]:
-    """Return the names of the files and folders right below a place; none where there is none.
+    """Return the names of the files and folders in a place, or an empty set if it does not exist.
 
     Examples
     --------
@@ -99,7 +101,7 @@ def children(place: str) -> set[str]:
 
 
 def remove(place: str, name: str) -> None:
-    """Remove what is below a name, as far as it is there.
+    """Remove a file or folder, if it exists.
 
     Examples
     --------
@@ -112,7 +114,7 @@ def remove(place: str, name: str) -> None:
         return
     path = Path(place, name)
     if path.is_dir() and not path.is_symlink():
-        # all at once, so that nobody who reads it takes it for damaged
+        # a rename is atomic, so that no reader sees a half-removed folder
         with contextlib.suppress(OSError):
             path = path.rename(path.with_name(f"{path.name}-{uuid.uuid4().hex}"))
         shutil.rmtree(path, ignore_errors=True)
@@ -122,13 +124,13 @@ def remove(place: str, name: str) -> None:
 
 @contextlib.contextmanager
 def held(place: str) -> Iterator[None]:
-    """Hold the lock of a place until the end of the block.
+    """Hold the lock of a place in a ``with`` block.
 
     Raises
     ------
     LockedError
-        Another process holds it: the error names the process and, where the storage cannot know
-        whether that is still alive, the command that removes the lock.
+        Another process holds the lock. The message names the process and, for remote storage,
+        the command that removes a stale lock.
 
     Examples
     --------
@@ -148,7 +150,7 @@ def held(place: str) -> Iterator[None]:
     except FileExistsError as error:
         raise LockedError(f"{_holder(files, path)} {_unlock(place)}") from error
     try:
-        # not every kind of storage refuses to create what is there
+        # not every storage raises an error if the object exists
         if files.cat_file(path) != content:
             raise LockedError(f"{_holder(files, path)} {_unlock(place)}")
         yield
@@ -159,9 +161,9 @@ def held(place: str) -> Iterator[None]:
 
 
 def unlock(place: str) -> str | None:
-    """Remove the lock of a remote place; return who held it, None where nobody did.
+    """Remove the lock of a remote place; return its owner, or None if there was no lock.
 
-    On this machine's file systems a lock ends with its process, and there is nothing to remove.
+    A local lock is released when its process ends, so there is nothing to remove.
 
     Examples
     --------
@@ -180,7 +182,7 @@ def unlock(place: str) -> str | None:
 
 
 def remote(place: str) -> tuple[Any, str]:
-    """Return the file system of an address and the path that it has there.
+    """Return the fsspec file system of a URL and the path within it.
 
     Examples
     --------
@@ -200,4 +202,4 @@ def _holder(files: Any, path: str) -> str:
 
 
 def _unlock(place: str) -> str:
-    return f"(if that has ended: hofs-dask unlock {place})"
+    return f"(if that process has ended, run: hofs-dask unlock {place})"

@@ -1,4 +1,4 @@
-"""Any input becomes a `Source`: lazy blocks of (sample, feature), a target, a fingerprint."""
+"""Open any input as a `Source`: lazy blocks (sample, feature), a target and a fingerprint."""
 
 from __future__ import annotations
 
@@ -39,31 +39,32 @@ from hofs_dask.io.targets import fits
 
 @dataclass(frozen=True)
 class Source:
-    """Data as chunked blocks, with a target.
+    """Features as chunked blocks, with a target.
 
     Attributes
     ----------
     names : tuple
-        Of the features: strings or numbers, ``x0, x1, ...`` where the data has no labels.
+        Feature names: strings or numbers, ``x0, x1, ...`` if the data has no labels.
     parts : tuple of dask.array.Array (sample, feature)
-        Side by side they are the data. Each has one dtype; their row chunks are identical.
+        The data, split along the features. Each part has one dtype; all have the same row chunks.
     nominal : ndarray of bool (feature)
-        Features whose values are categories.
+        Whether the values of a feature are categories.
     target : dask.array.Array (sample,) or None
-        With the row chunks of the parts.
+        The target, with the row chunks of the parts.
     target_in_memory : bool
-        Whether its values are in the memory of this process.
+        Whether the target is in the memory of this process.
     target_name : str
-        The name of the target, ``"target"`` where it has none.
+        The name of the target, ``"target"`` if it has none.
     target_type : {"nominal", "integer", "number"}
-        What the type of the target says about it.
+        The type of the target, inferred from its dtype.
     fingerprint, target_fingerprint : str or None
-        Of the features and of the target: equal only for equal content. None where a change of
-        the content would not show, as behind functions of the user: encode such data every time.
+        Fingerprints of the features and of the target: equal only for equal content. None if a
+        change of the content cannot be detected, for example if tasks run functions of the user;
+        such data is encoded every time.
     origins : tuple of Origin
-        What features and target are read from.
+        The files and Zarr arrays that features and target are read from.
     opened_state : str
-        What `state` returned when the source was opened.
+        The value of `state` when the source was opened.
     """
 
     names: tuple[Name, ...]
@@ -79,10 +80,10 @@ class Source:
     opened_state: str = ""
 
     def state(self) -> str:
-        """Return what the storage says of all files of features and target now, reading no data.
+        """Return a digest of the current state of all input files, without reading data.
 
-        It differs from `opened_state` where a file was written, added or removed since, as far as
-        the storage of each array can tell.
+        It differs from `opened_state` if a file was written, added or removed since the source was
+        opened, as far as the storage reports this.
 
         Examples
         --------
@@ -95,16 +96,16 @@ class Source:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Local paths and URLs of all that is read, as far as they are known."""
+        """Local paths and URLs of the inputs, as far as they are known."""
         return tuple(dict.fromkeys(origin.place for origin in self.origins if origin.place))
 
     @property
     def n_absent_chunks(self) -> int:
-        """Chunks of the Zarr arrays that are not in the store: all their cells are fill values."""
+        """Number of chunks missing from the Zarr stores; they read as the fill value."""
         return sum(origin.n_absent for origin in self.origins)
 
     def without(self, columns: Collection[int]) -> Source:
-        """The source without some of its features, at least one of which is left.
+        """Return the source without the features at these positions; at least one must remain.
 
         Examples
         --------
@@ -146,30 +147,33 @@ def open_source(
     feature_dim: Hashable | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
 ) -> Source:
-    """Return any supported data and its target as a `Source`, reading no more than it must.
+    """Return any supported data and its target as a `Source`, reading as little as possible.
 
     Parameters
     ----------
-    data : array, data frame, xarray object, Zarr array or group, or the path of one
+    data : array, data frame, xarray object, Zarr array or group, or path of a Zarr store
         A numpy or dask array (sample, feature); a pandas or dask DataFrame; a DataArray, whose
-        other dims are stacked into samples in their order; a Dataset with one variable that holds
-        ``feature_dim``, or whose variables are the features; a Zarr array or group.
+        dims other than ``feature_dim`` are stacked into samples in their order; a Dataset with one
+        variable along ``feature_dim``, or whose variables are the features; a Zarr array or group.
     target : array, name or None
-        One value a sample, or the name of a column, variable or coordinate of ``data``. A column
+        One value per sample, or the name of a column, variable or coordinate of ``data``. A column
         or variable of ``data`` that is the target, by name or as an object, is not a feature.
     feature_dim : hashable, optional
-        The dim of the features of an xarray object; by default ``"feature"``, or the last of two.
+        The dim of the features of an xarray object; by default ``"feature"``, or the last dim of
+        a two-dimensional array.
     nominal : iterable of names, or True, optional
-        Features whose numbers are categories; positions do where names are strings. True for all.
+        Features whose numbers are categories; True for all features. Positions are accepted if all
+        names are strings.
 
     Notes
     -----
-    Of a Dataset with ``feature_dim``, the one variable that holds this dim has all the features:
-    variables without it are ignored, also those that have a value for each sample.
+    In a Dataset with ``feature_dim``, one variable along this dim contains all features. Variables
+    without this dim are ignored, even those with one value per sample.
 
-    Of a Dataset whose variables are the features, the one with the most dims says what a sample
-    is. A variable over some of these dims only, such as a height (y, x) among images (time, y, x),
-    is repeated along the others; a variable without dims, such as ``spatial_ref``, is ignored.
+    In a Dataset whose variables are the features, the dims of the variable with the most dims
+    define the samples. A variable with only some of these dims, such as a height (y, x) among
+    images (time, y, x), is broadcast along the others. A variable without dims, such as
+    ``spatial_ref``, is ignored.
 
     Examples
     --------
@@ -199,7 +203,7 @@ def open_source(
 
 
 def _absolute(node: zarr.Array[Any] | zarr.Group) -> Any:
-    """The same array or group by a path that means the same in every process."""
+    """Return the array or group opened by an absolute path, which is valid in every process."""
     if not isinstance(node.store, LocalStore) or node.store.root.is_absolute():
         return node
     store = LocalStore(node.store.root.absolute(), read_only=True)
@@ -210,7 +214,7 @@ def _known(parts: list[Any]) -> str | None:
     return None if parts[0] is None else digest(parts)
 
 
-# Checks that hold for every input
+# Checks of every input
 
 
 def _check(
@@ -226,7 +230,7 @@ def _check(
         if part.shape[0] != n_samples:
             raise ValueError(
                 f"the features have different lengths: {part.shape[0]} and {n_samples} samples; "
-                "give each one value a sample"
+                "give one value per sample for each feature"
             )
     if len(set(names)) < len(names):
         twice = next(name for j, name in enumerate(names) if name in names[:j])
@@ -237,7 +241,7 @@ def _check(
         if isinstance(part, da.Array):
             refuse_sparse(feature_label(names[first]), part._meta)
         first += part.shape[1]
-    # In memory, a block spans all parts, so that they are cut at the same rows.
+    # The bytes of a row are summed over all parts, so that all parts get the same row chunks.
     row_bytes = sum(part[:1].nbytes for part in features.parts)
     token = unique_digest([features.identity.fingerprint])
     lazy = [
@@ -280,10 +284,10 @@ def _check_target(
         shape = f" {sample_shape}" if len(sample_shape) > 1 else ""
         raise ValueError(
             f"{what} has {size} values and the data has {n_samples} samples{shape}; give one value "
-            "a sample"
+            "per sample"
         )
     if isinstance(array, np.ndarray):
-        # Cut here: one piece would go to one worker, and from there to the others.
+        # As one chunk it would be sent to one worker, and from there to all others.
         array = da.from_array(
             array.reshape(-1),
             chunks=(row_chunks,),

@@ -1,4 +1,4 @@
-"""Where data is read from: stores and files, and what is refused before it is read."""
+"""Paths, file stamps and metadata of Zarr stores, and checks made before data is read."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from hofs_dask.io.files import read_file
 
 #: The files that describe a Zarr array or group.
 METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
-#: Bytes of such a file at most.
+#: Maximum bytes of a metadata file.
 MOST_METADATA = 2**30
 
 
 def file_stamp(path: str | os.PathLike[str]) -> str:
-    """Return size, times and inode of a file: equal only for a file that was not written to.
+    """Return path, size, times and inode of a file as text: equal only if it was not changed.
 
     Examples
     --------
     >>> file_stamp(__file__) == file_stamp(__file__)
     True
     """
-    return stat_stamp(os.fspath(path), os.stat(path))  # noqa: PTH116 - many files, and paths are slow
+    return stat_stamp(os.fspath(path), os.stat(path))  # noqa: PTH116 - many files, pathlib is slow
 
 
 def innermost(store: Any) -> Any:
-    """Return the store that wrappers of Zarr pass requests on to.
+    """Return the store inside of wrapper stores.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def innermost(store: Any) -> Any:
 
 
 def local_root(store: Any) -> str | None:
-    """Return the folder of a store in local files, None for any other store.
+    """Return the folder of a local store, or None for any other store.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def local_root(store: Any) -> str | None:
 
 
 def place_of(node: Any) -> str:
-    """Return the local path or the URL of a Zarr array or group, "" where it has none.
+    """Return the local path or the URL of a Zarr array or group, "" if it has none.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def place_of(node: Any) -> str:
 
 
 def metadata_key(array: zarr.Array[Any]) -> str:
-    """Return the key of the metadata of an array.
+    """Return the store key of the metadata of an array.
 
     Examples
     --------
@@ -97,9 +97,9 @@ def metadata_key(array: zarr.Array[Any]) -> str:
 
 
 def check_metadata_files(folder: str | os.PathLike[str]) -> None:
-    """Raise a ValueError where a file that describes a Zarr array or group is no regular file.
+    """Raise a ValueError if a metadata file of a Zarr array or group is not a regular file.
 
-    To open a pipe would wait for ever. The arrays in a group are looked at too.
+    Opening a pipe would block forever. The metadata of arrays in a group is checked too.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def check_metadata_files(folder: str | os.PathLike[str]) -> None:
 
 
 def check_file(path: str, most: int | None) -> None:
-    """Raise a ValueError where there is something that is no regular file or a larger one.
+    """Raise a ValueError if a path exists and is not a regular file or has over ``most`` bytes.
 
     Examples
     --------
@@ -128,25 +128,24 @@ def check_file(path: str, most: int | None) -> None:
     ValueError: '/dev/zero' is not a regular file; write the array again
     """
     try:
-        found = os.stat(path)  # noqa: PTH116 - for every chunk, and paths are slow
+        found = os.stat(path)  # noqa: PTH116 - called for every chunk, pathlib is slow
     except (FileNotFoundError, NotADirectoryError):
         return
     if not stat.S_ISREG(found.st_mode):
         raise ValueError(f"{path!r} is not a regular file; write the array again")
     if most is not None and found.st_size > most:
         raise ValueError(
-            f"{path!r} has {found.st_size} bytes where a chunk can have {most}; write the array "
-            "again"
+            f"{path!r} has {found.st_size} bytes, expected at most {most}; write the array again"
         )
 
 
 def check_reachable(places: Iterable[str]) -> None:
-    """Raise a FileNotFoundError where a local path is not there on the machine that asks.
+    """Raise a FileNotFoundError if a local path does not exist on this machine.
 
     Parameters
     ----------
     places
-        Local paths, and URLs, which are left out.
+        Local paths and URLs; URLs are not checked.
 
     Examples
     --------
@@ -164,7 +163,7 @@ def check_reachable(places: Iterable[str]) -> None:
 
 
 def refuse_pickle(array: zarr.Array[Any], address: str) -> None:
-    """Raise a ValueError for an array whose chunks are pickles: to read them would run code.
+    """Raise a ValueError for an array with pickled chunks, as reading them could run any code.
 
     Examples
     --------
@@ -178,12 +177,12 @@ def _refuse(codecs: Iterable[str], address: str) -> None:
         if "pickle" in codec:
             raise ValueError(
                 f"the Zarr array {address!r} has the codec {codec!r}, and reading it could run "
-                "any code; write it again as numbers or strings without this codec"
+                "arbitrary code; write it again as numbers or strings without this codec"
             )
 
 
 def metadata_text(array: zarr.Array[Any]) -> str:
-    """Return the metadata of an array as text: equal for arrays of one kind.
+    """Return the metadata of an array as JSON text.
 
     Examples
     --------
@@ -194,7 +193,7 @@ def metadata_text(array: zarr.Array[Any]) -> str:
 
 
 def hash_lines(lines: Iterable[str]) -> str:
-    """Return a digest of some texts in their order.
+    """Return the SHA-256 digest of a sequence of texts.
 
     Examples
     --------
@@ -208,7 +207,7 @@ def hash_lines(lines: Iterable[str]) -> str:
 
 
 def stat_stamp(name: str, found: os.stat_result) -> str:
-    r"""Return the name of a file, its size, times and inode as one text.
+    r"""Return the name, size, times and inode of a file as one text.
 
     Examples
     --------
@@ -219,7 +218,7 @@ def stat_stamp(name: str, found: os.stat_result) -> str:
 
 
 def file_system(store: FsspecStore) -> Any:
-    """Return the file system of a store, for calls that wait.
+    """Return the synchronous file system of a store.
 
     Examples
     --------
@@ -236,12 +235,12 @@ def file_system(store: FsspecStore) -> Any:
 def _codecs_of_file(path: str) -> list[str]:
     try:
         return list(_codec_names(json.loads(read_file(path, MOST_METADATA))))
-    except (ValueError, RecursionError):  # for Zarr to refuse
+    except (ValueError, RecursionError):  # Zarr raises the error when it opens the array
         return []
 
 
 def _codec_names(node: Any) -> Iterator[str]:
-    """Yield all codecs that metadata names, those within shards too."""
+    """Yield the names of all codecs in metadata, including those inside of shards."""
     config = getattr(node, "get_config", None) or getattr(node, "to_dict", None)
     if config is not None:
         node = config()

@@ -1,4 +1,4 @@
-"""A target, given as an array of any kind or by name, before it is checked."""
+"""Conversion of a target, given as an array of any kind, to a `Column`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from hofs_dask.io.guard import guarded
 
 
 def names_column(target: Any) -> bool:
-    """Return whether a target is the name of a part of the data.
+    """Return whether a target is the name of a column, variable or coordinate.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def names_column(target: Any) -> bool:
 
 
 def as_column(target: Any) -> Column | None:
-    """Return a target that was given as an array.
+    """Return a target that was given as an array as a column, or None for None.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def as_column(target: Any) -> Column | None:
         target = np.asarray(target, dtype=object if _is_mixed(target) else None)
     if not isinstance(target, np.ndarray | da.Array):
         raise TypeError(
-            f"target is a {type(target).__name__}; give an array with one value a sample, or the "
+            f"target is a {type(target).__name__}; give an array with one value per sample, or the "
             "name of a column or variable of the data"
         )
     kind = target_type(target.dtype)
@@ -87,7 +87,7 @@ def as_column(target: Any) -> Column | None:
 
 
 def as_series(target: Any) -> Any:
-    """Return a data frame of one column as that column, anything else as it is.
+    """Return the column of a one-column data frame, and anything else unchanged.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def as_series(target: Any) -> Any:
 
 
 def target_name(target: Any) -> str:
-    """Return the name of a labelled target, ``"target"`` where it has none.
+    """Return the name of a labelled target, ``"target"`` if it has none.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def target_name(target: Any) -> str:
 
 
 def fits(shape: tuple[int, ...], sample_shape: tuple[int, ...]) -> bool:
-    """Return whether an array of this shape has one value a sample.
+    """Return whether an array of this shape has one value per sample.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def fits(shape: tuple[int, ...], sample_shape: tuple[int, ...]) -> bool:
 
 
 def pandas_column(series: Any) -> Column:
-    """Return a series as a target.
+    """Return a pandas series as a column.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def pandas_column(series: Any) -> Column:
 def dask_column(
     frame: Any, position: int, partitions: Sequence[Any], lengths: Sequence[int]
 ) -> Column:
-    """Return the column of a dask frame at a position, given the partitions of the frame.
+    """Return the target column at a position of a dask frame, read from its partitions.
 
     Examples
     --------
@@ -164,7 +164,9 @@ def dask_column(
 
 
 def zarr_column(array: Any, name: str, place: str | None = None) -> Column:
-    """Return an open Zarr array, which has this name in its group at a place, as a target.
+    """Return an open Zarr array as a column.
+
+    ``name`` is its name in the group, and ``place`` the path or URL of the group.
 
     Examples
     --------
@@ -178,5 +180,5 @@ def zarr_column(array: Any, name: str, place: str | None = None) -> Column:
 
 
 def _is_mixed(values: Sequence[Any]) -> bool:
-    """Return whether numpy would turn a list with missing or mixed values into text."""
+    """Return whether a list has None or strings, so that numpy may convert numbers to text."""
     return any(value is None or isinstance(value, str) for value in values)

@@ -1,1 +1,1 @@
-"""Loops over arrays: numpy in, numpy out."""
+"""Compiled loops over numpy arrays, without options or Python objects."""

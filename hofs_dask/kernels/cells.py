@@ -1,8 +1,8 @@
-"""Sweeps over the cells of a source: ranges and distinct values of its columns, and their codes.
+"""Kernels over the blocks of a source: ranges and distinct values of columns, and their codes.
 
-Blocks are (sample, feature), and what is made of them is kept feature by feature. So a kernel takes
-them in transposed tiles, `ROWS` samples of `COLUMNS` features as short columns that stay in the
-cache. A loop over a short column becomes vector code.
+Blocks are (sample, feature), and the results are stored by feature. So a kernel processes
+transposed tiles: `ROWS` samples of `COLUMNS` features, as short columns that stay in the CPU cache.
+A loop over a short column is vectorized.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from hofs_dask.kernels._jit import const, jit
 from hofs_dask.kernels.planes import transpose_bits
 
 ROWS, COLUMNS = 256, 128
-#: Cells that no sample has after each short column: without them, those of neighbours would share
-#: few lines of the first-level cache.
+#: Padding after each short column; without it, short columns would conflict in the L1 cache.
 GAP = 16
 
 
 def as_cells(block: np.ndarray) -> np.ndarray:
-    """Return a block as the kernels take it: float32 or float64, in C order, read-only.
+    """Return a block as float32 or float64, in C order and read-only, for the kernels.
 
-    A copy where it has to be. Read-only, so that no kernel is compiled twice.
+    It is copied only if necessary. It is read-only, because numba would compile a kernel again for
+    writable arrays.
 
     Examples
     --------
@@ -35,9 +35,9 @@ def as_cells(block: np.ndarray) -> np.ndarray:
 
 
 def make_room(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return what the kernels keep a tile of a block in: short columns, and a number a sample.
+    """Return work memory for a tile of a block: short columns, and one integer per sample.
 
-    The numbers are as wide as the cells, so that as many of them fit into a register.
+    The integers are as wide as the cells, so that the same number of them fits into a register.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def make_room(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @jit()
 def _transpose(block: np.ndarray, row: int, column: int, out: np.ndarray) -> None:
-    """Set the short columns of a tile; the cells after its last row keep what they were."""
+    """Set ``out`` to the short columns of a tile; cells after its last row are not changed."""
     n_rows = min(ROWS, block.shape[0] - row)
     for j in range(min(COLUMNS, block.shape[1] - column)):
         short = out[j]
@@ -60,11 +60,11 @@ def _transpose(block: np.ndarray, row: int, column: int, out: np.ndarray) -> Non
 
 @jit()
 def _count_limits(cells: np.ndarray, limits: np.ndarray, out: np.ndarray) -> None:
-    """Set how many limits each cell of a short column reaches; none for NaN."""
+    """Set ``out`` to the number of limits ``<= x`` for each cell of a short column; 0 for NaN."""
     for s in range(ROWS):
         out[s] = 0
     rest = len(limits) - len(limits) % 4
-    for k in range(0, rest, 4):  # four at a time: a cell is loaded once for them
+    for k in range(0, rest, 4):  # four limits per load of a cell
         a, b, c, d = limits[k], limits[k + 1], limits[k + 2], limits[k + 3]
         for s in range(ROWS):
             x = cells[s]
@@ -101,21 +101,23 @@ def set_planes(
     counts: np.ndarray,
     out: np.ndarray,
 ) -> bool:
-    """Set the planes of the codes of a block: how many limits a cell reaches, or the missing code.
+    """Set the bit planes of the codes of a block.
+
+    A code is the number of limits ``<= x``, or the missing code for NaN.
 
     Parameters
     ----------
     block
         float32 or float64 (sample, feature).
     limits
-        Of the type of the block (feature, limit), increasing, then NaN.
+        (feature, limit), with the dtype of the block: increasing, then padded with NaN.
     missing
-        int64 (feature,): the code of NaN, -1 where there is none.
+        int64 (feature,): the code of NaN, -1 if there is none.
     cells, counts
-        Room for a tile, from `make_room`.
+        Work memory, from `make_room`.
     out
-        uint8 (feature, bit, byte): the words as bytes, the lowest first. Bytes without a sample are
-        left alone.
+        uint8 (feature, bit, byte): the bytes of little-endian words. Bytes without samples are not
+        changed.
 
     Returns
     -------
@@ -167,7 +169,7 @@ def _widen(
     high: np.ndarray,
     n_missing: np.ndarray,
 ) -> None:
-    """Widen the ranges of the columns to some rows, and count the missing values of these."""
+    """Update the ranges and the missing counts of the columns with some rows."""
     n_features = block.shape[1]
     whole = n_rows - n_rows % 4
     for s in range(row, row + whole, 4):
@@ -195,7 +197,7 @@ def _widen(
 def _add_values(
     cells: np.ndarray, n_rows: int, values: np.ndarray, n_values: int, known: np.ndarray
 ) -> int:
-    """Add the values of a short column that are not among the first ones; return their number."""
+    """Append the new distinct values of a short column; return the number of values."""
     for s in range(ROWS):
         known[s] = 0
     last = n_values - 1
@@ -255,22 +257,22 @@ def add_columns(
     values: np.ndarray,
     n_values: np.ndarray,
 ) -> None:
-    """Add what a block tells about its columns: range, missing values and distinct values.
+    """Update range, missing count and distinct values of the columns with a block.
 
     Parameters
     ----------
     block
         float32 or float64 (sample, feature).
     cells, known
-        Room for a tile, from `make_room`.
+        Work memory, from `make_room`.
     low, high
-        The ranges so far (feature,), of the type of the block; NaN does not count.
+        Minimum and maximum so far (feature,), with the dtype of the block; NaN is ignored.
     n_missing
-        Integers (feature,), best as wide as the numbers: NaN so far.
+        Number of NaN so far, integers (feature,); fastest with the width of the cells.
     values
-        The distinct values so far (feature, limit), of the type of the block, in no order.
+        The distinct values so far (feature, limit), with the dtype of the block, unordered.
     n_values
-        int64 (feature,): how many there are; at the limit no more are looked for.
+        int64 (feature,): the number of distinct values; at the limit, no more are added.
 
     Examples
     --------

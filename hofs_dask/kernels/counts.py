@@ -1,4 +1,4 @@
-"""Integer counts of coded variables, and the informations of pairs made of them."""
+"""Integer counts of coded variables, and information terms of pairs computed from them."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def add_counts(
 ) -> None:
     """Add 1 to ``out[i, start + cells[s] + code]`` for every sample of the features from ``first``.
 
-    One loop for every table: whatever a sample has beside the candidate's code (fold, class, the
-    code of a chosen feature) is in its first cell.
+    The same loop fills every table: ``cells`` encodes everything except the code of the candidate
+    (fold, class, code of a selected feature).
 
     Parameters
     ----------
     planes
-        uint8 (feature, bit, byte), of `unpack`.
+        uint8 (feature, bit, byte), as for `unpack`.
     samples
-        Integers (sample,): places in the planes; empty where all are taken in order.
+        Integers (sample,): positions of the samples in the planes; empty for all in order.
     cells
-        Integers (sample,): where the counts of a sample begin.
+        Integers (sample,): the first cell of a sample.
     first
-        Features before this one are left alone.
+        The first feature to count.
     words, codes
-        Memory to work in, of one feature: uint64 (1, byte) of `unpack`, and the same as uint8
+        Work memory for one feature: uint64 (1, byte) for `unpack`, and a view of it as uint8
         (sample,).
     out
         int64 (feature, cell).
     start
-        Where the table begins.
+        The first cell of the table.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def add_counts(
 
 @jit()
 def _log_sum(counts: np.ndarray) -> float:
-    """The sum of n log n."""
+    """Return the sum of n log n."""
     total = 0.0
     for cell in range(counts.shape[0]):
         count = counts[cell]
@@ -99,17 +99,17 @@ def _log_sum(counts: np.ndarray) -> float:
 def pair_terms(
     counts: np.ndarray, parent: np.ndarray, numbers: np.ndarray, out: np.ndarray
 ) -> None:
-    """Set ``out[i]`` to what the pair counts of a parent with each feature say.
+    """Set ``out[i]`` to information terms and Gram sums of feature i and a parent f.
 
     Parameters
     ----------
     counts
         int64 (feature, parent code, class, code).
     parent, numbers
-        The numbers of the codes, (parent code,) and (feature, code), zero where missing.
+        The values of the codes, (parent code,) and (feature, code), zero for missing codes.
     out
         float64 (feature, 3 + class): I(x_i : x_f), I(x_i : y | x_f), H(x_i, x_f, y) in nats, and
-        the sum of products of the numbers in each class.
+        the sum of products of the values in each class.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Plug-in entropies and informations, in nats, from integer counts."""
+"""Plug-in entropies and mutual information, in nats, from integer counts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 
 def entropy(counts: np.ndarray, n_axes: int) -> np.ndarray:
-    """The entropies of the variables along the last ``n_axes`` axes of ``counts``, in nats.
+    """Return the joint entropies over the last ``n_axes`` axes of ``counts``, in nats.
 
     Notes
     -----
-    ``H = -sum p log p`` with ``p`` the shares of the counts; a table of zeros has entropy 0.
+    ``H = -sum p log p`` with the relative frequencies ``p``; a table of zeros has entropy 0.
 
     Examples
     --------
@@ -21,14 +21,14 @@ def entropy(counts: np.ndarray, n_axes: int) -> np.ndarray:
 
     flat = counts.reshape(*counts.shape[: counts.ndim - n_axes], -1).astype(np.float64)
     total = flat.sum(axis=-1)
-    # log N - sum n log n / N keeps equal counts at equal entropies to the last bit
+    # with log N - sum n log n / N, equal counts have bit-equal entropies
     mean_log = xlogy(flat, flat).sum(axis=-1) / np.maximum(total, 1.0)
     result: np.ndarray = np.where(total > 0, np.log(np.maximum(total, 1.0)) - mean_log, 0.0)
     return result
 
 
 def information(counts: np.ndarray) -> np.ndarray:
-    """The mutual informations of the variables of the last two axes of ``counts``, in nats.
+    """Return the mutual information between the last two axes of ``counts``, in nats.
 
     Examples
     --------

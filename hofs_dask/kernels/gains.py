@@ -1,7 +1,7 @@
-"""The gain of a row in log posterior: its definition, on logs.
+"""The gain of a row in log posterior, computed from its definition with logarithms.
 
-The kernels of `posterior` and `grids` work out the same on probabilities, without logs and
-faster; they are tested against this.
+The kernels in `posterior` and `grids` compute the same faster, from probabilities. They are tested
+against this module.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import numpy as np
 
 
 def log_evidence(posterior: np.ndarray, row: np.ndarray, axis: int = 0) -> np.ndarray:
-    """Return the log of what the posterior, times the row, adds up to over the classes.
+    """Return the log of the sum over classes of posterior times row.
 
     Parameters
     ----------
     posterior
-        Logs of class probabilities that add up to one, with the classes along ``axis``.
+        Logs of class probabilities that sum to one, with the classes along ``axis``.
     row
-        Logs of what each class is multiplied by, of a shape that broadcasts with it.
+        Logs of the factor of each class, of a shape that broadcasts with ``posterior``.
     axis
         The axis of the classes.
 
@@ -28,7 +28,7 @@ def log_evidence(posterior: np.ndarray, row: np.ndarray, axis: int = 0) -> np.nd
     """
     after = posterior + row
     top = after.max(axis=axis, keepdims=True)
-    # a sample that every class is ruled out for has a sum of zero
+    # the sum is zero if the row excludes every class
     safe = np.where(np.isfinite(top), top, 0.0)
     after -= safe
     total = np.exp(after, out=after).sum(axis=axis)
@@ -37,7 +37,7 @@ def log_evidence(posterior: np.ndarray, row: np.ndarray, axis: int = 0) -> np.nd
 
 
 def gains(posterior: np.ndarray, row: np.ndarray, axis: int = 0) -> np.ndarray:
-    """Return what a row adds to the log posterior of each class, were it the true one.
+    """Return the increase of the log posterior of each class by a row.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Linear rows of few choices of codes: worked out for each, and looked up for the samples."""
+"""Linear rows with few combinations of codes: tabulated once, and looked up for the samples."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from hofs_dask.kernels.vector import (
     sum_logs,
 )
 
-#: Ratios of classes above this are left to logarithms.
+#: Larger ratios of classes are computed with logarithms.
 HUGE = 1e75
-#: Choices of codes up to which a linear row is worked out for each and not for every sample.
+#: Maximum combinations of codes for which a linear row is tabulated.
 GRID = 1024
 
 
@@ -29,7 +29,7 @@ GRID = 1024
 def _fill_grid(
     own: np.ndarray, numbers: np.ndarray, parents: np.ndarray, k: int, grid: np.ndarray
 ) -> int:
-    """Set the numbers of k parents, and last the candidate's own, in every cell; their number."""
+    """Set the values of k parents and of the candidate in every cell; return the cell count."""
     width: int = numbers.shape[1]
     n_cells: int = own.shape[0]
     for _ in range(k):
@@ -72,19 +72,19 @@ def set_grid(
     logistic: bool,
     out: np.ndarray,
 ) -> None:
-    """Set ``out[fold, class]`` to a linear row for every choice of its parents' codes and its own.
+    """Set ``out[fold, class]`` to a linear row for every combination of parent codes and own code.
 
     Parameters
     ----------
     values, numbers, parents
-        The numbers of the feature's codes, (code,), those of all columns, (column, code), and which
-        of these are parents.
+        The values of the codes of the feature, (code,), those of all columns, (column, code), and
+        the columns that are parents.
     logs
-        The logs of its table, (fold, class, code).
+        The logs of the table of the feature, (fold, class, code).
     slopes, shifts, scales, logistic
         See `posterior.add_linear`.
     out
-        (fold, class, cell): logs, the cells in the order of the parents' codes and then its own.
+        (fold, class, cell): logs. A cell is a combination of codes; the own code varies fastest.
 
     Examples
     --------
@@ -119,13 +119,13 @@ def _grid_logs(
     logistic: bool,
     out: np.ndarray,
 ) -> None:
-    """Set the log of table times density of one class in every cell, in bits."""
+    """Set ``out`` to the log2 of table times density of one class in every cell."""
     set_signals(grid[k], n_cells, grid, 0, places, slopes, shift, scale, out)
     for cell in range(n_cells):
         x = out[cell]
         if logistic:
             size = -x if x < 0.0 else x
-            bits = BITS * size if size < 690.0 else 1000.0  # what is less is nothing beside 1
+            bits = BITS * size if size < 690.0 else 1000.0  # smaller powers are negligible
             x = -size - 2.0 * log_1p(power_of_two(-bits))
         else:
             x = -0.5 * x * x
@@ -173,21 +173,21 @@ def score_grids(
     out: np.ndarray,
     squares: np.ndarray,
 ) -> None:
-    """Set ``out[i]`` to the sum of ``log R_y - log Z`` of linear rows of few choices of codes.
+    """Set ``out[i]`` to the sum of ``log R_y - log Z`` of linear rows with few code combinations.
 
-    A row is worked out for every choice of the codes of its parents and of the candidate, `GRID` at
-    most, and looked up for the samples.
+    A row is tabulated for every combination of the codes of its parents and of the candidate, at
+    most `GRID`, and looked up for the samples.
 
     Parameters
     ----------
     codes, columns
-        The candidates, uint8 (feature, sample), and the chosen features, uint8 (column, sample).
+        The candidates, uint8 (feature, sample), and the selected features, uint8 (column, sample).
     values, numbers
-        The numbers of their codes, (feature, code) and (column, code).
+        The values of their codes, (feature, code) and (column, code).
     parents, tables, slopes, shifts, scales, logistic, fold, starts, probability
         See `posterior.score_linear`; here R is the table times the density.
     out, squares
-        See `posterior.score_linear`; NaN where a Z is below `vector.TINY` or a ratio of classes too
+        See `posterior.score_linear`; NaN if a Z is below `vector.TINY` or a ratio of classes is too
         large.
 
     Examples
@@ -230,7 +230,7 @@ def score_grids(
                 row = (slopes[i, kind, fold, c], shifts[i, kind, fold, c], scales[i, kind, fold, c])
                 table = tables[i, kind, fold, c]
                 _grid_logs(grid, k, n_cells, places, table, *row, logistic, logs[c])
-            # powers: of two classes the ratios of either to the other, else of all to the largest
+            # with two classes, the ratios between them; otherwise the ratios to the largest class
             if n_classes == 2:
                 for cell in range(n_cells):
                     x = logs[1, cell] - logs[0, cell]
@@ -280,7 +280,7 @@ def _weigh(
     last: int,
     out: np.ndarray,
 ) -> None:
-    """Set ``out = mine + other * ratio[cells]`` from first to last; nothing where it is `HUGE`."""
+    """Set ``out = mine + other * ratio[cells]`` from first to last, or 0 above `HUGE`."""
     mine, other, cells, out = (
         mine[first:last],
         other[first:last],

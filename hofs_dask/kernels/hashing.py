@@ -1,4 +1,4 @@
-"""Row hashing: which rows are sampled and which fold a row is in, whatever the chunking."""
+"""Hashes of row numbers, which choose sampled rows and folds independent of the chunks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hofs_dask.kernels._jit import jit
 
 __all__ = ["fold_of", "multiplicity", "row_hash", "rows_below"]
 
-#: A bootstrap resample draws this many blocks of neighbouring rows, or single rows if there are
-#: fewer: neighbours in time or space are alike, and drawing them one by one would hide that.
+#: Number of blocks of adjacent rows that a bootstrap resample draws from; smaller data has blocks
+#: of one row. Blocks preserve the correlation of rows that are adjacent in time or space.
 N_BLOCKS = 1024
-#: The chances of 0, 1, ... draws and fewer: those of a Poisson variable of mean 1.
+#: Cumulative probabilities of 0, 1, ... draws: a Poisson distribution with mean 1.
 DRAW_CHANCES = np.exp(-1.0) * np.cumsum(1.0 / np.cumprod([1.0, *range(1, 18)]))
 
 
 @jit()
 def _mix(rows: Any) -> Any:
-    """One step of the splitmix64 generator; in a kernel of one number, outside of many."""
+    """Return one step of the splitmix64 generator, of a number in kernels or of an array."""
     mixed = rows + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -38,11 +38,11 @@ def row_hash(rows: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray of uint64
-        One step of the splitmix64 generator with the row number as its state.
+        One step of the splitmix64 generator with the row number as state.
 
     Notes
     -----
-    The high bits choose the sample of rows and the low bits the fold, so the two are independent.
+    The high bits choose the sampled rows and the low bits the fold, so the two are independent.
 
     Examples
     --------
@@ -62,10 +62,10 @@ def _set_folds(start: int, n_folds: int, out: np.ndarray) -> None:
 
 
 def fold_of(start: int, stop: int, n_folds: int) -> np.ndarray:
-    """Return the folds of a run of rows: a hash, so that no chunking and no order moves them.
+    """Return the folds of rows ``start`` to ``stop - 1``, independent of chunks and order.
 
-    The same as `row_hash` modulo the folds, in one loop: it is done for every chunk of every scan.
-    Their number is a power of two, as a division would take longer than all else.
+    It equals `row_hash` modulo ``n_folds``, in one loop, because it runs for every chunk of every
+    scan. ``n_folds`` must be a power of two, because a division would dominate the time.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def _find_below(start: int, threshold: np.uint64, out: np.ndarray) -> int:
 
 
 def rows_below(start: int, n_rows: int, threshold: int) -> np.ndarray:
-    """Return which rows of a run have a hash below a threshold, counted from its first row.
+    """Return the indices, relative to ``start``, of rows with a hash below a threshold.
 
     Examples
     --------
@@ -99,21 +99,21 @@ def rows_below(start: int, n_rows: int, threshold: int) -> np.ndarray:
 
 
 def multiplicity(rows: np.ndarray, n_samples: int, resample: int) -> np.ndarray:
-    """Return how often each row is in a bootstrap resample.
+    """Return the number of times that each row is in a bootstrap resample.
 
     Parameters
     ----------
     rows : ndarray of uint64
         Global row numbers.
     n_samples : int
-        Rows in all.
+        Total number of rows.
     resample : int
         The number of the resample, from 0.
 
     Notes
     -----
-    Every block of neighbouring rows is drawn as often as a Poisson variable of mean 1 says, which
-    is made from a hash of the block and the resample: no chunking and no order matters.
+    The number of draws of a block of adjacent rows is a Poisson variable with mean 1, computed from
+    a hash of the block and the resample. So it does not depend on chunks and order.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Codes as bit planes: a word of plane b has bit b of the codes of 64 samples.
+"""Codes as bit planes: a word of plane b contains bit b of the codes of 64 samples.
 
-Five codes take three bits a cell where bytes take eight, and counting whole words beats counting
-cells: the samples of two sets are as many as the bits of ``a & b``.
+Five codes need three bits instead of eight. Counting whole words is faster than counting cells: the
+number of samples in two sets is the number of bits set in ``a & b``.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from numba.types import int32, int64, uint8, uint64, void
 from hofs_dask.kernels._jit import const, jit
 
 WORD = 64
-#: Words of a set that are compared at a time: the sets of a feature stay in the first-level cache.
+#: Words of a set that are compared at a time, so that the sets of a feature stay in the L1 cache.
 STRIP = 256
-#: Bytes of a plane that are unpacked at a time: what becomes of them stays there, too.
+#: Bytes of a plane that are unpacked at a time, so that the codes stay in the L1 cache.
 OCTETS = 1024
-#: Features that are checked at a time: what they take stays in the cache.
+#: Features that are checked at a time, so that their planes stay in the cache.
 CHECKED = 32
 
 
 def n_bits(n_codes: int) -> int:
-    """The planes that so many codes take.
+    """Return the number of bit planes for ``n_codes`` codes.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def n_bits(n_codes: int) -> int:
 
 
 def first_bits(n_samples: int, n_words: int) -> np.ndarray:
-    """A plane, uint64 (word,), in which the first samples are set.
+    """Return a plane, uint64 (word,), in which the bits of the first samples are set.
 
     Examples
     --------
@@ -52,14 +52,14 @@ def first_bits(n_samples: int, n_words: int) -> np.ndarray:
 
 
 def first_above(planes: np.ndarray, n_codes: np.ndarray, n_samples: int) -> int:
-    """The first feature that has a code past its last one, -1 for none.
+    """Return the first feature with a code that is not below its ``n_codes``, or -1.
 
     Parameters
     ----------
     planes
-        uint64 (feature, bit, word); bits past the last sample may be set.
+        uint64 (feature, bit, word); bits after the last sample may be set.
     n_codes
-        Codes of each feature (feature,).
+        Number of codes of each feature, (feature,).
     n_samples
         The number of samples.
 
@@ -79,7 +79,7 @@ def first_above(planes: np.ndarray, n_codes: np.ndarray, n_samples: int) -> int:
             run = slice(some[0], some[-1] + 1)
             cells = planes[run if some[-1] - some[0] < len(some) else some]
             above = work[: len(some)]
-            # from the lowest bit up: a code is as large as the limit by its bits so far
+            # from the lowest bit up: whether the bits so far are >= those of the limit
             lowest = (limit & -limit).bit_length() - 1
             np.bitwise_and(cells[:, lowest], last, out=above)
             for bit in range(lowest + 1, bits):
@@ -93,7 +93,7 @@ def first_above(planes: np.ndarray, n_codes: np.ndarray, n_samples: int) -> int:
 
 @jit()
 def transpose_bits(word: np.uint64) -> Any:
-    """The word with bit i of byte j as bit j of byte i.
+    """Return the word with bit i of byte j moved to bit j of byte i.
 
     Examples
     --------
@@ -109,14 +109,14 @@ def transpose_bits(word: np.uint64) -> Any:
 
 
 def pack(codes: np.ndarray, bits: int) -> np.ndarray:
-    """The planes of codes, uint64 (feature, bit, word); bits past the last sample are zero.
+    """Return the planes of codes, uint64 (feature, bit, word); unused bits are zero.
 
     Parameters
     ----------
     codes
-        uint8 (feature, sample), of which so many bits are kept.
+        uint8 (feature, sample); higher bits are ignored.
     bits
-        Planes of a feature.
+        Number of planes per feature.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def pack(codes: np.ndarray, bits: int) -> np.ndarray:
 def _unpack_one(planes: np.ndarray, first: int, out: np.ndarray) -> None:
     """Set ``out`` (byte,) to the codes of one feature from the byte ``first`` on.
 
-    Arithmetic alone: it converts eight bytes or more at once, a table one at a time.
+    Arithmetic is vectorized and converts eight bytes or more at once; a lookup table would not be.
     """
     for start in range(0, out.shape[0], OCTETS):
         length = min(OCTETS, out.shape[0] - start)
@@ -160,9 +160,10 @@ def unpack(planes: np.ndarray, out: np.ndarray) -> None:
     Parameters
     ----------
     planes
-        uint8 (feature, bit, byte): the words as bytes, the lowest first.
+        uint8 (feature, bit, byte): the bytes of little-endian words.
     out
-        uint64 (feature, byte): eight codes each, as bytes; perhaps not of the last bytes.
+        uint64 (feature, byte): eight codes per word, one per byte. It may be shorter than the
+        planes.
 
     Examples
     --------
@@ -179,21 +180,21 @@ def unpack(planes: np.ndarray, out: np.ndarray) -> None:
 def unpack_some(
     planes: np.ndarray, first: int, places: np.ndarray, words: np.ndarray, out: np.ndarray
 ) -> None:
-    """Set ``out[i]`` to some of the codes of feature i, in any order.
+    """Set ``out[i]`` to the codes of feature i at some samples, in any order.
 
-    A feature at a time, so that what is unpacked stays in the cache. All between the first and the
-    last is unpacked: that is vector code, which choosing bytes would not be.
+    One feature is unpacked at a time, so that its codes stay in the cache. All codes between the
+    first and the last sample are unpacked, because that loop is vectorized.
 
     Parameters
     ----------
     planes
-        uint8 (feature, bit, byte), of `unpack`.
+        uint8 (feature, bit, byte), as for `unpack`.
     first
         The first byte that is needed.
     places
-        Integers (sample,): places among the samples from that byte on.
+        Integers (sample,): sample positions relative to that byte.
     words
-        Memory to work in, uint64 (byte,), as many as are needed.
+        Work memory, uint64 (byte,), one per byte that is needed.
     out
         uint8 (feature, sample).
 
@@ -214,7 +215,7 @@ def unpack_some(
 
 
 def unpacked(planes: np.ndarray, n_samples: int) -> np.ndarray:
-    """The codes of planes, uint8 (feature, sample).
+    """Return the codes of planes, uint8 (feature, sample).
 
     Examples
     --------
@@ -222,14 +223,14 @@ def unpacked(planes: np.ndarray, n_samples: int) -> np.ndarray:
     array([[0, 1, 2]], dtype=uint8)
     """
     octets = planes.astype("<u8", copy=False).view(np.uint8)
-    octets.setflags(write=False)  # one compilation for what may be written to and what may not
+    octets.setflags(write=False)  # otherwise numba compiles again for writable arrays
     out = np.empty((len(planes), -(-n_samples // 8)), np.uint64)
     unpack(octets, out)
     return out.astype("<u8", copy=False).view(np.uint8)[:, :n_samples]
 
 
 def popcount(word: int) -> int:
-    """The number of bits of a word that are set.
+    """Return the number of bits that are set in a word.
 
     Examples
     --------
@@ -256,7 +257,7 @@ def _popcount(_word: Any) -> Any:
 
 @jit(void(const(uint64[:, :, ::1]), const(uint64[:, ::1]), int64, uint64[:, :, ::1]))
 def _split(masks: np.ndarray, planes: np.ndarray, n_values: int, out: np.ndarray) -> None:
-    """Set ``out[strip, c * n_values + v]`` to the samples of mask c whose code in planes is v."""
+    """Set ``out[strip, c * n_values + v]`` to the samples of mask c with code v in ``planes``."""
     bits, n_words = planes.shape
     for strip in range(masks.shape[0]):
         begin = strip * STRIP
@@ -275,17 +276,17 @@ def _split(masks: np.ndarray, planes: np.ndarray, n_values: int, out: np.ndarray
 
 
 def cell_masks(within: np.ndarray, digits: Sequence[tuple[np.ndarray, int]]) -> np.ndarray:
-    """The samples of each cell as planes, uint64 (strip, cell, word), the last filled with zeros.
+    """Return the samples of each cell as bit masks, uint64 (strip, cell, word), zero-padded.
 
-    A cell is the number that its digits make, the last one running fastest. Its samples are the
-    ``&`` of planes, so that no sample is looked at by itself.
+    A cell is a combination of digits; the last digit varies fastest. Its samples are found by
+    ``&`` of planes, without a loop over samples.
 
     Parameters
     ----------
     within
-        uint64 (word,): the samples that count.
+        uint64 (word,): the samples to include.
     digits
-        The planes of each, uint64 (bit, word), and how many values it has.
+        The planes of each digit, uint64 (bit, word), and its number of values.
 
     Examples
     --------
@@ -307,12 +308,12 @@ def cell_masks(within: np.ndarray, digits: Sequence[tuple[np.ndarray, int]]) -> 
 
 @jit()
 def _add_common(sets: np.ndarray, masks: np.ndarray, n_words: int, out: np.ndarray) -> None:
-    """Add to ``out[c, k]`` the samples that are in set k, from 1, and in mask c."""
+    """Add to ``out[c, k]`` the number of samples in both mask c and set k, for k from 1."""
     n_sets = sets.shape[0]
     for c in range(masks.shape[0]):
         mask = masks[c][:n_words]
         k = 1
-        while k + 4 <= n_sets:  # four at a time: a word of the mask is read once for them
+        while k + 4 <= n_sets:  # four sets per load of a mask word
             first, second = sets[k][:n_words], sets[k + 1][:n_words]
             third, fourth = sets[k + 2][:n_words], sets[k + 3][:n_words]
             n_first = n_second = n_third = n_fourth = np.uint64(0)
@@ -344,26 +345,26 @@ def add_plane_counts(
     out: np.ndarray,
     start: int,
 ) -> None:
-    """Add the samples of each cell and code of the features from ``first`` to ``out``.
+    """Add the number of samples of each cell and code to ``out``, for the features from ``first``.
 
-    What is counted are not the codes themselves but the sets S_k of samples whose code has all
-    bits of k: S_k is the ``&`` of two that were there before, or a plane as it is. The samples of
-    code k are those of S_k less those of every larger code that has all bits of k.
+    The kernel counts the sets S_k of samples whose code has all bits of k. S_k is a plane, or the
+    ``&`` of a plane and an earlier set. The count of code k is the count of S_k minus the counts of
+    all larger codes that have all bits of k.
 
     Parameters
     ----------
     planes
         uint64 (feature, bit, word).
     masks
-        The samples of each cell, of `cell_masks`.
+        The samples of each cell, from `cell_masks`.
     n_codes
-        Codes of a feature.
+        Number of codes of a feature.
     first
-        Features before this one are left alone.
+        The first feature to count.
     out
         int64 (feature, count): counts of a cell and code at ``start + cell * n_codes + code``.
     start
-        Where the table begins.
+        The first cell of the table.
 
     Examples
     --------
@@ -377,7 +378,7 @@ def add_plane_counts(
     """
     n_features, bits, n_words = planes.shape
     n_cells = masks.shape[1]
-    n_sets = min(n_codes, 1 << bits)  # planes may know fewer codes than the table has room for
+    n_sets = min(n_codes, 1 << bits)  # the table may have more codes than the planes
     sets = np.zeros((n_sets, STRIP), np.uint64)
     found, totals = np.empty((n_cells, n_sets), np.int64), np.zeros(n_cells, np.int64)
     for strip in range(masks.shape[0]):
@@ -388,7 +389,7 @@ def add_plane_counts(
             totals[c] += np.int64(n_bits_set)
     for i in range(first, n_features):
         for c in range(n_cells):
-            found[c, 0] = totals[c]  # one by one: as a slice it takes a second more to compile
+            found[c, 0] = totals[c]  # not as a slice, which takes a second longer to compile
             for k in range(1, n_sets):
                 found[c, k] = 0
         for strip in range(masks.shape[0]):

@@ -1,13 +1,14 @@
-"""Class posteriors sample by sample: rows that multiply the classes, and what they gain.
+"""Class posteriors of samples: rows that multiply class probabilities, and their gains.
 
-A row multiplies the probability of class c by a factor ``R_c`` that the codes of a sample decide.
-The log posterior of the true class y then changes by ``log R_y - log Z``, ``Z = sum_c q_c R_c``,
-with q the posterior before. Where factors are tables this needs no exponential and no logarithm a
-sample: the Z of many samples are multiplied, and one logarithm is taken of the product.
+A row multiplies the probability of class c by a factor ``R_c`` that depends on the codes of a
+sample. The log posterior of the true class y then changes by ``log R_y - log Z`` with
+``Z = sum_c q_c R_c`` and the previous posterior q. If the factors are tables, no exponential and no
+logarithm per sample is needed: the Z of many samples are multiplied, and the logarithm is taken of
+the product.
 
-Kernels work on samples of one fold, whose tables then stay in the first-level cache, and along
-contiguous samples, so that LLVM makes vector code of the loops. Indices in loops are a range's own:
-of a sum it could not know that it is not negative, which numba has a meaning for.
+Kernels process samples of one fold, so that its tables stay in the L1 cache, and loop over
+contiguous samples, so that LLVM vectorizes the loops. Loop indices come directly from ``range``:
+numba wraps negative indices, and LLVM cannot tell that a computed index is not negative.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from hofs_dask.kernels.vector import (
     sum_logs,
 )
 
-#: Logs of densities are cut here, in bits, far below `vector.TINY`.
+#: Logs of densities are clipped here, in bits, far below `vector.TINY`.
 LIMIT = 500.0
-#: Signals of two classes that are closer than this are both beyond reach where one is cut.
+#: If the signals of two classes differ by less than this, both are below `vector.TINY` where one
+#: is clipped.
 NEAR = 170.0
 
 
@@ -52,7 +54,7 @@ def add_tables(
     tables: np.ndarray,
     fold: int,
 ) -> None:
-    """Add ``tables[j, fold, class, bases[parents[j]] + codes]`` of every j to log posteriors.
+    """Add ``tables[j, fold, class, bases[parents[j]] + codes]`` for all j to log posteriors.
 
     Examples
     --------
@@ -83,12 +85,12 @@ def set_signals(
     scale: float,
     out: np.ndarray,
 ) -> None:
-    """Set ``scale * (own - shift - slopes . parents)`` of the samples from ``start``."""
+    """Set ``out = scale * (own - shift - slopes . parents)`` for the samples from ``start``."""
     constant = -scale * shift
     for j in range(0, parents.shape[0], 2):
         if parents[j] < 0:
             break
-        # two at a time; the second may be none
+        # two parents at a time; the second may not exist
         two = j + 1 < parents.shape[0] and parents[j + 1] >= 0
         first, second = numbers[parents[j], start:], numbers[parents[j + two], start:]
         slope, other = -scale * slopes[j], -scale * slopes[j + two] * two
@@ -123,28 +125,28 @@ def add_linear(
     fold: int,
     logistic: bool,
 ) -> None:
-    """Add the log density of a linear signal to log posteriors, nothing where the code is missing.
+    """Add the log density of a linear signal to log posteriors, 0 for missing codes.
 
     Parameters
     ----------
     posterior
-        What is added to, (class, sample).
+        The log posteriors to add to, (class, sample).
     codes, values
-        The codes of the feature, (sample,), and the number of each code, NaN where missing.
+        The codes of the feature, (sample,), and the value of each code, NaN for the missing code.
     numbers, parents
-        The numbers of all columns, (column, sample), and the columns that are parents, to the first
-        below zero.
+        The values of all columns, (column, sample), and the columns that are parents, padded with
+        -1.
     slopes, shifts, scales
         The row: (fold, class, parent), (fold, class) and (fold, class).
     fold
         The fold of the samples.
     logistic
-        Whether the density of the signal is logistic, else gaussian.
+        Whether the density of the signal is logistic instead of Gaussian.
 
     Notes
     -----
-    The signal is ``s = scale * (x - shift - slopes . parents)`` and adds ``-|s| - 2 log(1 +
-    exp(-|s|))`` or ``-s^2 / 2``, without constants and scales.
+    The signal is ``s = scale * (x - shift - slopes . parents)``. Its log density is ``-|s| - 2
+    log(1 + exp(-|s|))`` or ``-s^2 / 2``, without constants and scales.
 
     Examples
     --------
@@ -165,7 +167,7 @@ def add_linear(
             x = signal[s]
             if logistic:
                 size = -x if x < 0.0 else x
-                bits = BITS * size if size < 690.0 else 1000.0  # what is less is nothing beside 1
+                bits = BITS * size if size < 690.0 else 1000.0  # smaller powers are negligible
                 gain = -size - 2.0 * log_1p(power_of_two(-bits))
             else:
                 gain = -0.5 * x * x
@@ -196,7 +198,7 @@ def mix(
 def multiply_class(
     cells: np.ndarray, table: np.ndarray, first: int, last: int, out: np.ndarray
 ) -> None:
-    """Multiply ``out[first:last]`` by the table of their cells."""
+    """Multiply ``out[first:last]`` by ``table[cells]``."""
     part, target = cells[first:last], out[first:last]
     for s in range(last - first):
         target[s] *= table[part[s]]
@@ -204,7 +206,9 @@ def multiply_class(
 
 @jit()
 def sum_squares(truth: np.ndarray, total: np.ndarray, n: int) -> float:
-    """The sum of squares of ``log(truth / total)`` of the first n, or more: of ``r + 1 / r - 2``.
+    """Return an upper bound of the sum of squares of ``log(truth / total)`` of the first n.
+
+    It is the sum of ``r + 1 / r - 2`` with ``r = truth / total``.
 
     Examples
     --------
@@ -244,28 +248,29 @@ def score_tables(
 ) -> None:
     """Set ``out[i]`` to minus the sum of ``log Z`` for rows that are products of tables.
 
-    With squares it is the sum of ``log R_y - log Z``, and there is one table only.
+    If ``squares`` is not empty, ``out[i]`` is the sum of ``log R_y - log Z``, and there must be one
+    table per candidate.
 
     Parameters
     ----------
     codes
-        The candidates, uint8 (feature, sample), all samples of one fold.
+        The candidates, uint8 (feature, sample); all samples are in one fold.
     bases, parents
-        Where the rows of parents begin in a table, uint16 (base, sample), and which of them each
-        table of each candidate takes, (feature, table); -1 for a candidate without such a row.
+        The offset of the parent code in a table, uint16 (base, sample), and the base of each table
+        of each candidate, (feature, table); -1 for a candidate without such a row.
     tables
         p(code | parent code, class), (feature, table, fold, class, base + code).
     fold
         The fold of the samples.
     starts
-        Where the classes begin, (class + 1,), where the samples are sorted by them.
+        The first sample of each class, (class + 1,), if the samples are sorted by class.
     probability
         The posterior, (class, sample).
     out
-        (feature,): NaN where the Z of a sample is below `vector.TINY`, zero without a row.
+        (feature,): NaN if the Z of a sample is below `vector.TINY`, zero without a row.
     squares
-        (feature,): the sum of squares of the gains of samples, or a little more; of no length
-        where it is not wanted.
+        (feature,): an upper bound of the sum of squared gains of the samples; empty if it is not
+        needed.
 
     Examples
     --------
@@ -310,7 +315,7 @@ def score_tables(
 
 @jit()
 def _alike(slopes: np.ndarray, shifts: np.ndarray, scales: np.ndarray) -> bool:
-    """Whether the signals of the classes differ by constants, that are not too large."""
+    """Return whether the signals of the classes differ only by constants below `NEAR`."""
     for c in range(1, slopes.shape[0]):
         if scales[c] != scales[0] or not -NEAR < scales[c] * (shifts[0] - shifts[c]) < NEAR:
             return False
@@ -356,27 +361,27 @@ def score_linear(
 ) -> None:
     """Set ``out[i]`` to the sum of ``log density_y - log Z`` for tables times densities.
 
-    With squares it is the sum of ``log R_y - log Z``.
+    If ``squares`` is not empty, ``out[i]`` is the sum of ``log R_y - log Z``.
 
     Parameters
     ----------
     codes, values
-        The candidates, uint8 (feature, sample), and the number of each code, (feature, code).
+        The candidates, uint8 (feature, sample), and the value of each code, (feature, code).
     numbers, parents
-        The numbers of all columns, (column, sample), and the parents of each candidate, (feature,
+        The values of all columns, (column, sample), and the parents of each candidate, (feature,
         parent), padded with -1.
     tables
-        What the densities are multiplied by, (feature, kind, fold, class, code), 1 at most.
+        The factors of the densities, (feature, kind, fold, class, code), at most 1.
     slopes, shifts, scales
         The rows, see `add_linear`, with axes (feature, kind, ...).
     logistic, fold
-        The density of the signals, and the fold of the samples.
+        Whether the density is logistic instead of Gaussian, and the fold of the samples.
     starts
-        The samples are sorted by class: where each begins, (class + 1,).
+        The first sample of each class, (class + 1,); the samples are sorted by class.
     probability
         The posterior, (class, sample).
     out
-        (feature, kind): NaN where a Z or a density of the true class is below `vector.TINY`, zero
+        (feature, kind): NaN if a Z or a density of the true class is below `vector.TINY`, zero
         without parents.
     squares
         (feature, kind), see `score_tables`.
@@ -395,7 +400,7 @@ def score_linear(
     own, signal, density = np.empty(STRIP), np.empty(STRIP), np.empty(STRIP)
     truth, total = np.empty(STRIP + 3), np.empty(STRIP + 3)
     work, own_truth = np.empty((n_classes, STRIP)), np.empty(STRIP + 3)
-    # densities are powers of two: 2^s of a logistic signal in bits, 2^-(s^2) of a gaussian one
+    # densities use powers of two: 2^s of a logistic signal in bits, 2^-(s^2) of a Gaussian one
     unit = BITS if logistic else math.sqrt(0.5 * BITS)
     for i in range(codes.shape[0]):
         for kind in range(slopes.shape[1]):
@@ -410,7 +415,7 @@ def score_linear(
             value, code = values[i], codes[i, start:]
             for s in range(n):
                 cells[s] = code[s]
-            for s in range(n):  # a loop of its own: with the one above it would not be vector code
+            for s in range(n):  # a separate loop: merged with the one above, it is not vectorized
                 own[s] = value[cells[s]]
             for kind in range(slopes.shape[1]):
                 slope, shift, scale = (

@@ -1,7 +1,7 @@
-"""The incremental ICA row: one further row of a lower-triangular unmixing matrix.
+"""The incremental ICA row: the next row of a lower-triangular unmixing matrix.
 
-A row is a vector ``theta`` over the columns ``u = [t, -1, -z_1, ..., -z_d]``: the signal is
-``s = u theta = w t - Z b``. All functions take a batch of rows along the leading axes.
+A row is a vector ``theta`` over the columns ``u = [t, -1, -z_1, ..., -z_d]``; the signal is
+``s = u theta = w t - Z b``. All functions accept a batch of rows along the leading axes.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from hofs_dask.kernels.vector import (
     sum_logs,
 )
 
-#: The largest ``w`` of a standardised column: an exact function saturates here.
+#: The largest ``w`` of a standardised column, reached by an exact function.
 MAX_W = 100.0
 #: The standard deviation of the logistic density.
 LOGISTIC_SD = np.pi / np.sqrt(3.0)
-#: Relative to the diagonal: what keeps collinear columns solvable and moves no value by 1e-9.
+#: Ridge relative to the diagonal: makes collinear columns solvable and changes values by < 1e-9.
 RIDGE = 1e-11
-#: Newton steps at most; the hardest rows of the tests are at their optimum after seven.
+#: Maximum number of Newton steps; the hardest rows of the tests converge in seven.
 MAX_STEPS = 12
-#: A step that changes no column's weight by more, and gains no more, is one that a parabola knows.
+#: Below this change of the weights and this gain, the quadratic model of a step is accurate.
 NEAR_STEP, NEAR_GAIN = 1e-4, 1e-9
 
 
 def least_squares(moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows ``[1, b]`` of least squares and their residual variances.
+    """Return the least-squares rows ``[1, b]`` and their residual variances.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ def least_squares(moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gaussian_entropy(variance: np.ndarray) -> np.ndarray:
-    """The gaussian cross-entropies of standardised columns with these residual variances.
+    """Return the Gaussian cross-entropies of standardised columns with these residual variances.
 
     Notes
     -----
-    ``0.5 log(2 pi e sigma^2)`` with ``sigma`` no smaller than ``1 / MAX_W``.
+    ``0.5 log(2 pi e sigma^2)`` with ``sigma >= 1 / MAX_W``.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def gaussian_entropy(variance: np.ndarray) -> np.ndarray:
 
 
 def logistic_start(moments: np.ndarray) -> np.ndarray:
-    """The least-squares rows scaled to the logistic density: where Newton's steps begin.
+    """Return the least-squares rows scaled to the logistic density, the start of Newton's method.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def _add_sums(
     gradient: np.ndarray,
     hessian: np.ndarray,
 ) -> None:
-    """Add the sums of phi', phi'' and phi'' x with the members of a strip of one class."""
+    """Add the gradient and Hessian sums of the members over a strip of one class."""
     n_members = members.shape[0]
     own = n_classes + n_members
     gradient[c] += _sum(slope, n)
@@ -145,12 +145,12 @@ def _add_sums(
 def _derive(
     signals: np.ndarray, n: int, factors: np.ndarray, slope: np.ndarray, curve: np.ndarray
 ) -> float:
-    """Set ``1 + exp(-|s|)``, phi' and phi'' of signals; the sum of ``|s|``."""
+    """Set ``1 + exp(-|s|)``, phi' and phi'' of signals; return the sum of ``|s|``."""
     total = 0.0
     for s in range(n):
         signal = signals[s]
         size = -signal if signal < 0.0 else signal
-        # beyond 690 the exponential is nothing beside 1
+        # beyond 690 the exponential is negligible next to 1
         decay = power_of_two(-BITS * size if size < 690.0 else -1000.0)
         factors[s] = 1.0 + decay
         inverse = np.divide(1.0, 1.0 + decay)
@@ -217,15 +217,17 @@ def add_table_terms(
     Parameters
     ----------
     counts
-        Integers (feature, class, code, cell): a cell is one choice of the members' codes.
+        Integers (feature, class, code, cell); a cell is a combination of the members' codes.
     members, values
-        The numbers of the members in each cell, (member, cell), and of the codes, (feature, code).
+        The values of the members in each cell, (member, cell), and of the codes, (feature, code).
     rows
-        (feature, row, class + member + 1): an intercept a class, slopes, the candidate's slope.
+        (feature, row, class + member + 1): one intercept per class, the slopes of the members, the
+        slope of the candidate.
     wanted
-        Which rows to add, (feature, row).
+        Whether to add a row, (feature, row).
     value, gradient, hessian
-        What is added to, as `rows` with 0, 1 and 2 last axes; of the Hessian the lower triangle.
+        The sums to add to, (feature, row) followed by 0, 1 and 2 axes (class + member + 1). Only
+        the lower triangle of the Hessian is set.
 
     Notes
     -----
@@ -292,7 +294,7 @@ def add_table_terms(
 def _add_members(
     row: np.ndarray, first: int, members: np.ndarray, start: int, n: int, out: np.ndarray
 ) -> None:
-    """Add the members of a strip with their slopes, that begin at a place of the row."""
+    """Add the members of a strip, multiplied by their slopes ``row[first:]``, to ``out``."""
     for j in range(members.shape[0]):
         slope, number = row[first + j], members[j, start:]
         for s in range(n):
@@ -323,15 +325,15 @@ def add_sample_terms(
     gradient: np.ndarray,
     hessian: np.ndarray,
 ) -> None:
-    """Add the sums of `add_table_terms` sample by sample.
+    """Add the sums of `add_table_terms`, computed from samples instead of counts.
 
     Parameters
     ----------
     codes, starts
-        The candidates, uint8 (feature, sample), sorted by class, and where each class begins,
-        (class + 1,).
+        The candidates, uint8 (feature, sample), sorted by class, and the first sample of each
+        class, (class + 1,).
     members
-        The numbers of the members, (member, sample).
+        The values of the members, (member, sample).
     values, rows, wanted, value, gradient, hessian
         See `add_table_terms`.
 
@@ -373,37 +375,40 @@ def add_sample_terms(
 
 @dataclass(frozen=True)
 class Newton:
-    """The state of a batch of rows on their way to the optimum: ask at `trial`, then `advance`."""
+    """The state of Newton's method for a batch of rows.
 
-    trial: np.ndarray  # (row, column): where the terms are wanted next
+    Evaluate the terms of the objective at `trial`, then call `advance` with them.
+    """
+
+    trial: np.ndarray  # (row, column): where to evaluate the terms next
     best: np.ndarray  # (row, column): the best rows so far
     value: np.ndarray  # (row,): mean phi - log w at the best rows, at the optimum when finished
     step: np.ndarray  # (row, column): the step from the best rows to the trial
-    finished: np.ndarray  # (row,): nothing is left to gain
+    finished: np.ndarray  # (row,): whether the row has converged
 
     @classmethod
     def start(cls, theta: np.ndarray) -> Newton:
-        """Begin at ``theta`` (row, column)."""
+        """Return the initial state at ``theta`` (row, column)."""
         worst = np.full(len(theta), np.inf)
         return cls(theta, theta, worst, np.zeros_like(theta), np.zeros(len(theta), dtype=bool))
 
     @property
     def done(self) -> bool:
-        """True when no row has anything left to gain."""
+        """Whether all rows have converged."""
         return bool(self.finished.all())
 
     def advance(self, value: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> Newton:
-        """The state after the means of phi's terms at the trial are known.
+        """Return the next state, given the means of phi and its derivatives at the trial.
 
-        A trial that is not better than the best row halves its step; one that is better takes
-        the next Newton step, kept within ``0 < w <= MAX_W``. Those of finished rows are not read.
+        If the trial is not better than the best row, its step is halved. Otherwise the next Newton
+        step is taken, with ``0 < w <= MAX_W``. Terms of finished rows are ignored.
 
         Notes
         -----
-        A row is finished when a parabola knows what is left: the third derivative of phi is no
-        larger than the second, so that it errs by less than the share r of what it says, r the
-        largest change of a signal by the step. Of 1e-9 nats left and a step of 1e-4 in columns
-        that add up to 100 at most these are 1e-11.
+        A row is finished when the quadratic model predicts the remaining gain accurately. The third
+        derivative of phi is at most the second, so the relative error of the model is below the
+        largest change r of a signal by the step. For a remaining gain of 1e-9 nats, and a step of
+        1e-4 in columns that sum to at most 100, the error is 1e-11 nats.
         """
         rest = np.flatnonzero(~self.finished)
         w = self.trial[rest, 0]
@@ -421,7 +426,7 @@ class Newton:
         best_value = np.where(better, value, self.value[rest])
         best_value = np.where(finished & near, best_value - left, best_value)
         step = np.where(better[:, None], step, self.step[rest] / 2)
-        # a rejected step of no length is rounding at the optimum, not work left to do
+        # a rejected tiny step is due to rounding at the optimum
         tiny = np.max(np.abs(step), axis=1, initial=0.0) < 1e-10
         finished |= ~better & tiny
 
@@ -441,10 +446,11 @@ class Newton:
 
 @dataclass(frozen=True)
 class Chain:
-    """The rows of the label columns of a batch of candidates, each given those before it.
+    """The rows of the label columns for a batch of candidates, each given the previous labels.
 
-    Row r is over the columns label r, intercept, members, labels before r, candidate; kernels take
-    it as an intercept a class, slopes of members, slope of the candidate, which `expand` makes.
+    Row r has the columns label r, intercept, members, labels before r, candidate. `expand` converts
+    it to the form of the kernels: one intercept per class, slopes of members, slope of the
+    candidate.
     """
 
     rows: tuple[Newton, ...]
@@ -452,7 +458,10 @@ class Chain:
 
     @classmethod
     def start(cls, theta: Sequence[np.ndarray], label_columns: np.ndarray) -> Chain:
-        """Begin at rows (candidate, column), one array a label column (class, column)."""
+        """Return the initial state at rows (candidate, column), one array per label column.
+
+        ``label_columns`` (class, column) are the values of the label columns in each class.
+        """
         n_classes = len(label_columns)
         expand = []
         for r, rows in enumerate(theta):
@@ -469,28 +478,28 @@ class Chain:
 
     @property
     def trial(self) -> np.ndarray:
-        """Where the terms are wanted next, (candidate, row, class + member + 1)."""
+        """The rows at which to evaluate the terms next, (candidate, row, class + member + 1)."""
         pairs = zip(self.rows, self.expand, strict=True)
         return np.stack([row.trial @ mix.T for row, mix in pairs], axis=1)
 
     @property
     def wanted(self) -> np.ndarray:
-        """The rows that are not finished, (candidate, row)."""
+        """Whether a row is not finished, (candidate, row)."""
         return np.stack([~row.finished for row in self.rows], axis=1)
 
     @property
     def done(self) -> bool:
-        """True when no row has anything left to gain."""
+        """Whether all rows have converged."""
         return all(row.done for row in self.rows)
 
     @property
     def value(self) -> np.ndarray:
-        """The sum of the rows of each candidate, (candidate,)."""
+        """The sum of the values of the rows of each candidate, (candidate,)."""
         result: np.ndarray = np.sum([row.value for row in self.rows], axis=0)
         return result
 
     def advance(self, value: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> Chain:
-        """The state after the means of the terms at the trial are known."""
+        """Return the next state, given the means of the terms at the trial."""
         rows = []
         for r, (row, mix) in enumerate(zip(self.rows, self.expand, strict=True)):
             lower = hessian[:, r]
@@ -499,7 +508,7 @@ class Chain:
         return replace(self, rows=tuple(rows))
 
     def solve(self, counts: np.ndarray, members: np.ndarray, values: np.ndarray) -> Chain:
-        """The state at the optimum, from counts (candidate, class, code, cell).
+        """Return the state at the optimum, computed from counts (candidate, class, code, cell).
 
         Parameters
         ----------
@@ -524,7 +533,7 @@ class Chain:
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    """The array as the kernels of a worker see it, so that they are compiled once."""
+    """Return a read-only view; arrays on workers are read-only, so kernels are compiled once."""
     view = array.view()
     view.setflags(write=False)
     return view
@@ -533,11 +542,11 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 def _bounded_step(
     w: np.ndarray, gradient: np.ndarray, hessian: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The next steps, what they gain to first order, and what a parabola says that they gain."""
+    """Return the next steps, and their gains by the linear and by the quadratic model."""
     matrix = _ridged(hessian)
     step = np.linalg.solve(matrix, -gradient[..., None])[..., 0]
-    # w grows at most threefold and shrinks at most to a third a step: the barrier -log w is
-    # quadratic only near by
+    # w changes at most by a factor of three per step, because the barrier -log w is quadratic
+    # only locally
     target = np.clip(w + step[:, 0], w / 3, np.minimum(3 * w, MAX_W))
     held = target != w + step[:, 0]
     if held.any():

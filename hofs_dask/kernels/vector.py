@@ -1,6 +1,6 @@
-"""Functions of one number that a loop over samples makes vector code of, as it does not of math's.
+"""Functions of one number that LLVM vectorizes in a loop over samples.
 
-LLVM has no vector code for calls of a library. These are arithmetic alone.
+LLVM does not vectorize calls of the math library. These functions use arithmetic only.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from numba.extending import intrinsic, overload
 
 from hofs_dask.kernels._jit import jit
 
-#: Factors below this are left to logarithms: a product of four that are not does not underflow.
+#: Smaller factors are computed with logarithms; a product of four factors does not underflow.
 TINY = 1e-75
 
-#: Samples that are worked on at a time: their arrays stay in the first-level cache.
+#: Samples that are processed at a time, so that their arrays stay in the L1 cache.
 STRIP = 512
 
 LOG_2 = math.log(2.0)
-BITS = 1.0 / LOG_2  # of one nat
-#: Adding this rounds a number below 2^51 to a whole one, which is then in the lowest bits.
+BITS = 1.0 / LOG_2  # bits per nat
+#: Adding this rounds a number below 2^51 to an integer, which is then in the lowest bits.
 ROUND = 1.5 * 2.0**52
 
 MANTISSA, ONE = (1 << 52) - 1, 1023 << 52
 
 
 def muladd(a: float, b: float, c: float) -> float:
-    """``a b + c``, in one instruction where the machine has it.
+    """Return ``a b + c``, as one instruction if the machine has it.
 
-    Of ``a * b + c`` the compiler would have to make two, which takes an exponential twice as long.
+    ``a * b + c`` compiles to two instructions, which doubles the time of an exponential.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def _muladd(_a: Any, _b: Any, _c: Any) -> Any:
 
 
 def add_any(a: float, b: float, total: float) -> float:
-    """``a b + total`` that the compiler may add up in any order, so that a sum is vector code.
+    """Return ``a b + total``; the compiler may reorder the additions, so that sums are vectorized.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def _add_any(_a: Any, _b: Any, _total: Any) -> Any:
 
 @jit()
 def power_of_two(x: float) -> float:
-    """``2^x`` of x from -1000 to 1000, to 1e-15: vector code in a loop over samples, as exp is not.
+    """Return ``2^x`` for x from -1000 to 1000 with relative error 1e-15; unlike exp, vectorized.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def power_of_two(x: float) -> float:
     """
     shifted = x + ROUND
     r = x - (shifted - ROUND)
-    # (2^r - 1 - r log 2) / r^2 for |r| <= 1/2, the polynomial of least relative error of 2^r
+    # minimax polynomial of (2^r - 1 - r log 2) / r^2 for |r| <= 1/2, by relative error of 2^r
     r2 = r * r
     r4 = r2 * r2
     a = muladd(0.055504108664637744, r, 0.24022650695909264)
@@ -107,7 +107,7 @@ def power_of_two(x: float) -> float:
     d = muladd(1.0206784957291852e-07, r, 1.3215670442989366e-06)
     high = muladd(7.034291600569109e-09, r4, muladd(d, r2, c))
     p = muladd(muladd(high, r4, muladd(b, r2, a)), r2, muladd(LOG_2, r, 1.0))
-    # times the whole power: that goes to the bits of the exponent
+    # multiply by the integer power of two: add it to the exponent bits
     bits = np.float64(p).view(np.int64) + (np.float64(shifted).view(np.int64) << 52)
     result: float = np.int64(bits).view(np.float64)
     return result
@@ -115,7 +115,7 @@ def power_of_two(x: float) -> float:
 
 @jit()
 def log_1p(t: float) -> float:
-    """``log(1 + t)`` of t from 0 to 1, to 5e-16, as a loop over samples can be vector code.
+    """Return ``log(1 + t)`` for t from 0 to 1 with error 5e-16; unlike math.log1p, vectorized.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def log_1p(t: float) -> float:
     True
     """
     f = np.divide(t, t + 2.0)
-    # atanh(f) / f - 1 over f^2, for f^2 < 1/9
+    # polynomial of (atanh(f) / f - 1) / f^2, for f^2 < 1/9
     z = f * f
     p = muladd(0.0887440597389964, z, 0.049491632305609906)
     p = muladd(p, z, 0.06793621067585771)
@@ -139,10 +139,10 @@ def log_1p(t: float) -> float:
 
 @jit()
 def sum_logs(factors: np.ndarray, n: int) -> float:
-    """The sum of the logs of the first n factors, all 1e75 at most; NaN where one is below `TINY`.
+    """Return the sum of the logs of the first n factors; NaN if one is below `TINY`.
 
-    Products of four are cut into mantissas, that go on, and exponents, that are added; the array is
-    overwritten and must have room for n + 3.
+    Factors must be at most 1e75. Products of four are split into exponents, which are summed, and
+    mantissas, which are multiplied further. The array is overwritten and must have length n + 3.
 
     Examples
     --------

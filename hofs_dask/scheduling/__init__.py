@@ -1,1 +1,1 @@
-"""The one call of Dask's compute, and waits for a cluster that end."""
+"""The only call of Dask's compute, waits with a time limit, and the state of processes."""

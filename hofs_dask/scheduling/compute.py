@@ -1,4 +1,4 @@
-"""The one call of Dask's `compute`."""
+"""The only call of Dask's `compute` in the package."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
-    """What the tasks return, on the current client or Dask's configured scheduler, or here.
+    """Return the results of tasks, computed on the current client or the configured scheduler.
 
-    Here, in this thread, is where tasks belong whose data is in memory and would only travel. A
-    client warns of a graph of more than 10 MB. Ours hold what they need and hold it once: data
-    that is in memory, or the context of a reduction.
+    With ``here=True``, the tasks run in this thread, which avoids sending data that is in memory.
+    The warning of a client about graphs above 10 MB is disabled: these graphs contain in-memory
+    data or the context of a reduction, and contain it once.
 
     Raises
     ------
     StrandedError
-        Tasks wait for workers that are gone. To submit them anew helps.
+        Tasks wait for workers that are gone; they can be submitted again.
     LostSchedulerError
         The connection to the scheduler was lost.
     RuntimeError
-        There was no progress for the time of the Dask setting ``hofs_dask.timeout``.
+        There was no progress for the time in the Dask setting ``hofs_dask.timeout``.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
     >>> compute(delayed(1), delayed(2))
     (1, 2)
     """
-    # the setting must not be made before distributed has made its own: it would take their place
+    # set only after distributed was imported: set earlier, it would replace distributed's defaults
     quiet = (
         dask.config.set({"distributed.admin.large-graph-warning-threshold": "100 GiB"})
         if "distributed" in sys.modules and not here
@@ -52,7 +52,7 @@ def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
             return result
         collections, repack = dask.base.unpack_collections(*tasks)
         futures: list[Future[Any]] = client.compute(collections)
-        # the results of the call before are released here, see `Session.last`
+        # this releases the results of the previous call, see `Session.last`
         session(client).last = []
         result = tuple(repack(gather(client, futures)))
         session(client).last = futures
@@ -69,7 +69,7 @@ def _scheduler(here: bool) -> str | None:
 
 
 def release() -> None:
-    """Let the current client forget what it computed last.
+    """Release the last results of the current client.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def release() -> None:
 
 
 def current_client() -> Client | None:
-    """The client that `dask.compute` would use, without importing distributed for the question.
+    """Return the client that `dask.compute` would use, or None; distributed is not imported.
 
     Examples
     --------
@@ -102,7 +102,9 @@ def current_client() -> Client | None:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Leave the thread to other tasks while this waits for them, if it is in a task itself.
+    """Secede from the worker's thread pool in the block, if this code runs in a task.
+
+    Otherwise a task that waits for other tasks would occupy the thread that they need.
 
     Examples
     --------
@@ -117,7 +119,7 @@ def aside() -> Iterator[None]:
 
     left = False
     if getattr(thread_state, "key", None) is not None:
-        with suppress(KeyError):  # it has left before
+        with suppress(KeyError):  # already seceded
             secede()
             left = True
     try:

@@ -1,10 +1,10 @@
-"""What this process keeps between tasks: chunks that were read, and memory of its threads.
+"""The state that a process keeps between tasks: cached chunks, and work memory of its threads.
 
-No other module has state of a process that changes.
+No other module has mutable state of a process.
 
-A scan reads every chunk once, in order, so a cache that drops the oldest for the newest would
-always have dropped the one that comes next. This one keeps what came first until its budget is
-spent and lets the rest stream by: data that fits is read once, of larger data a share is.
+A scan reads every chunk once, in order. An LRU cache would always have evicted the chunk that is
+needed next. This cache keeps the first chunks until its budget is used, and does not keep the rest.
+So data that fits is read once, and of larger data a part is read once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 
 class ChunkCache:
-    """Chunks of one store at a time, up to a number of bytes."""
+    """A cache of the chunks of one store, limited in bytes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +27,7 @@ class ChunkCache:
 
     @property
     def nbytes(self) -> int:
-        """What the chunks take now."""
+        """The bytes of all cached chunks."""
         return self._size
 
     def get(
@@ -39,23 +39,25 @@ class ChunkCache:
         read: Callable[[bool], np.ndarray],
         check: Callable[[np.ndarray], None],
     ) -> np.ndarray:
-        """The chunk, read if it is not here, kept if there is room; it must not be written to.
+        """Return a chunk from the cache, or read it and keep it if there is room.
+
+        The result must not be written to.
 
         Parameters
         ----------
         store
-            Identifies the store; chunks of another one make room.
+            Identifies the store; chunks of another store are evicted.
         chunk
             Identifies the chunk within the store.
         budget
-            Bytes that all chunks may take.
+            Maximum bytes of all cached chunks.
         n_bytes
-            What this chunk takes.
+            Bytes of this chunk.
         read
-            Reads the chunk; its argument is whether that will be kept.
+            Reads the chunk; its argument is whether the chunk will be kept.
         check
-            Raises where the chunk holds what it cannot. It is called when a chunk is read for the
-            first time: after that its checksum is enough.
+            Raises an error if the content is invalid. It is called only when a chunk is read for
+            the first time; later reads rely on the checksum.
 
         Examples
         --------
@@ -88,7 +90,7 @@ class ChunkCache:
         return found
 
     def clear(self) -> None:
-        """Forget all chunks."""
+        """Remove all chunks."""
         with self._lock:
             self._store, self._chunks, self._size = None, {}, 0
             self._checked = set()
@@ -103,10 +105,10 @@ class Process:
         self._thread = threading.local()
 
     def memory(self, use: str, n_bytes: int) -> np.ndarray:
-        """Return memory of this thread, uint8, at least as long; what it held before is void.
+        """Return uint8 work memory of this thread with at least ``n_bytes`` bytes, for one use.
 
-        Memory that is touched for the first time costs more than what is done with it, so that a
-        thread keeps some for each use.
+        Its content is undefined. It is kept, because the first access to new memory takes longer
+        than the computation.
 
         Examples
         --------
@@ -121,7 +123,7 @@ class Process:
         return found
 
     def reset(self) -> None:
-        """Forget all chunks, what was reported, and the memory of every thread."""
+        """Remove all chunks, the record of reported kernels, and the work memory of all threads."""
         self.chunks.clear()
         self.announced.clear()
         self._thread = threading.local()

@@ -1,4 +1,4 @@
-"""What the driver remembers about each Dask client. No other module of the driver has state."""
+"""The state that the driver keeps per Dask client. No other module of the driver has state."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class Session:
-    """What is remembered about a client.
+    """The state kept for a client.
 
     Attributes
     ----------
     last
-        What it computed last. Its release is a message, and a client sends no other one for 10 ms
-        after it: so it waits until the next tasks are on their way, which would wait themselves.
+        Futures of the last computation. Releasing them sends a message, after which a client sends
+        nothing for 10 ms. So they are released only after the next tasks were submitted.
     compiled
-        Modules of reductions whose kernels its workers have compiled.
+        Modules of reductions whose kernels the workers have compiled.
     workers
-        The memory limit and the resident memory of its workers by address, for the addresses and
-        the compiled modules that they were asked with.
+        Memory limit and resident memory of the workers by address, for each combination of worker
+        addresses and compiled modules.
     """
 
     last: list[Future[Any]] = field(default_factory=list)
@@ -37,12 +37,12 @@ _SESSIONS: WeakKeyDictionary[Client, Session] = WeakKeyDictionary()
 
 
 def session(client: Client) -> Session:
-    """Return what is remembered about a client."""
+    """Return the state kept for a client."""
     return _SESSIONS.setdefault(client, Session())
 
 
 def reset() -> None:
-    """Forget what is remembered about all clients.
+    """Remove the state of all clients.
 
     Examples
     --------

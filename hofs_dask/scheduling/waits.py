@@ -1,7 +1,7 @@
-"""Waits for a Dask cluster that end: with the answer, or with an error that says what to do.
+"""Waits for a Dask cluster with a time limit: they return the result or raise a helpful error.
 
-A wait lasts as long as there is progress: tasks change their state, or a worker executes one. It
-ends after a time without progress, ten minutes unless Dask's configuration has another::
+A wait continues while there is progress: tasks change their state, or a worker executes a task. It
+ends after a time without progress. The default is ten minutes; to change it::
 
     dask.config.set({"hofs_dask.timeout": "6 hours"})
 
@@ -25,21 +25,20 @@ from dask.utils import format_time, parse_timedelta
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-#: Seconds after which it is looked for progress, at first and at most: each look after that takes
-#: twice as long as the one before.
+#: First and maximum interval in seconds between two checks for progress; it doubles each time.
 FIRST_LOOK, LAST_LOOK = 1.0, 5.0
-#: Seconds between two questions for workers where there are none.
+#: Seconds between two checks for workers while there are none.
 PAUSE = 0.2
-#: Seconds that a scheduler has to answer whether it is there at all.
+#: Seconds to wait for the answer of a scheduler when checking whether it is alive.
 PROBE = 5.0
 
 
 class LostSchedulerError(RuntimeError):
-    """The connection to the scheduler was lost: names its address, and says what to do."""
+    """The connection to the scheduler was lost; the message names its address."""
 
 
 class StrandedError(RuntimeError):
-    """Tasks wait for workers that are gone, and the scheduler would not give them to others."""
+    """Tasks wait for workers that are gone, and the scheduler will not reassign them."""
 
 
 def timeout() -> float:
@@ -60,14 +59,14 @@ def timeout() -> float:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
         raise ValueError(
-            f"the Dask setting hofs_dask.timeout is {given!r}; give a time above 0 such as "
+            f"the Dask setting hofs_dask.timeout is {given!r}; give a positive time such as "
             "'10 minutes'"
         )
     return seconds
 
 
 def ask(client: Client, method: Callable[..., Any], *arguments: object) -> Any:
-    """Return what a method of a client returns, or raise where the scheduler does not answer.
+    """Return the result of a client method, or raise if the scheduler does not answer.
 
     Examples
     --------
@@ -78,7 +77,7 @@ def ask(client: Client, method: Callable[..., Any], *arguments: object) -> Any:
     """
 
     async def call() -> Any:
-        return await method(*arguments)  # on the loop of the client its methods are awaited
+        return await method(*arguments)  # client methods are coroutines on the client's event loop
 
     limit = timeout()
     start = time.monotonic()
@@ -92,19 +91,19 @@ def ask(client: Client, method: Callable[..., Any], *arguments: object) -> Any:
 
 
 def gather(client: Client, futures: Sequence[Future[Any]], *, strict: bool = False) -> list[Any]:
-    """Return the results of futures, as `Client.gather` does, while they make progress.
+    """Return the results of futures, like `Client.gather`, but raise if there is no progress.
 
-    Where it fails, the futures are released.
+    The futures are released if an error is raised.
 
     Parameters
     ----------
     client
-        Of the futures.
+        The client of the futures.
     futures
-        What to wait for.
+        The futures to wait for.
     strict
-        Whether tasks that no other worker may take are stranded when theirs is gone; otherwise
-        it may come back, until the time is up.
+        Whether to raise a StrandedError immediately for tasks that are restricted to a worker that
+        is gone. If False, wait until the worker returns or the time limit is reached.
 
     Raises
     ------
@@ -128,12 +127,12 @@ def gather(client: Client, futures: Sequence[Future[Any]], *, strict: bool = Fal
                 await watch.look()
             return await gathering
         except BaseException:
-            # without its futures a gather ends; cancelled, it would leave tasks on the loop
+            # releasing the futures ends the gather; cancelling it would leave tasks on the loop
             release()
             if not (await asyncio.wait({gathering}, timeout=FIRST_LOOK))[0]:
                 gathering.cancel()
             elif not gathering.cancelled():
-                gathering.exception()  # or it would be logged as never retrieved
+                gathering.exception()  # otherwise it is logged as never retrieved
             raise
 
     try:
@@ -141,14 +140,14 @@ def gather(client: Client, futures: Sequence[Future[Any]], *, strict: bool = Fal
     except (OSError, CancelledError) as error:
         _explain(client, error)
         raise
-    except BaseException:  # a signal: nobody told the loop
+    except BaseException:  # a signal in this thread does not reach the event loop
         release()
         raise
     return results
 
 
 def threads_of_workers(client: Client) -> dict[str, int]:
-    """Return the threads of each worker by its address; where there is none, wait for the first.
+    """Return the number of threads of each worker by address; wait until there is a worker.
 
     Examples
     --------
@@ -177,36 +176,36 @@ def address_of(client: Client) -> str:
 
 
 def _explain(client: Client, error: OSError | CancelledError) -> None:
-    """Raise what an error of a wait means where that is not the error of a task or a worker."""
+    """Raise a clearer error for a lost scheduler or cancelled tasks; return for other errors."""
     if isinstance(error, CancelledError):
         reason = getattr(error, "reason", "")
         if client.status == "running" and reason != "scheduler-connection-lost":
             raise RuntimeError(
                 f"tasks were cancelled by another client of the scheduler at {address_of(client)}, "
-                "or with its restart; run the same call again"
+                "or by its restart; run the same call again"
             ) from error
     elif client.status == "running" and _answers(client):
         return
     raise LostSchedulerError(
         f"the scheduler was lost: no connection to {address_of(client)}. See its log, start it and "
         "its workers again, and run the same call with a new client; a checkpoint, if one was "
-        "given, holds all finished rounds"
+        "given, contains all finished rounds"
     ) from error
 
 
 @dataclass(frozen=True)
 class _Look:
-    """What a scheduler knows of tasks that are waited for."""
+    """State of the awaited tasks and their dependencies, as seen by the scheduler."""
 
-    states: dict[str, int]  # how many of the unfinished ones are in each
-    is_busy: bool  # whether a worker executes something, which they are or wait for
-    gone: list[str]  # workers that some of them, which others may take, wait for
-    gone_strict: list[str]  # the same for those that no other worker may take
+    states: dict[str, int]  # number of unfinished tasks in each state
+    is_busy: bool  # whether a worker of these tasks executes a task
+    gone: list[str]  # absent workers of tasks that other workers may take
+    gone_strict: list[str]  # absent workers of tasks that no other worker may take
     n_workers: int
 
 
 class _Watch:
-    """Looks for progress of tasks; everything here happens on the loop of the client."""
+    """Checks tasks for progress; all methods run on the event loop of the client."""
 
     def __init__(self, client: Client, futures: Sequence[Future[Any]], *, strict: bool) -> None:
         self._client = client
@@ -219,7 +218,7 @@ class _Watch:
         self.pause = min(FIRST_LOOK, self._limit / 2)
 
     async def look(self) -> None:
-        """Raise where the tasks are stranded, or made no progress for too long."""
+        """Raise an error if tasks are stranded, or made no progress within the time limit."""
         client, limit = self._client, self._limit
         try:
             found: _Look = await asyncio.wait_for(
@@ -245,7 +244,7 @@ class _Watch:
 
 
 def _look_at(keys: list[Any], dask_scheduler: Any) -> _Look:
-    """Look at tasks and at what they wait for; runs on the scheduler."""
+    """Return the state of tasks and their dependencies; runs on the scheduler."""
     tasks, workers = dask_scheduler.tasks, dask_scheduler.workers
     todo = [tasks[key] for key in keys if key in tasks]
     seen = set(todo)
@@ -258,7 +257,7 @@ def _look_at(keys: list[Any], dask_scheduler: Any) -> _Look:
         if task.processing_on is not None:
             at.add(task.processing_on)
         wanted = task.worker_restrictions
-        # tasks that may go elsewhere stay where they are when the last worker is lost, see
+        # after the last worker is lost, tasks with loose restrictions are not reassigned, see
         # SchedulerState.bulk_schedule_unrunnable_after_adding_worker
         if task.state == "no-worker" and wanted and not any(each in workers for each in wanted):
             gone[bool(task.loose_restrictions)].update(wanted)
@@ -290,7 +289,7 @@ def _answers(client: Client) -> bool:
 def _unanswered(client: Client, limit: float) -> LostSchedulerError:
     return LostSchedulerError(
         f"the scheduler at {address_of(client)} did not answer for {format_time(limit)}; see its "
-        "log, and run the same call again: a checkpoint, if one was given, holds all finished "
+        "log, and run the same call again: a checkpoint, if one was given, contains all finished "
         "rounds"
     )
 
@@ -299,7 +298,7 @@ def _no_workers(client: Client, limit: float) -> str:
     address = address_of(client)
     return (
         f"the scheduler at {address} has no workers, after a wait of {format_time(limit)}; start "
-        f"some, for example with: dask worker {address}. Where a queue takes longer to give them: "
+        f"some, for example with: dask worker {address}. To wait longer for a queue: "
         "dask.config.set({'hofs_dask.timeout': '6 hours'})"
     )
 
@@ -311,15 +310,15 @@ def _no_progress(client: Client, limit: float, found: _Look) -> str:
     return (
         f"tasks made no progress for {format_time(limit)} on the {found.n_workers} workers of the "
         f"scheduler at {address_of(client)} ({states or 'none known'}); see the logs of the "
-        "workers: one that is paused needs more memory, and one that cannot be reached has to be "
-        "started again. To wait longer: dask.config.set({'hofs_dask.timeout': '1 hour'})"
+        "workers: a paused worker needs more memory, and an unreachable worker must be restarted. "
+        "To wait longer: dask.config.set({'hofs_dask.timeout': '1 hour'})"
     )
 
 
 def _warn_of_no_workers(client: Client, limit: float) -> None:
     address = address_of(client)
     warnings.warn(
-        f"the scheduler at {address} has no workers; waiting {format_time(limit)} for the first. "
+        f"the scheduler at {address} has no workers; waiting up to {format_time(limit)} for one. "
         f"To start one: dask worker {address}",
         stacklevel=2,
     )

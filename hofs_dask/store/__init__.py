@@ -1,1 +1,1 @@
-"""The code store: how values become codes, and how codes are kept and read."""
+"""The code store: quantization of values to codes, and storage of the codes."""

@@ -1,7 +1,8 @@
-"""Edges, categories and value tables: what turns a value of a feature into a code.
+"""Quantization: bin edges, categories and the values of codes.
 
-The first read of a source makes a `Summary` of each block; summaries merge, in row order, into one
-of all rows; `make_tables` turns that into the `Tables` with which the second read codes the blocks.
+The first read of a source makes a `Summary` of each block. The summaries are merged in row order.
+`make_tables` turns the merged summary into one `Feature` per column, and the second read encodes
+the blocks with these.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from hofs_dask.store.summary import MANY_CELLS, MAX_DISTINCT, Category, Summary,
 
 Bins = int | Literal["auto", "width"] | None
 
-#: Codes 0..253 of one feature; 255 is the fill value of the store.
+#: Maximum number of codes of a feature, 0..253; 255 is the fill value of the store.
 MAX_CODES = 254
-#: The range of ``bins="auto"`` and the samples that a (bin, bin, class) cell should keep.
+#: The range of ``bins="auto"``, and the samples that a (bin, bin, class) cell should contain.
 MIN_AUTO, MAX_AUTO, CELL_SAMPLES = 5, 32, 10
-#: A text column of more rows than this, all different, is an identifier.
+#: A text column with more rows than this, all different, is an identifier.
 IDENTIFIER_ROWS = 20
 
 
@@ -31,7 +32,7 @@ IDENTIFIER_ROWS = 20
 
 
 def check_bins(bins: object) -> Bins:
-    """Return ``bins`` as it is kept, or raise a ValueError that says what is allowed.
+    """Return the validated option ``bins``, or raise a ValueError with the valid values.
 
     Examples
     --------
@@ -56,12 +57,12 @@ def check_bins(bins: object) -> Bins:
 
 
 def count_bins(bins: Bins, n_samples: int, n_classes: int) -> int:
-    """Return the number of bins that ``bins`` means for so many samples and classes.
+    """Return the number of bins for the option ``bins`` and the size of the data.
 
     Notes
     -----
     ``"auto"`` is ``floor(sqrt(n_samples / (10 n_classes)))`` between 5 and 32, so that a
-    (bin, bin, class) cell keeps about ten samples.
+    (bin, bin, class) cell contains about ten samples.
 
     Examples
     --------
@@ -79,7 +80,7 @@ def count_bins(bins: Bins, n_samples: int, n_classes: int) -> int:
 
 
 def most_bins(bins: Bins) -> int:
-    """Return the largest number that `count_bins` can give before the classes are known.
+    """Return the largest value that `count_bins` can return for any number of classes.
 
     Examples
     --------
@@ -99,15 +100,15 @@ class Feature:
     Attributes
     ----------
     edges : ndarray of float64
-        The code of a number is how many of these it reaches.
+        Bin edges; the code of ``x`` is the number of edges ``<= x``.
     values : ndarray of float64
-        The number that each code stands for, NaN for the missing code.
+        The number that each code represents, NaN for the missing code.
     has_missing : bool
-        Whether the last code means that the value is missing.
+        Whether the last code represents missing values.
     categories : tuple or None
         The category of each code of a nominal feature, in order.
     n_folded : int
-        Rare categories that share the last category, ``"other"``.
+        Number of rare categories that are merged into the last category, ``"other"``.
     """
 
     edges: np.ndarray
@@ -118,13 +119,13 @@ class Feature:
 
     @property
     def n_codes(self) -> int:
-        """The number of codes, the missing one included."""
+        """The number of codes, including the missing code."""
         return len(self.values)
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a feature cannot be coded: its column, the error and the words after its name."""
+    """Why a feature cannot be coded: its column, the error type and the message after its name."""
 
     column: int
     error: type[Exception]
@@ -134,18 +135,18 @@ class Refusal:
 def make_tables(
     summary: Summary, first: int, bins: Bins, n_bins: int
 ) -> tuple[list[Feature], list[Refusal]]:
-    """Return how each column of a summary of all rows is coded, and what forbids it.
+    """Return the coding of each column, and a refusal for each column that cannot be coded.
 
     Parameters
     ----------
     summary : Summary
-        Of all rows.
+        The summary of all rows.
     first : int
         The position of its first column in the data.
     bins : int, "auto", "width" or None
-        As the user gave it.
+        The option of the user.
     n_bins : int
-        The number that it means.
+        The number of bins, see `count_bins`.
 
     Examples
     --------
@@ -173,19 +174,19 @@ def _make_feature(
     n_missing, low, high = int(summary.n_missing[j]), summary.low[j], summary.high[j]
     if j in summary.strange:
         return TypeError, (
-            f"holds {', '.join(sorted(summary.strange[j]))} among its objects; convert it to "
+            f"contains objects of type {', '.join(sorted(summary.strange[j]))}; convert it to "
             "numbers with .astype(float) or to strings with .astype(str)"
         )
     if summary.n_inf[j]:
         return ValueError, (
-            f"holds {summary.n_inf[j]} infinite values; replace them with NaN (coded as missing) "
-            "or with a large number"
+            f"contains {summary.n_inf[j]} infinite values; replace them with NaN (coded as "
+            "missing) or with a large number"
         )
     if bins is None and summary.dtype.kind in "iuf":
         if summary.dtype.kind == "f" or low < 0 or high >= MAX_CODES:
             return ValueError, (
-                f"is {summary.dtype} from {low:g} to {high:g}, but bins=None takes integers from 0 "
-                f'to {MAX_CODES - 1} as the codes that they are; give bins="auto"'
+                f"is {summary.dtype} from {low:g} to {high:g}, but bins=None needs codes: integers "
+                f'from 0 to {MAX_CODES - 1}; give bins="auto"'
             )
         codes = np.arange(int(high) + 1.0)
         categories = tuple(range(int(high) + 1)) if j in summary.counts else None
@@ -215,7 +216,7 @@ def _make_nominal(
     counts: dict[Category, int] | None, n_rows: int, n_missing: int, is_text: bool
 ) -> Feature | tuple[type[Exception], str]:
     n_values = n_rows - n_missing
-    drop = "an identifier says nothing about new samples: leave it out"
+    drop = "it looks like an identifier: omit it"
     if counts is None:
         return ValueError, f"has more than {MAX_DISTINCT} distinct categories; {drop}"
     if is_text and n_values > IDENTIFIER_ROWS and len(counts) == n_values:
@@ -243,7 +244,7 @@ def category_order(category: Category) -> tuple[bool, float, str]:
     """
     if isinstance(category, str):
         return True, 0.0, category
-    return False, category, ""  # not as a float, which large integers are not
+    return False, category, ""  # not float(category), which rounds large integers
 
 
 def quantile_edges(ordered: np.ndarray, n_bins: int, low: float, high: float) -> np.ndarray:
@@ -252,19 +253,19 @@ def quantile_edges(ordered: np.ndarray, n_bins: int, low: float, high: float) ->
     Parameters
     ----------
     ordered : ndarray of float32 or float64
-        The sampled values in increasing order, none missing.
+        The sampled values in increasing order, without missing values.
     n_bins : int
-        Bins wanted, at least two.
+        The desired number of bins, at least two.
     low, high : float
         The range over all rows.
 
     Notes
     -----
-    An *atom* is a value that holds more than ``1 / n_bins`` of the samples. It gets a bin of its
-    own; the values between atoms share the other bins by their counts. Where atoms leave fewer bins
-    than there are stretches between them, the smallest atoms are given up. An edge is the lowest
-    sampled value of its bin (or the next number after an atom), so that edges follow any
-    increasing change of units.
+    An *atom* is a value of more than ``1 / n_bins`` of the samples. It gets a separate bin. The
+    other bins are divided among the stretches between atoms in proportion to their counts. If too
+    few bins remain for the stretches, the atoms with the smallest counts are treated as ordinary
+    values. An edge is the lowest sampled value of its bin (or the next number after an atom), so
+    that the bins are invariant under increasing transformations.
 
     Examples
     --------
@@ -279,7 +280,7 @@ def quantile_edges(ordered: np.ndarray, n_bins: int, low: float, high: float) ->
     starts = np.flatnonzero(np.append([True] * (len(ordered) > 0), ordered[1:] != ordered[:-1]))
     unique = ordered[starts]
     if len(unique) < 2:
-        # The sample hides that the column varies: its range does not.
+        # The sampled values are all equal, but the range over all rows may be wider.
         atom = float(unique[0]) if len(unique) else low
         edges = [atom] * bool(low < atom) + [np.nextafter(atom, np.inf)] * bool(high > atom)
         return np.array(edges[: n_bins - 1])
@@ -319,14 +320,14 @@ def width_edges(low: float, high: float, n_bins: int) -> np.ndarray:
 
 
 def bin_means(ordered: np.ndarray, edges: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Return the mean of the values in each bin; one without a value gets the middle of its edges.
+    """Return the mean of the values in each bin; the midpoint of its edges for an empty bin.
 
     Parameters
     ----------
     ordered : ndarray of float32 or float64
-        The sampled values in increasing order, none missing.
+        The sampled values in increasing order, without missing values.
     edges : ndarray of float64
-        Increasing.
+        Increasing bin edges.
     low, high : float
         The range over all rows.
 
@@ -341,23 +342,23 @@ def bin_means(ordered: np.ndarray, edges: np.ndarray, low: float, high: float) -
     counts = np.diff(bounds)
     used = counts > 0
     first, last = bounds[:-1][used], bounds[1:][used] - 1
-    # A sum of numbers near the largest float would overflow: scaling by a power of two is exact.
+    # A sum of numbers near the largest float would overflow; scaling by a power of two is exact.
     power = 64 if max(abs(low), abs(high)) > 1e280 else 0
     scaled = np.ldexp(ordered, -power) if power else ordered
     sums = np.add.reduceat(scaled, first, dtype=np.float64) if len(first) else first
     means = np.append(low, edges) / 2 + np.append(edges, high) / 2
-    # Rounding must not carry a mean out of its bin, nor a one-value bin off its value.
+    # Rounding must not move a mean out of its bin, nor off the value of a one-value bin.
     exact = np.ldexp(sums / counts[used], power)
     means[used] = np.clip(exact, ordered[first], ordered[last])
     return means
 
 
 def _plain_cuts(ordered: np.ndarray, n_bins: int) -> np.ndarray | None:
-    """Return the first position of each bin but the first, None if it takes more to find them.
+    """Return the first position of every bin but the first, or None if there are atoms or ties.
 
-    A run of equal values that is longer than a bin should be holds one of the places where bins
-    should end. So without looking elsewhere it is known whether there are atoms; without them a bin
-    ends where the run at its place begins or ends, if no other bin ends there, too.
+    A run of equal values that is longer than a bin contains one of the ideal bin ends. So it is
+    enough to look at the ideal ends to find out whether there are atoms. Without atoms, a bin ends
+    at the nearer end of the run at its ideal end, unless two bins would end there.
     """
     n_values = len(ordered)
     if n_values < n_bins:
@@ -365,7 +366,7 @@ def _plain_cuts(ordered: np.ndarray, n_bins: int) -> np.ndarray | None:
     goals = n_values * np.arange(1, n_bins + 1)
     runs = ordered[-(-goals // n_bins) - 1]
     begin, end = np.searchsorted(ordered, runs), np.searchsorted(ordered, runs, side="right")
-    # Compared as integers, times n_bins: a share of a count need not be whole.
+    # Multiplied by n_bins, so that integers are compared.
     closer = goals - begin * n_bins < end * n_bins - goals
     cuts = np.where(closer, begin, end)[:-1]
     has_atoms = ((end - begin) * n_bins > n_values).any()
@@ -375,7 +376,7 @@ def _plain_cuts(ordered: np.ndarray, n_bins: int) -> np.ndarray | None:
 
 
 def _atoms(counts: np.ndarray, n_bins: int) -> list[int]:
-    """Return the positions of the values that get a bin of their own."""
+    """Return the positions of the values that get a separate bin."""
     atoms = np.flatnonzero(counts * n_bins > counts.sum()).tolist()
     while atoms:
         bounds = np.array([-1, *atoms, len(counts)])
@@ -387,7 +388,7 @@ def _atoms(counts: np.ndarray, n_bins: int) -> list[int]:
 
 
 def _share_bins(totals: np.ndarray, n_values: np.ndarray, n_bins: int) -> list[int]:
-    """Return how many bins each stretch gets: at least one, at most one a value, by its total."""
+    """Return the bins of each stretch: in proportion to its total, from 1 to one per value."""
     if len(totals) == 1:
         return [min(n_bins, int(n_values[0]))]
     shares = np.ones(len(totals), np.int64)
@@ -400,10 +401,10 @@ def _share_bins(totals: np.ndarray, n_values: np.ndarray, n_bins: int) -> list[i
 
 
 def _cuts(counts: np.ndarray, n_bins: int) -> np.ndarray:
-    """Return the first position of each of ``n_bins`` runs of nearly equal counts but the first."""
+    """Return the first position of every bin but the first, for bins of nearly equal counts."""
     steps = np.arange(1, n_bins)
     ends = np.cumsum(counts)
-    # Compared as integers, times n_bins: a share of a count need not be whole.
+    # Multiplied by n_bins, so that integers are compared.
     goals, scaled = ends[-1] * steps, ends * n_bins
     after = np.searchsorted(scaled, goals)
     before = np.maximum(after - 1, 0)
@@ -417,12 +418,11 @@ def _cuts(counts: np.ndarray, n_bins: int) -> np.ndarray:
 
 
 def count_edges(column: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return how many edges each number reaches, uint8; none for NaN.
+    """Return the number of edges ``<= x`` for each number of a column, uint8; 0 for NaN.
 
     Notes
     -----
-    One comparison an edge, eight or more numbers at a time, is some ten times faster than a binary
-    search for each number.
+    One vectorized comparison per edge is about ten times faster than a binary search per number.
 
     Examples
     --------
@@ -442,12 +442,12 @@ def count_edges(column: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def encode_block(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
-    """Return the codes of a block (sample, feature), one row a feature.
+    """Return the codes (feature, sample) of a block (sample, feature).
 
     Raises
     ------
     ValueError
-        For a value that the first read did not see: the source has changed.
+        The block has a value that the first read did not find, so the source has changed.
 
     Examples
     --------
@@ -471,16 +471,16 @@ def encode_block(block: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
 
 
 def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarray) -> None:
-    """Set the bit planes of the codes of a block, which `encode_block` describes.
+    """Set ``out`` to the bit planes of the codes that `encode_block` returns.
 
     Parameters
     ----------
     block : ndarray (sample, feature)
         The values.
     features : sequence of Feature
-        How they are coded.
+        The coding of each feature.
     out : ndarray of uint64 (feature, bit, word)
-        Zero at first.
+        The output, initially zero.
 
     Examples
     --------
@@ -503,7 +503,7 @@ def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarra
     limits = np.full((len(edges), max(len(each) for each in edges)), np.nan, dtype)
     for each, row in zip(edges, limits, strict=True):
         row[: len(each)] = _round_up(each, dtype)
-    # Those of categories are coded later.
+    # Features with categories are coded below.
     codes = [f.n_codes - 1 if f.has_missing else -1 for f in features]
     missing = np.where(numeric, codes, 0)
     for array in (limits, missing):
@@ -517,7 +517,7 @@ def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarra
 
 
 def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return edges in another type of floats, whose numbers they part as the edges do."""
+    """Return edges in another float type, rounded up, so that all its numbers get the same bins."""
     rounded = edges.astype(dtype)
     too_low = rounded < edges
     rounded[too_low] = np.nextafter(rounded[too_low], dtype.type(np.inf))
@@ -525,7 +525,7 @@ def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _encode_categories(column: np.ndarray, feature: Feature) -> np.ndarray:
-    """Return the codes of a column of numbers that are categories; those not known are folded."""
+    """Return the codes of a numeric column of categories; unknown ones get the code of "other"."""
     categories = feature.categories or ()
     kind = column.dtype if column.dtype.kind in "iu" else np.float64
     known = np.array(categories[: -1 if feature.n_folded else None], kind)
@@ -543,9 +543,9 @@ def _encode_categories(column: np.ndarray, feature: Feature) -> np.ndarray:
 
 
 def _find_integers(column: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-    """Return the place of each integer among known ones, past the last where it is not there.
+    """Return the index of each integer in ``known``, or ``len(known)`` if it is not there.
 
-    By a table that has a place for each integer in their range; None where that is too wide.
+    It uses a table over the range of the integers, and returns None if that is too wide.
     """
     if column.dtype.kind not in "iu" or not len(known):
         return None
@@ -589,6 +589,6 @@ def _missing_code(feature: Feature) -> int:
 
 def _changed() -> ValueError:
     return ValueError(
-        "the data holds a value in the second read that it did not hold in the first: it changed "
+        "the second read of the data found a value that the first read did not: the data changed "
         "while it was read, or its tasks are random; write it to a Zarr store and encode that"
     )

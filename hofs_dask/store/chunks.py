@@ -1,9 +1,8 @@
-"""Reading and writing the chunks and tables of a code store, and what is said of a damaged one.
+"""Read and write the chunks and tables of a code store, with checksums.
 
-A chunk is one file: its bytes, then their checksum, as Zarr's bytes, planes and crc32c codecs have
-them. What is read is compared with the checksum that the manifest has for its place, so that a
-chunk that is damaged, of another place or of another store is never taken for the one that was
-written.
+A chunk is one file: its bytes followed by their checksum, in the format of Zarr's bytes, planes and
+crc32c codecs. Every chunk read is compared with its checksum in the manifest, so that a damaged
+chunk, or one from another position or another store, is an error.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from hofs_dask.kernels.planes import WORD, first_bits
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.store.manifest import Table
 
-#: What Zarr has where a chunk is not there: never a code, never a label.
+#: Zarr's fill values for absent chunks; no code and no label has these values.
 CODE_FILL, LABEL_FILL = 255, 255
 
 CHECKSUM_BYTES = 4
@@ -39,15 +38,15 @@ class Chunks:
     Attributes
     ----------
     store : str
-        The path of the store, for messages.
+        Path of the store, for messages.
     place : str
-        The folder that the array is in.
+        Path or URL of the folder of the array.
     name : str
-        Of the array.
+        Name of the array.
     chunk_bytes : int
-        What a chunk takes without its checksum.
+        Bytes of a chunk without its checksum.
     checksums : dict of int to ndarray of uint32 (row chunk)
-        Of the chunks of each tile of features; one tile, 0, for labels and copied columns.
+        Checksums of the chunks of each feature tile; labels and copied columns have one tile, 0.
     """
 
     store: str
@@ -67,35 +66,35 @@ class Chunks:
         Parameters
         ----------
         tile, row : int
-            The place of the chunk among the tiles of features and along the samples.
+            The index of the chunk along the features and along the samples.
         keep : bool
-            False for bytes that are done with before this thread reads the next ones that are not
-            to be kept: they may share their memory.
+            Whether the bytes must stay valid. If False, they are overwritten when this thread reads
+            the next chunk with ``keep=False``.
 
         Raises
         ------
         CodeStoreError
-            Names the chunk that is missing, unreadable or not the one that was written.
+            The chunk is missing, unreadable or not the one that was written.
         """
         try:
             content = self._fetch(self._file(tile, row), keep)
         except OSError as error:
             raise self._damaged(tile, row, f"cannot be read ({error.strerror or error})") from error
         if content is None:
-            raise self._damaged(tile, row, "has not the size that was written")
+            raise self._damaged(tile, row, "does not have the size that was written")
         if google_crc32c.value(content) != self.checksums[tile][row]:
-            raise self._damaged(tile, row, "is not what was written")
+            raise self._damaged(tile, row, "does not match its checksum")
         return content
 
     def refuse(self, tile: int, row: int, what: str) -> CodeStoreError:
-        """Return the error for a chunk that holds what it cannot."""
+        """Return the error for a chunk with invalid content."""
         return self._damaged(tile, row, what)
 
     def _file(self, tile: int, row: int) -> str:
         return chunk_file(self.name, tile, row)
 
     def _fetch(self, name: str, keep: bool) -> np.ndarray | None:
-        """Return the bytes of a chunk, None where it has another size."""
+        """Return the bytes of a chunk, or None if its size is wrong."""
         n_bytes = self.chunk_bytes + CHECKSUM_BYTES
         if is_url(self.place):
             fetched = places.read(self.place, name, n_bytes)
@@ -103,7 +102,7 @@ class Chunks:
             return whole[: self.chunk_bytes].copy() if len(whole) == n_bytes else None
         handle = os.open(f"{self.place}/{name}", READ_FLAGS)
         try:
-            # a pipe or a device has the size 0
+            # the size of a pipe or a device is 0
             if os.fstat(handle).st_size != n_bytes:
                 return None
             content = _buffer(n_bytes, keep)
@@ -120,15 +119,15 @@ class Chunks:
     def _damaged(self, tile: int, row: int, what: str) -> CodeStoreError:
         if not places.children(self.place):
             return CodeStoreError(
-                f"the code store {self.store!r} was encoded anew or removed since it was opened, "
-                f"or cannot be reached from {socket.gethostname()}; open it again by its path, one "
-                "that all workers can reach"
+                f"the code store {self.store!r} was encoded again or removed after it was opened, "
+                f"or cannot be reached from {socket.gethostname()}; open it again by a path that "
+                "all workers can reach"
             )
         return damaged(self.store, self.name, (tile, row), what)
 
 
 def chunk_file(name: str, tile: int, row: int) -> str:
-    """Return the name of the file of a chunk: labels have one dimension, all else has two.
+    """Return the file name of a chunk; labels have one dimension, other arrays two.
 
     Examples
     --------
@@ -139,7 +138,7 @@ def chunk_file(name: str, tile: int, row: int) -> str:
 
 
 def write_chunk(place: str, file: str, content: np.ndarray) -> int:
-    """Write a chunk, whole or not at all, and return its checksum.
+    """Write a chunk atomically and return its checksum.
 
     Examples
     --------
@@ -155,14 +154,14 @@ def write_chunk(place: str, file: str, content: np.ndarray) -> int:
 
 
 def whole_planes(planes: np.ndarray, n_samples: int, chunk: tuple[int, int]) -> np.ndarray:
-    """Return the planes of a whole chunk: the last of an axis is stored whole too.
+    """Return planes padded to a whole chunk; the last chunks of an axis are stored padded.
 
     Parameters
     ----------
     planes : ndarray of uint64 (feature, bit, word)
-        Of the features and samples that there are.
+        The planes of the existing features and samples.
     n_samples : int
-        How many samples they are of.
+        The number of existing samples.
     chunk : tuple of int
         Samples and features of a chunk.
 
@@ -173,7 +172,7 @@ def whole_planes(planes: np.ndarray, n_samples: int, chunk: tuple[int, int]) -> 
     """
     if n_samples == chunk[0] and len(planes) == chunk[1]:
         return np.ascontiguousarray(planes, "<u8")
-    # of the code that fills it all bits are set
+    # all bits of the fill value are set
     whole = np.empty((chunk[1], planes.shape[1], -(-chunk[0] // WORD)), "<u8")
     whole[:] = first_bits(chunk[0], whole.shape[2])
     own = whole[: len(planes), :, : planes.shape[2]]
@@ -182,7 +181,7 @@ def whole_planes(planes: np.ndarray, n_samples: int, chunk: tuple[int, int]) -> 
 
 
 def write_table(place: str, name: str, table: np.ndarray) -> Table:
-    """Write a small array as one chunk, and return what the manifest has of it."""
+    """Write a small array as one chunk, and return its record for the manifest."""
     dtype = table.dtype.newbyteorder("<")
     stored = np.ascontiguousarray(table, dtype)
     write_chunk(place, _table_file(name, stored.ndim), stored)
@@ -195,7 +194,7 @@ def read_table(store: str, place: str, name: str, table: Table) -> np.ndarray:
     Raises
     ------
     CodeStoreError
-        It is missing, unreadable or not what was written.
+        The array is missing, unreadable or not the one that was written.
     """
     shape = table.shape
     try:
@@ -205,12 +204,12 @@ def read_table(store: str, place: str, name: str, table: Table) -> np.ndarray:
         raise damaged(store, name, (0,) * len(shape), why) from error
     own = content[: table.nbytes]
     if len(own) < table.nbytes or hashlib.sha256(own).hexdigest() != table.sha256:
-        raise damaged(store, name, (0,) * len(shape), "is not what was written")
+        raise damaged(store, name, (0,) * len(shape), "does not match its checksum")
     return np.frombuffer(own, table.dtype).reshape(shape).astype(np.dtype(table.dtype).type)
 
 
 def damaged(store: str, name: str, chunk: tuple[int, ...], what: str) -> CodeStoreError:
-    """Return the error that names a chunk and what is wrong with it."""
+    """Return the error for a damaged chunk; ``what`` completes the sentence."""
     return CodeStoreError(
         f"chunk {chunk} of array {name!r} in the code store {store!r} {what}; remove the store and "
         "encode the data again"
@@ -222,7 +221,7 @@ def _table_file(name: str, ndim: int) -> str:
 
 
 def _buffer(n_bytes: int, keep: bool) -> np.ndarray:
-    """Return memory that begins at a multiple of 64: elsewhere the kernel copies at a fifth."""
+    """Return memory aligned to 64 bytes; the operating system reads into it five times faster."""
     n_all = n_bytes + ALIGNMENT
     buffer = np.empty(n_all, np.uint8) if keep else PROCESS.memory("chunk", n_all)
     start = -buffer.ctypes.data % ALIGNMENT

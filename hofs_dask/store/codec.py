@@ -1,7 +1,7 @@
 """The Zarr codec that stores codes as bit planes.
 
-The array is uint8 codes to whoever opens it; a chunk's bytes are the planes of its features, so
-that the engine counts what it read without decoding it.
+Zarr users see an array of uint8 codes. The bytes of a chunk are the bit planes of its features, so
+that the engine counts codes without decoding them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ NAME = "hofs_dask.planes"
 
 @dataclass(frozen=True)
 class Planes(ArrayBytesCodec):
-    """Codes (feature, sample) as 64-bit words (feature, bit, word), the lowest byte first.
+    """Codes (feature, sample) stored as little-endian 64-bit words (feature, bit, word).
 
     Attributes
     ----------
     bits : int
-        Planes of a feature; a code is below ``2 ** bits``.
+        Number of planes of a feature; codes are below ``2 ** bits``.
 
     Examples
     --------
@@ -48,20 +48,20 @@ class Planes(ArrayBytesCodec):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The codec that the metadata of an array names."""
+        """Return the codec described by array metadata."""
         return cls(int(data["configuration"]["bits"]))
 
     def to_dict(self) -> dict[str, Any]:
-        """What the metadata of an array holds of the codec."""
+        """Return the description of the codec for array metadata."""
         return {"name": NAME, "configuration": {"bits": self.bits}}
 
     def shape(self, chunk: tuple[int, ...]) -> tuple[int, int, int]:
-        """The planes of a chunk of so many features and samples: features, bits, words."""
+        """Return the shape (feature, bit, word) of the planes of a chunk (feature, sample)."""
         n_features, n_samples = chunk
         return n_features, self.bits, -(-n_samples // WORD)
 
     def compute_encoded_size(self, _input_byte_length: int, chunk_spec: ArraySpec) -> int:
-        """The bytes of a chunk."""
+        """Return the bytes of a chunk."""
         return 8 * math.prod(self.shape(chunk_spec.shape))
 
     async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> NDBuffer:

@@ -1,19 +1,19 @@
-"""The code store: codes, tables and labels, covered by a manifest, written once and read by chunk.
+"""The code store: codes, tables and labels with a manifest, written once and read by chunk.
 
 Layout::
 
     <store>
-      zarr.json         attributes: format and version, by which the place is known
-      manifest.json     what the store holds, with the checksum of every table and chunk
+      zarr.json         attributes: format and version, which identify a code store
+      manifest.json     contents of the store, with the checksum of every table and chunk
       lock              held while the store is written
-      <folder>          a Zarr group, the one that the manifest names
+      <folder>          the Zarr group that the manifest names
         codes           uint8 (feature, sample), stored as bit planes
-        labels/<key>    uint8 (sample,), one a target
+        labels/<key>    uint8 (sample,), one array per target
         n_codes, missing_code, nominal (feature,);  values, edges (feature, code)
         columns/        copies of single features, made when a selection needs them
 
-A store is written into a new folder, and its manifest last: until then the earlier one is read.
-Samples without a target are not in the store. Zarr's fill values are never written.
+A store is written into a new folder, and its manifest last. Until then, readers use the earlier
+folder. Samples without a target are not in the store. Zarr's fill values are never written.
 """
 
 from __future__ import annotations
@@ -52,48 +52,48 @@ from hofs_dask.store.temporary import temporary_store
 
 __all__ = ["CodeStore", "is_codes", "open_codes", "read_codes", "read_labels", "temporary_store"]
 
-#: The folders of a store begin with this.
+#: Prefix of the folders of a store.
 FOLDER = "codes-"
-#: What a process leaves that is killed while it writes one of the two files of a store.
+#: Temporary files that remain if a process is killed while it writes one of these files.
 PARTIAL = re.compile(r"(zarr|manifest)\.json\.[0-9a-f]{32}\.partial")
-#: Bytes of the metadata of a Zarr group that are read to learn whether it is a code store.
+#: Maximum bytes of the files that are read to find out whether a path is a code store.
 MOST_METADATA = 2**26
 
 
 @dataclass(frozen=True)
 class CodeStore:
-    """A code store with one of its targets, small enough to send anywhere.
+    """A code store with one of its targets; a small object that is cheap to send to workers.
 
     Attributes
     ----------
     path : str
-        Of the store.
+        Path or URL of the store.
     folder : str
-        The part of it that has the arrays.
+        Name of the folder in the store that contains the arrays.
     identity : str
         A digest of the codes and their tables: equal for equal content.
     fingerprint : str or None
-        Of the source and the options that the codes were made with, where the source has one.
+        A digest of the source and the encoding options; None if the source has no fingerprint.
     names : tuple
-        Of the features.
+        Feature names.
     n_samples : int
-        Samples, all of which have a target.
+        Number of samples; all have a target.
     n_codes : ndarray of int16 (feature)
-        Codes of each feature, the missing one included.
+        Number of codes of each feature, including the missing code.
     missing_code : ndarray of int16 (feature)
-        The code that means missing, -1 where there is none.
+        The code of missing values, -1 if there are none.
     nominal : ndarray of bool (feature)
-        Features whose codes are categories.
+        Whether the codes of a feature are categories.
     values : ndarray of float64 (feature, code)
-        The number that a code stands for; NaN for the missing code and past the last one.
+        The number that a code represents; NaN for the missing code and after the last code.
     chunks : tuple of int
-        Samples and features of one chunk.
+        Samples and features of a chunk.
     labels : Labels
         The target.
     n_absent : int
-        Chunks of the source that were not there, and so hold its fill value.
+        Number of chunks that the source did not have, which were read as the fill value.
     checksums : ndarray of uint32 (tile, row chunk)
-        Of the chunks of the codes.
+        Checksums of the chunks of the codes.
 
     Examples
     --------
@@ -128,17 +128,17 @@ class CodeStore:
 
     @property
     def bits(self) -> int:
-        """The bits that a stored code takes."""
+        """The number of bits of a stored code."""
         return n_bits(int(self.n_codes.max()))
 
     @property
     def problem_identity(self) -> str:
-        """A digest of the codes and the labels: what a search depends on."""
+        """A digest of the codes and the labels, which determine the result of a search."""
         return digest([self.identity, self.labels.identity])
 
     @property
     def place(self) -> str:
-        """The folder of the arrays."""
+        """The path or URL of the folder of the arrays."""
         return f"{self.path}/{self.folder}"
 
     @property
@@ -155,10 +155,10 @@ class CodeStore:
         return Chunks(self.path, self.place, name, self.chunks[0], checksums)
 
     def categories(self, feature_index: int) -> list[Category | None]:
-        """Return what each code of a feature means, None for the missing code.
+        """Return the meaning of each code of a feature, None for the missing code.
 
-        A nominal feature has its categories (``"other"`` for the rare ones past the last code),
-        a numeric one the intervals of its bins.
+        These are the categories of a nominal feature (``"other"`` for merged rare categories), and
+        the intervals of the bins of a numeric feature.
 
         Examples
         --------
@@ -172,12 +172,12 @@ class CodeStore:
         """
         if not 0 <= feature_index < self.n_features:
             raise IndexError(
-                f"no feature {feature_index}: give a position from 0 to {self.n_features - 1}"
+                f"no feature {feature_index}; give a position from 0 to {self.n_features - 1}"
             )
         manifest = get_manifest(self.path)
         if manifest.folder != self.folder:
             raise CodeStoreError(
-                f"the code store {self.path!r} was encoded anew since it was opened; open it again"
+                f"the code store {self.path!r} was encoded again after it was opened; open it again"
             )
         content = manifest.content
         missing: list[Category | None] = [None] * bool(self.missing_code[feature_index] >= 0)
@@ -202,7 +202,7 @@ class CodeStore:
             f"  features  {self.n_features}: {some_of(self.names)}",
             f"            {int(self.nominal.sum())} nominal, "
             f"{int((self.missing_code >= 0).sum())} with missing values, {constant} constant",
-            f"  codes     {self.n_codes.min()} to {self.n_codes.max()} a feature, "
+            f"  codes     {self.n_codes.min()} to {self.n_codes.max()} per feature, "
             f"chunks of {self.chunks[0]} samples x {self.chunks[1]} features",
             f"  target    {labels.name}, {labels.kind}, {labels.n_classes} classes: "
             + some_of([f"{c} ({n})" for c, n in zip(labels.classes, labels.counts, strict=True)]),
@@ -216,17 +216,17 @@ def open_codes(path: str | os.PathLike[str], target: str | None = None) -> CodeS
     Parameters
     ----------
     path : str or path
-        Of the store.
+        Path or URL of the store.
     target : str, optional
-        The name of the target, for a store that has several. Of targets with the same name the
-        latest is taken; the key of the labels names an earlier one.
+        The name of the target, for a store with several targets. If several targets have this
+        name, the latest is used; an earlier one is named by the key of its labels.
 
     Raises
     ------
     FileNotFoundError
-        There is no code store.
+        There is no code store at this path.
     CodeStoreError
-        It is damaged.
+        The code store is damaged.
 
     Examples
     --------
@@ -256,7 +256,7 @@ def open_codes(path: str | os.PathLike[str], target: str | None = None) -> CodeS
 
 
 def is_codes(path: str | os.PathLike[str]) -> bool:
-    """Return whether there is a code store, finished or not, at a path.
+    """Return whether a path is a code store, finished or unfinished.
 
     Examples
     --------
@@ -274,10 +274,10 @@ def get_manifest(path: str) -> Manifest:
     >>> get_manifest("/no/such/store")
     Traceback (most recent call last):
     ...
-    FileNotFoundError: no code store at '/no/such/store': there is no such path
+    FileNotFoundError: no code store at '/no/such/store': the path does not exist
     """
     if not is_url(path) and not Path(path).exists():
-        raise FileNotFoundError(f"no code store at {path!r}: there is no such path")
+        raise FileNotFoundError(f"no code store at {path!r}: the path does not exist")
     version = store_version(path)
     manifest = None if version not in (None, VERSION) else read_manifest(path)
     if manifest is not None:
@@ -285,14 +285,14 @@ def get_manifest(path: str) -> Manifest:
     if version is None:
         if (is_url(path) or Path(path).is_dir()) and not places.children(path):
             raise FileNotFoundError(f"no code store at {path!r}")
-        raise ValueError(f"{path!r} holds something else than a code store; give another path")
+        raise ValueError(f"{path!r} is not a code store; give another path")
     if version != VERSION:
         raise wrong_version(path, version)
-    raise ValueError(f"the code store {path!r} was not finished; encode the data again")
+    raise ValueError(f"the code store {path!r} is not finished; encode the data again")
 
 
 def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
-    """Return the code store of a manifest with one of its targets; all tables are verified."""
+    """Return the code store of a manifest with one of its targets, and verify its tables."""
     content = manifest.content
     place = f"{path}/{manifest.folder}"
     tables = {
@@ -309,8 +309,8 @@ def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
         or tables["nominal"].max() > 1
     ):
         raise CodeStoreError(
-            f"the tables of the code store {path!r} do not fit together; remove the store and "
-            "encode the data again"
+            f"the tables of the code store {path!r} are inconsistent; remove the store and encode "
+            "the data again"
         )
     return CodeStore(
         path=path,
@@ -342,17 +342,18 @@ def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[str]:
-    """Hold the lock of the store at a path; return the name of a new folder for its arrays.
+    """Hold the lock of the store at a path in a ``with`` block, and create a folder for its arrays.
 
-    The place must be empty, absent or a code store. A folder that no manifest names when the block
-    ends is removed, and so is all of a store that is left without one.
+    The value of the block is the name of the folder. The path must be empty, absent or a code
+    store. At the end of the block, folders that the manifest does not name are removed, and the
+    store is removed if it has no manifest.
 
     Raises
     ------
     ValueError
-        The place holds something else, or a store of another version.
+        The path contains other data, or a store of another version.
     CodeStoreError
-        Another process writes the store, or the place cannot be written to.
+        Another process writes the store, or the path is not writable.
 
     Examples
     --------
@@ -386,13 +387,13 @@ def writing(path: str) -> Iterator[str]:
                     places.remove(path, places.LOCK)
     except LockedError as error:
         raise CodeStoreError(
-            f"the code store {path!r} is being written by {error}; wait until that has ended, or "
+            f"the code store {path!r} is being written by {error}; wait until it is finished, or "
             "give another path"
         ) from error
     finally:
         if made and not is_url(path):
             with contextlib.suppress(OSError):
-                Path(path).rmdir()  # only where nothing was left in it
+                Path(path).rmdir()  # fails if the folder is not empty
 
 
 def read_codes(store: CodeStore, features: slice, rows: slice) -> np.ndarray:
@@ -401,7 +402,7 @@ def read_codes(store: CodeStore, features: slice, rows: slice) -> np.ndarray:
     Raises
     ------
     CodeStoreError
-        Names the chunk that is missing, unreadable or not the one that was written.
+        A chunk is missing, unreadable or not the one that was written.
 
     Examples
     --------
@@ -432,7 +433,7 @@ def read_labels(store: CodeStore, rows: slice) -> np.ndarray:
     Raises
     ------
     CodeStoreError
-        Names the chunk that is missing, unreadable or not the one that was written.
+        A chunk is missing, unreadable or not the one that was written.
 
     Examples
     --------
@@ -457,7 +458,7 @@ def as_planes(store: CodeStore, content: np.ndarray) -> np.ndarray:
 
 
 def _pieces(region: slice, size: int, chunk: int) -> Iterator[tuple[int, slice, slice]]:
-    """The chunks along an axis that a region is in, which part of each, and where it goes."""
+    """Yield each chunk along an axis that a region needs, its part, and the part of the output."""
     first, last, _ = region.indices(size)
     for number in range(first // chunk, -(-last // chunk) if first < last else 0):
         start, stop = max(first, number * chunk), min(last, (number + 1) * chunk)
@@ -466,7 +467,7 @@ def _pieces(region: slice, size: int, chunk: int) -> Iterator[tuple[int, slice, 
 
 
 def store_version(path: str) -> object:
-    """Return the version of the code store that a place is said to be, None for anything else."""
+    """Return the version of the code store at a path, or None if it is not a code store."""
     for name in ("zarr.json", "manifest.json"):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             document = json.loads(places.read(path, name, MOST_METADATA))
@@ -477,27 +478,27 @@ def store_version(path: str) -> object:
 
 
 def _check_place(path: str) -> object:
-    """Return the version of the store at a place, None for an empty one, or raise a ValueError."""
+    """Return the version of the store at a path, None if empty; raise if it has other content."""
     if not is_url(path):
         local = Path(path)
         if local.is_symlink() and not local.exists():
-            raise ValueError(f"{path!r} is a link to nothing; remove it or give another path")
+            raise ValueError(f"{path!r} is a broken link; remove it or give another path")
         if local.exists() and not local.is_dir():
             raise ValueError(f"{path!r} is a file, not a code store; give another path")
         above = next((each for each in local.parents if each.exists()), local)
         if not above.is_dir():
-            raise ValueError(f"{path!r} lies below {str(above)!r}, a file; give another path")
+            raise ValueError(f"{path!r} is below {str(above)!r}, a file; give another path")
     version = store_version(path)
     others = (name for name in places.children(path) - {places.LOCK} if not PARTIAL.match(name))
     if version is None and any(others):
-        raise ValueError(f"{path!r} holds something else than a code store; give another path")
+        raise ValueError(f"{path!r} is not empty and not a code store; give another path")
     if version not in (None, VERSION):
         raise wrong_version(path, version)
     return version
 
 
 def _remove_others(path: str) -> None:
-    """Remove the folders of a locked store that its manifest does not name."""
+    """Remove the folders that the manifest does not name, and partial files, of a locked store."""
     manifest = read_manifest(path)
     for name in places.children(path):
         is_left = name.startswith(FOLDER) and (manifest is None or name != manifest.folder)

@@ -1,8 +1,7 @@
-"""Copies of single columns beside the codes: what every tile of a wide store needs is read alone.
+"""Copies of single columns, so that a wide store need not be read for one column.
 
-A copy holds the same bytes whoever makes it, so that runs that share a store may both make it. One
-sealed document lists the copies that are whole, with their checksums. A store that cannot be
-written to does without.
+All runs write the same bytes, so several runs that share a store may write the same copy. One
+sealed document lists the complete copies with their checksums. Read-only stores have no copies.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ FILE = "columns.json"
 
 
 def known_copies(codes: CodeStore) -> dict[int, np.ndarray]:
-    """Return the checksums of each column that has a whole copy, by column."""
+    """Return the checksums of the columns that have a complete copy, by column."""
     n_rows = codes.checksums.shape[1]
     try:
         document = unseal(places.read(codes.place, FILE, MOST_JSON))
@@ -31,12 +30,12 @@ def known_copies(codes: CodeStore) -> dict[int, np.ndarray]:
             return {}
         found = {int(column): as_numbers(each) for column, each in document["columns"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}  # copies are made anew
+        return {}  # copies are written again
     return {column: each for column, each in found.items() if len(each) == n_rows}
 
 
 def add_copies(codes: CodeStore, copies: Mapping[int, np.ndarray]) -> None:
-    """List more copies as whole, where the store can be written to."""
+    """Add complete copies to the list, if the store is writable."""
     columns = {
         str(column): as_digits(each) for column, each in {**known_copies(codes), **copies}.items()
     }
@@ -60,7 +59,7 @@ def write_copy(
 
 
 def joined(parts: Iterable[Mapping[int, np.ndarray] | None]) -> dict[int, np.ndarray]:
-    """Return the checksums of the columns that every part has, put together."""
+    """Return the concatenated checksums of the columns that all parts contain."""
     found = list(parts)
     if not found or any(part is None for part in found):
         return {}

@@ -1,4 +1,4 @@
-"""The target: which class each sample is in."""
+"""The target: the class of each sample."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TargetKind = Literal["auto", "class", "ordinal", "continuous"]
 
 #: The label of a row whose target is missing.
 DROPPED = 255
-#: Quantile classes of a continuous target.
+#: Number of quantile classes of a continuous target.
 N_QUANTILES = 8
 
 
@@ -43,24 +43,24 @@ class Labels:
     Attributes
     ----------
     name : str
-        Of the target.
+        Name of the target.
     key : str
-        Of the array ``labels/<key>`` in the store.
+        Key of the array ``labels/<key>`` in the store.
     kind : {"class", "ordinal", "continuous"}
-        What the classes are.
+        The kind of target.
     classes : tuple
-        The label of each class: by falling frequency, then by label, for ``"class"``; by value for
-        ``"ordinal"``; the names of the intervals for ``"continuous"``.
+        The label of each class. ``"class"``: in order of decreasing frequency, then by label.
+        ``"ordinal"``: in order of value. ``"continuous"``: the names of the intervals.
     counts : ndarray of int64 (class)
-        Samples of each class.
+        Number of samples of each class.
     values : ndarray of float64 (class)
-        The number of each class: its value, the mean in its interval, or its index.
+        The number of each class: its value, the mean of its interval, or its index.
     n_dropped : int
-        Samples whose target is missing, and which are not in the store.
+        Number of samples with a missing target, which are not in the store.
     identity : str
         A digest of the labels: equal for equal content.
     checksums : ndarray of uint32 (row chunk)
-        Of the chunks of the array.
+        Checksums of the chunks of the array.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class TargetSummary:
-    """What some rows tell about the target: its numbers, and the rows of each value if counted."""
+    """Summary of some rows of the target: its numbers, and the counts of its values or None."""
 
     numbers: Summary
     counts: dict[Category, int] | None
@@ -89,19 +89,19 @@ class TargetSummary:
 
 @dataclass(frozen=True)
 class Coding:
-    """How a target becomes classes: the code of its value, then the class of the code.
+    """The mapping of target values to classes: from value to code, and from code to class.
 
     Attributes
     ----------
     kind, classes, values
         As in `Labels`.
     feature : Feature
-        Codes the values as it would those of a feature.
+        The coding of the values, as for a feature.
     class_of : ndarray of uint8
-        The class of each code; `DROPPED` for the missing one.
+        The class of each code; `DROPPED` for the missing code.
     n_whole : int
-        The different values of a target that was cut into ranges without having been asked for,
-        where they are whole and could be classes as they are; else 0.
+        For a target that ``target_kind="auto"`` divided into ranges although its values are
+        integers and few enough to be classes: the number of distinct values. Otherwise 0.
     """
 
     kind: Kind
@@ -118,7 +118,7 @@ class Coding:
 
 
 def check_kind(target_kind: str) -> TargetKind:
-    """Return ``target_kind``, or raise a ValueError with the valid ones.
+    """Return the validated option ``target_kind``, or raise a ValueError.
 
     Examples
     --------
@@ -142,13 +142,13 @@ def summarise_target(
     Parameters
     ----------
     block : ndarray (sample,)
-        Its values.
+        Values of the target.
     first_row, n_samples : int
-        The global number of the first row, and of all rows.
+        The global index of the first row, and the number of rows of the source.
     target_kind : {"auto", "class", "ordinal", "continuous"}
-        As the user gave it.
+        The option of the user.
     kind : {"nominal", "integer", "number"}
-        What the type of the target says.
+        The type of the target, inferred from its dtype.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def summarise_target(
 
 
 def merge_targets(summaries: Sequence[TargetSummary]) -> TargetSummary:
-    """Return the summary of all rows of several summaries, given in row order.
+    """Return the merged summary of several summaries in row order.
 
     Examples
     --------
@@ -184,14 +184,14 @@ def merge_targets(summaries: Sequence[TargetSummary]) -> TargetSummary:
 def make_coding(
     summary: TargetSummary, name: str, target_kind: TargetKind, kind: TargetType
 ) -> Coding:
-    """Return how the target becomes classes.
+    """Return the mapping of target values to classes.
 
     Parameters
     ----------
     summary : TargetSummary
-        Of all rows.
+        The summary of all rows.
     name : str
-        Of the target, for messages.
+        Name of the target, for messages.
     target_kind, kind
         As in `summarise_target`.
 
@@ -207,16 +207,16 @@ def make_coding(
     n_missing = int(numbers.n_missing[0])
     if 0 in numbers.strange:
         raise TypeError(
-            f"target {name!r} holds {', '.join(sorted(numbers.strange[0]))} among its objects; "
+            f"target {name!r} contains objects of type {', '.join(sorted(numbers.strange[0]))}; "
             "convert it to numbers with .astype(float) or to strings with .astype(str)"
         )
     if numbers.n_inf[0]:
         raise ValueError(
-            f"target {name!r} holds {numbers.n_inf[0]} infinite values; replace them with NaN "
+            f"target {name!r} contains {numbers.n_inf[0]} infinite values; replace them with NaN "
             "(their rows are dropped) or with a large number"
         )
     if n_missing == numbers.n_rows:
-        raise ValueError(f"target {name!r} has no value: all {numbers.n_rows} are missing")
+        raise ValueError(f"target {name!r} has no values: all {numbers.n_rows} are missing")
     asked = target_kind
     if target_kind == "auto":
         few = kind == "integer" and counts is not None and len(counts) <= MAX_CODES
@@ -229,14 +229,14 @@ def make_coding(
         coding = _discrete(counts, n_missing, name, target_kind, kind)
     if coding.n_classes < 2:
         raise ValueError(
-            f"target {name!r} has one value only, {coding.classes[0]!r}: there is nothing to "
-            "select features for; give a target with two classes or more"
+            f"target {name!r} has only one value, {coding.classes[0]!r}; give a target with two "
+            "classes or more"
         )
     return coding
 
 
 def encode_target(block: np.ndarray, coding: Coding) -> np.ndarray:
-    """Return the class of each row, `DROPPED` where the target is missing.
+    """Return the class of each row, `DROPPED` if the target is missing.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def encode_target(block: np.ndarray, coding: Coding) -> np.ndarray:
 
 
 def _count_whole(sample: np.ndarray) -> int:
-    """Return the number of different values, 0 where some are not whole or they are too many."""
+    """Return the number of distinct values, 0 if some are not integers or there are too many."""
     values = np.unique(sample[~np.isnan(sample)])
     whole = N_QUANTILES < len(values) <= MAX_CODES and bool((values == np.round(values)).all())
     return len(values) if whole else 0
@@ -260,7 +260,7 @@ def _count_whole(sample: np.ndarray) -> int:
 def _continuous(numbers: Summary, name: str) -> Coding:
     if numbers.dtype == object:
         raise ValueError(
-            f'target {name!r} holds text, which has no order; give target_kind="class" or "auto"'
+            f'target {name!r} contains text, which has no order; give target_kind="class" or "auto"'
         )
     (feature,), _ = make_tables(numbers, 0, N_QUANTILES, N_QUANTILES)
     n_classes = feature.n_codes - feature.has_missing
@@ -283,14 +283,14 @@ def _discrete(
     if counts is None or len(counts) > MAX_CODES:
         number = "more than a million" if counts is None else f"{len(counts)}"
         raise ValueError(
-            f"target {name!r} has {number} classes, at most {MAX_CODES} can be coded; "
-            f'give target_kind="continuous" if it is a number, or join its classes'
+            f"target {name!r} has {number} classes, expected at most {MAX_CODES}; "
+            f'give target_kind="continuous" if it is a number, or merge classes'
         )
     labels = sorted(counts, key=category_order)
     if target_kind == "ordinal":
         if any(isinstance(label, str) for label in labels):
             raise ValueError(
-                f"target {name!r} holds text, which has no order; give its numbers, or "
+                f"target {name!r} contains text, which has no order; give numbers, or "
                 'target_kind="class"'
             )
         values = np.array([float(label) for label in labels])
@@ -304,7 +304,7 @@ def _discrete(
     class_of_label[order] = np.arange(len(labels))
     classes = [labels[code] for code in order]
     if kind != "number" and all(isinstance(each, float) and each.is_integer() for each in classes):
-        # Integers that came as floats because some of them are missing.
+        # Integers are stored as floats if some values are missing.
         classes = [int(each) for each in classes]
     return Coding(
         kind=target_kind,
@@ -316,12 +316,12 @@ def _discrete(
 
 
 def _class_of(classes: np.ndarray, feature: Feature) -> np.ndarray:
-    """Return the class of each code, the missing one included."""
+    """Return the class of each code, including the missing code."""
     return np.append(classes, [DROPPED] * feature.has_missing).astype(np.uint8)
 
 
 def interval_names(feature: Feature) -> tuple[str, ...]:
-    """Return the interval of each code of a numeric feature but the missing one.
+    """Return the interval of each code of a numeric feature, except the missing code.
 
     Examples
     --------

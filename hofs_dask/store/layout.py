@@ -1,4 +1,4 @@
-"""How the codes of a store are cut up: its chunks, and what they take as files."""
+"""The layout of a code store: its chunks and their sizes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """How the codes of a store are cut up, and why.
+    """The shape and the chunks of a code store.
 
     Attributes
     ----------
     n_samples, n_features
-        Of the store.
+        Shape of the store.
     chunks
-        Samples and features of a chunk. The features of a chunk are the tile that a task works on.
+        Samples and features of a chunk. The features of a chunk are the tile of a task.
     bits
-        Bits a code: what the feature with the most codes needs.
+        Bits per code, determined by the feature with the most codes.
     reasons
-        A sentence a decision.
+        One sentence per decision.
 
     Examples
     --------
@@ -43,18 +43,18 @@ class Layout:
 
     @property
     def n_chunks(self) -> int:
-        """How many chunks there are."""
+        """The number of chunks."""
         return -(-self.n_samples // self.chunks[0]) * -(-self.n_features // self.chunks[1])
 
     @property
     def chunk_bytes(self) -> int:
-        """What the file of a chunk takes: a plane a bit, of whole words, and a checksum."""
+        """The bytes of a chunk file: one plane of whole words per bit, and a checksum."""
         n_words = -(-self.chunks[0] // WORD)
         return self.chunks[1] * self.bits * n_words * (WORD // 8) + CHECKSUM_BYTES
 
     @property
     def n_bytes(self) -> int:
-        """What all chunks take in files."""
+        """The bytes of all chunk files."""
         return self.n_chunks * self.chunk_bytes
 
     @property
@@ -64,7 +64,7 @@ class Layout:
 
 
 def layout_of(codes: CodeStore) -> Layout:
-    """The layout that a store has."""
+    """Return the layout of a store."""
     chunk_samples, chunk_features = codes.chunks
     return Layout(
         codes.n_samples,
@@ -75,7 +75,7 @@ def layout_of(codes: CodeStore) -> Layout:
 
 
 def check_chunks(chunks: object) -> tuple[int, int]:
-    """The samples and features of a chunk that a user gave, or a ValueError.
+    """Return the validated option ``chunks``, samples and features of a chunk.
 
     Examples
     --------
@@ -88,14 +88,14 @@ def check_chunks(chunks: object) -> tuple[int, int]:
         or not all(isinstance(n, int) and n > 0 for n in chunks)
     ):
         raise ValueError(
-            f"chunks is {chunks!r}; give two positive integers, samples and features of a "
+            f"chunks is {chunks!r}; give two positive integers, the samples and features of a "
             "chunk, for example chunks=(8192, 1024)"
         )
     return chunks[0], chunks[1]
 
 
 def cuts(span: slice, step: int) -> list[slice]:
-    """The pieces of a span, all but the last of one length.
+    """Return a span split into slices of length ``step``; the last may be shorter.
 
     Examples
     --------

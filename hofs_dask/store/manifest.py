@@ -1,7 +1,7 @@
-"""The manifest of a code store: what it holds, and the checksum of every table and chunk.
+"""The manifest of a code store: its contents, and the checksum of every table and chunk.
 
-The manifest is written last and replaced whole, so that a store is what its manifest says. Whatever
-is read from a store is compared with it.
+The manifest is written last and replaced atomically. Everything read from a store is compared with
+its checksum in the manifest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORMAT = "hofs_dask codes"
 VERSION = 5
 FILE = "manifest.json"
 
-#: The codes of a feature and the classes of a target at most: one byte, less what is never written.
+#: Maximum codes of a feature and classes of a target: the values of a byte, less reserved values.
 MOST_CODES, MOST_CLASSES = 255, 254
 
 Name = str | int | float
@@ -28,16 +28,16 @@ Name = str | int | float
 
 @dataclass(frozen=True)
 class Table:
-    """What a small array of a store is.
+    """Record of a small array of a store.
 
     Attributes
     ----------
     dtype : str
-        As numpy writes it, with its byte order.
+        Numpy dtype string, with byte order.
     shape : tuple of int
-        Of the array.
+        Shape of the array.
     sha256 : str
-        Of its bytes.
+        Digest of its bytes.
     """
 
     dtype: str
@@ -57,11 +57,11 @@ class Target:
     Attributes
     ----------
     key : str
-        Of the array ``labels/<key>``.
+        Key of the array ``labels/<key>``.
     name, kind, classes, counts, values, n_dropped
         As in `Labels`.
     checksums : str
-        Of each chunk, eight hexadecimal digits.
+        Eight hexadecimal digits per chunk.
     """
 
     key: str
@@ -75,34 +75,34 @@ class Target:
 
     @property
     def content(self) -> str:
-        """A digest of the labels, whatever their key."""
+        """A digest of the labels without their key."""
         return digest({**vars(self), "key": ""})
 
 
 @dataclass(frozen=True)
 class Content:
-    """All that the codes of a store are, wherever they lie and whatever they were made from.
+    """The codes of a store, independent of their path and of their source.
 
     Attributes
     ----------
     names : tuple
-        Of the features.
+        Feature names.
     n_samples : int
-        Samples, all of which have a target.
+        Number of samples; all have a target.
     bits : int
-        Bits of a code.
+        Bits per code.
     chunks : tuple of int
         Samples and features of a chunk.
     bins, n_bins
-        The option, and the number that it meant.
+        The option ``bins``, and the resulting number of bins.
     checksums : str
-        Of each chunk of the codes, eight hexadecimal digits; the samples run fastest.
+        Eight hexadecimal digits per chunk of the codes, (feature chunk, row chunk) in C order.
     tables : dict of str to Table
         The small arrays.
     categories : dict of str to list
         The categories of each nominal feature, by its position.
     n_folded : dict of str to int
-        The categories that became "other", by the position of their feature.
+        The number of categories merged into "other", by the position of their feature.
     """
 
     names: tuple[Name, ...]
@@ -129,20 +129,20 @@ class Content:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a code store holds.
+    """The contents of a code store.
 
     Attributes
     ----------
     folder : str
-        The part of the store that has the arrays. A store that is encoded anew has another.
+        Name of the folder that contains the arrays; a new one if the store is encoded again.
     fingerprint : str or None
-        Of the source and the options; None where the source has no fingerprint.
+        A digest of the source and the options; None if the source has no fingerprint.
     n_source : int
-        Samples of the source, those without a target included.
+        Number of samples of the source, including those without a target.
     kept : str or None
-        A digest of which of them have a target; None for all.
+        A digest of the mask of samples with a target; None if all have one.
     n_absent : int
-        Chunks of the source that were not there, and so hold its fill value.
+        Number of chunks that the source did not have, which were read as the fill value.
     content : Content
         The codes.
     targets : tuple of Target
@@ -163,20 +163,20 @@ class Manifest:
         return digest(self.content)
 
     def with_target(self, target: Target) -> Manifest:
-        """Return the manifest with one more target, or the same one as the latest."""
+        """Return the manifest with a target added or replaced, as the latest."""
         others = tuple(each for each in self.targets if each.key != target.key)
         return replace(self, targets=(*others, target))
 
 
 def read_manifest(path: str) -> Manifest | None:
-    """Return the manifest of the store at a path, None where there is none.
+    """Return the manifest of the store at a path, or None if there is none.
 
     Raises
     ------
     CodeStoreError
-        It is damaged.
+        The manifest is damaged.
     ValueError
-        It is of another version.
+        The manifest has another version.
 
     Examples
     --------
@@ -200,19 +200,19 @@ def read_manifest(path: str) -> Manifest | None:
 
 
 def write_manifest(path: str, manifest: Manifest) -> None:
-    """Make a manifest that of the store at a path.
+    """Write the manifest of the store at a path.
 
     Raises
     ------
     ValueError
-        Its parts do not fit together: what was read twice was not the same.
+        Its parts are inconsistent, because the two reads of the data differed.
     """
     try:
         _check(manifest)
     except ValueError as error:
         raise ValueError(
             f"the data changed while it was read, or its tasks are random ({error}); nothing was "
-            "kept of it: run the same call again when nothing writes to the data"
+            "stored: run the same call again when nothing writes to the data"
         ) from error
     document = {"format": FORMAT, "version": VERSION, **vars(manifest)}
     places.write(path, FILE, [seal(document)], sync=True)
@@ -221,13 +221,13 @@ def write_manifest(path: str, manifest: Manifest) -> None:
 def wrong_version(path: str, version: object) -> ValueError:
     """Return the error for a store of another version."""
     return ValueError(
-        f"the code store {path!r} has version {version} and version {VERSION} is read and written; "
+        f"the code store {path!r} has version {version}, expected version {VERSION}; "
         "remove it and encode the data again, or give another path"
     )
 
 
 def as_numbers(checksums: str) -> np.ndarray:
-    """Return checksums, written as hexadecimal digits, as numbers.
+    """Return checksums as numbers, from hexadecimal digits.
 
     Examples
     --------
@@ -249,7 +249,7 @@ def as_digits(checksums: np.ndarray) -> str:
 
 
 def _parsed(document: dict[str, Any]) -> Manifest:
-    """Return the manifest of a document, or raise where its parts do not fit together."""
+    """Return the manifest of a document, or raise an error if its parts are inconsistent."""
     known = {name: document[name] for name in (field.name for field in fields(Manifest))}
     content = known["content"]
     tables = {
@@ -285,7 +285,7 @@ def _parsed(document: dict[str, Any]) -> Manifest:
 
 
 def _check(manifest: Manifest) -> None:
-    """Raise a ValueError where numbers do not fit together; kernels rely on them."""
+    """Raise a ValueError if numbers are inconsistent, because kernels rely on them."""
     content = manifest.content
     n_features, n_samples = content.n_features, content.n_samples
     _expect(_is_name(manifest.folder), "folder")
@@ -330,12 +330,12 @@ def _check(manifest: Manifest) -> None:
 
 def _expect(holds: bool, name: str) -> None:
     if not holds:
-        raise ValueError(f"{name!r} does not fit the rest of it")
+        raise ValueError(f"{name!r} is inconsistent with the rest")
 
 
 def _integers(values: Any) -> tuple[int, ...]:
     if not all(_is_count(value) for value in values):
-        raise ValueError(f"{values!r} are not whole numbers")
+        raise ValueError(f"{values!r} are not non-negative integers")
     return tuple(values)
 
 
@@ -344,5 +344,5 @@ def _is_count(value: object) -> bool:
 
 
 def _is_name(value: object) -> bool:
-    """Return whether a value can name a folder right below another."""
+    """Return whether a value is a valid name of a folder."""
     return isinstance(value, str) and value.replace("-", "").isalnum() and value.isascii()

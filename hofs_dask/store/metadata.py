@@ -1,6 +1,6 @@
-"""The tables of a code store, and the metadata by which Zarr and xarray open its arrays.
+"""The tables of a code store, and the metadata with which Zarr and xarray open its arrays.
 
-Nothing of ours reads the metadata: what a store holds is in its manifest.
+This package does not read the metadata; it uses the manifest.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from hofs_dask.store.chunks import CODE_FILL, LABEL_FILL, write_table
 from hofs_dask.store.codec import Planes
 from hofs_dask.store.manifest import Table
 
-#: What Zarr has where a table is not there, by kind of number: never written.
+#: Zarr's fill values of tables by dtype kind; no table contains these values.
 TABLE_FILLS = {"i": -(2**15), "u": 255, "f": -np.inf}
 
 
 def count_bits(features: list[Feature]) -> int:
-    """The planes of a feature of the store."""
+    """Return the number of bit planes per feature."""
     return n_bits(max(feature.n_codes for feature in features))
 
 
 def write_metadata(
     place: str, n_samples: int, grid: tuple[int, int], features: list[Feature]
 ) -> None:
-    """Write what Zarr and xarray need to open the arrays; nothing of ours reads it."""
+    """Write the metadata with which Zarr and xarray open codes and tables."""
     group = zarr.create_group({})
     group.create_array(
         "codes",
@@ -58,7 +58,7 @@ def write_metadata(
 
 
 def write_label_metadata(place: str, key: str, n_samples: int, chunk_rows: int) -> None:
-    """Write what Zarr and xarray need to open the labels."""
+    """Write the metadata with which Zarr and xarray open the labels."""
     group = zarr.create_group({})
     array = group.create_array(
         f"labels/{key}",
@@ -80,7 +80,7 @@ def _put(place: str, node: zarr.Group | zarr.Array[Any]) -> None:
 
 
 def _tables(features: list[Feature]) -> dict[str, np.ndarray]:
-    """The small arrays of a store."""
+    """Return the small arrays of a store by name."""
     n_codes = np.array([feature.n_codes for feature in features], np.int16)
     has_missing = np.array([feature.has_missing for feature in features])
     return {
@@ -93,7 +93,7 @@ def _tables(features: list[Feature]) -> dict[str, np.ndarray]:
 
 
 def write_tables(place: str, tiles: list[list[Feature]]) -> dict[str, Table]:
-    """Write how the features of a store are coded, and return what the manifest has of it."""
+    """Write the tables of all features, and return their records for the manifest."""
     tables = _tables(list(itertools.chain.from_iterable(tiles)))
     return {name: write_table(place, name, table) for name, table in tables.items()}
 

@@ -1,4 +1,4 @@
-"""Summaries of blocks: what the first read of a source tells about its columns."""
+"""Summaries of blocks: statistics of the columns, made by the first read of a source."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from hofs_dask.kernels.hashing import rows_below
 
 Category = str | int | float | bool
 
-#: Rows that edges and value tables are made from; they are exact while there are no more rows.
+#: Number of rows that edges and values are computed from; exact for sources of up to this size.
 SAMPLE_ROWS = 131_072
 #: A nominal feature with more values than this is an identifier.
 MAX_DISTINCT = 1_000_000
-#: Smaller blocks are not worth the time that it takes to compile a kernel for them.
+#: Blocks with fewer cells use numpy, because compiling a kernel would take longer.
 MANY_CELLS = 2**18
-#: Rows looked at first: most columns show here that they have more values than bins.
+#: Rows that are checked first: they show for most columns that there are more values than bins.
 PREFIX_ROWS = 1024
-#: Integers up to this are floats too.
+#: Integers up to this are exact as float64.
 EXACT = 2**53
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What one block, or several merged, tell about their columns.
+    """Statistics of the columns of one block or of several merged blocks.
 
     Attributes
     ----------
     n_rows : int
-        Rows seen.
+        Number of rows.
     n_missing, n_inf : ndarray of int64 (feature)
-        Missing and infinite values seen.
+        Number of missing and infinite values.
     low, high : ndarray of float64 (feature)
-        The range; NaN where no value was seen.
+        Minimum and maximum; NaN if all values are missing.
     distinct : ndarray of float64 (limit, feature)
         The distinct values in increasing order, padded with NaN.
     n_distinct : ndarray of int64 (feature)
-        Their number; ``limit`` means so many or more.
+        The number of distinct values; ``limit`` means ``limit`` or more.
     counts : dict
-        For each nominal column the number of rows of each value, None past `MAX_DISTINCT`.
+        The number of rows of each value, by nominal column; None above `MAX_DISTINCT` values.
     strange : dict
-        For a column of objects the names of the types in it that are not values.
+        The names of unsupported types, by column of objects.
     dtype : numpy dtype
-        Of the columns.
+        Dtype of the columns.
     sample : ndarray (feature, sampled row)
         The sampled rows in row order.
     """
@@ -64,7 +64,7 @@ class Summary:
     sample: np.ndarray
 
     def columns(self, first: int, last: int) -> Summary:
-        """Return the summary of some columns.
+        """Return the summary of the columns from ``first`` to ``last - 1``.
 
         Examples
         --------
@@ -92,16 +92,16 @@ class Summary:
 
 
 def sampled_rows(first_row: int, n_rows: int, n_samples: int) -> np.ndarray:
-    """Return which rows of a block are in the sample, counted from its first row.
+    """Return the indices within a block of the rows that are in the sample.
 
     Parameters
     ----------
     first_row : int
-        The global number of the first row of the block.
+        The global index of the first row of the block.
     n_rows : int
-        Rows of the block.
+        Number of rows of the block.
     n_samples : int
-        Rows of the whole source.
+        Number of rows of the source.
 
     Examples
     --------
@@ -125,13 +125,13 @@ def summarise(
     block : ndarray (sample, feature)
         The values.
     first_row : int
-        The global number of its first row.
+        The global index of its first row.
     n_samples : int
-        Rows of the whole source.
+        Number of rows of the source.
     nominal : ndarray of bool (feature)
-        Columns whose values are categories.
+        Whether the values of a column are categories.
     limit : int
-        Distinct values to keep: one more than the bins.
+        Number of distinct values to keep: one more than the number of bins.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def summarise(
 
 
 def merge_summaries(summaries: Sequence[Summary]) -> Summary:
-    """Return the summary of all rows of several summaries, given in row order.
+    """Return the merged summary of several summaries in row order.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
 
 
 def count_values(column: np.ndarray) -> dict[Category, int] | None:
-    """Return the number of rows of each value of a numeric or boolean column, None for too many.
+    """Return the counts of the values of a numeric or boolean column, None for too many values.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def count_values(column: np.ndarray) -> dict[Category, int] | None:
 def merge_counts(
     counts: Iterable[dict[Category, int] | None],
 ) -> dict[Category, int] | None:
-    """Return the sum of several counts of values, None once they are too many.
+    """Return the sum of several counts of values, None for too many values.
 
     Examples
     --------
@@ -240,7 +240,7 @@ def merge_counts(
 
 
 def clean_objects(column: np.ndarray) -> tuple[list[Category | None], frozenset[str]]:
-    """Return the values of a column of objects, None for the missing, and the types that are none.
+    """Return the values of a column of objects, None if missing, and the unsupported types.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def clean_objects(column: np.ndarray) -> tuple[list[Category | None], frozenset[
 
 
 def is_missing(value: object) -> bool:
-    """Return whether an object is None, NaN or the NA of pandas.
+    """Return whether an object is None, NaN or ``pandas.NA``.
 
     Examples
     --------
@@ -322,7 +322,7 @@ def _look_at_few(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
     distinct = np.full((limit, n_features), np.nan)
     n_distinct = np.zeros(n_features, np.int64)
     prefix = np.sort(block[:PREFIX_ROWS], axis=0)
-    # NaN sorts last and equals nothing, so the missing values of the prefix are taken off again.
+    # NaN sorts last and differs from every value, so missing values are subtracted again.
     steps = (prefix[1:] != prefix[:-1]).sum(axis=0)
     if block.dtype.kind == "f":
         steps = steps - np.isnan(prefix).sum(axis=0)
@@ -331,14 +331,14 @@ def _look_at_few(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
     for j in np.flatnonzero(wanted & ~many):
         column = block[:, j]
         values = (_count_integers(column) or (np.unique(column),))[0]
-        values = values[~np.isnan(values)].astype(np.float64) + 0.0  # no -0.0: it depends on order
+        values = values[~np.isnan(values)].astype(np.float64) + 0.0  # -0.0 to 0.0
         n_distinct[j] = min(len(values), limit)
         distinct[: n_distinct[j], j] = values[:limit]
     return n_missing, low, high, distinct, n_distinct
 
 
 def _look_at_many(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
-    """The same of a block that is swept once; distinct values that reach the limit are not kept."""
+    """Return the same by a kernel that reads the block once; at the limit, no values are kept."""
     cells = as_cells(block)
     n_features = len(wanted)
     n_values = np.where(wanted, 0, limit)
@@ -355,14 +355,14 @@ def _look_at_many(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
 
 
 def _is_exact(block: np.ndarray) -> bool:
-    """Return whether the numbers of a block are floats of eight bytes."""
+    """Return whether the numbers of a block are exact as float64."""
     if block.dtype.kind == "f" or block.dtype.itemsize < 8:
         return True
     return bool(block.min() >= -EXACT and block.max() <= EXACT)
 
 
 def _count_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the values of a column and their counts if they are integers close to each other."""
+    """Return the values of a column and their counts, or None unless a bincount is small."""
     if column.dtype.kind not in "iu" or not len(column):
         return None
     low, high = int(column.min()), int(column.max())

@@ -1,4 +1,4 @@
-"""Stores for one run: removed at its end, when it is terminated, or by a later run."""
+"""Temporary stores for one run, removed at its end, on SIGTERM, or by a later run."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ import dask.config
 
 from hofs_dask.io.files import locked, read_file
 
-#: How the folders begin that a later run may remove, and those that have no lock yet.
+#: Prefixes of folders that a later run may remove, and of folders without a lock.
 PREFIX, UNLOCKED = "hofs_dask-run-", "hofs_dask-new-"
-#: The file whose lock a run holds as long as it needs its folder.
+#: The lock file that a run holds while it uses its folder.
 LOCK = "lock"
-#: The store that it is for.
+#: Name of the store in the folder.
 STORE = "codes.zarr"
 
 
 @contextlib.contextmanager
 def temporary_store() -> Iterator[str]:
-    """Return a path for a store in Dask's temporary directory, removed at the end of the block.
+    """Provide a path for a store in Dask's temporary directory, removed at the end of the block.
 
-    SIGTERM ends the block too where it would end the process: it raises ``SystemExit(143)``. What
-    a process leaves that is killed is removed by the next one of the same user on this machine.
+    Unless the program handles SIGTERM, the signal raises ``SystemExit(143)``, which ends the block.
+    The folder of a killed process is removed by the next run of the same user on this machine.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def temporary_store() -> Iterator[str]:
     with _terminable(), contextlib.ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix=UNLOCKED, dir=parent))
         stack.callback(lambda: _remove(folder))
-        # some systems and disks have no locks: what is left there stays until somebody removes it
+        # without file locks, the folder of a killed process is not removed by later runs
         with contextlib.suppress(OSError, ImportError):
             stack.enter_context(locked(folder / LOCK))
             folder = folder.rename(parent / folder.name.replace(UNLOCKED, PREFIX, 1))
@@ -56,12 +56,12 @@ def temporary_store() -> Iterator[str]:
 
 
 def remove_left(parent: Path) -> None:
-    """Remove the temporary folders of runs of this user on this machine that have ended.
+    """Remove the temporary folders of ended runs of this user on this machine.
 
     Parameters
     ----------
     parent
-        The folder that they are in.
+        The folder that contains them.
     """
     for folder in parent.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError, ImportError):
@@ -69,7 +69,7 @@ def remove_left(parent: Path) -> None:
             is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
             if not is_own or found.st_mode & 0o077:
                 continue
-            # on a shared disk the lock of a process elsewhere may look free
+            # on a shared disk, a lock held on another machine may appear to be free
             if not read_file(folder / LOCK, 400).endswith(f" on {socket.gethostname()}\n".encode()):
                 continue
             with locked(folder / LOCK):
@@ -77,16 +77,16 @@ def remove_left(parent: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder, its lock last: what is left without one would stay for good."""
+    """Remove a folder, its lock last: later runs do not remove a folder without a lock."""
     shutil.rmtree(folder / STORE, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """Let SIGTERM end the block with ``SystemExit(143)`` where nobody else sees to it."""
+    """Let SIGTERM raise ``SystemExit(143)`` in the block, unless it has another handler."""
 
-    def end(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 - as it is called
+    def end(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 - signal handler
         raise SystemExit(128 + number)
 
     in_main = threading.current_thread() is threading.main_thread()

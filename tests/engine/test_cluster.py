@@ -81,7 +81,7 @@ def test_workers__none_is_an_error_that_says_what_to_type():
         LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty,
         Client(empty),
         dask.config.set({"hofs_dask.timeout": "1500 ms"}),
-        pytest.warns(UserWarning, match=r"has no workers; waiting 1\.50 s for the first"),
+        pytest.warns(UserWarning, match=r"has no workers; waiting up to 1\.50 s for one"),
         pytest.raises(RuntimeError, match="has no workers.*dask worker tcp://"),
     ):
         current_workers()

@@ -1,4 +1,4 @@
-"""Files that are written whole, read within bounds, sealed and locked."""
+"""Atomic writes, reads with a size limit, sealed documents and file locks."""
 
 import contextlib
 import errno
@@ -29,18 +29,18 @@ JSON = st.recursive(
 
 
 @given(document=st.dictionaries(st.text().filter(lambda name: name != "digest"), JSON, max_size=4))
-def test_seal__comes_back_and_any_other_byte_is_noticed(document):
+def test_seal__round_trips_and_detects_changed_bytes(document):
     content = seal(document)
     assert unseal(content) == document
     for place in range(0, len(content), 5):
         damaged = bytearray(content)
         damaged[place] ^= 1
         with contextlib.suppress(SealError):
-            assert unseal(bytes(damaged)) == document  # as 1e5 for 1E5: the same content
+            assert unseal(bytes(damaged)) == document  # another spelling, such as 1E5 for 1e5
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "large", "absent"])
-def test_read_file__takes_regular_files_of_the_expected_size_only(tmp_path, kind):
+def test_read_file__accepts_only_regular_files_of_the_expected_size(tmp_path, kind):
     path = tmp_path / "file"
     if kind == "pipe":
         os.mkfifo(path)
@@ -56,7 +56,7 @@ def test_read_file__takes_regular_files_of_the_expected_size_only(tmp_path, kind
     assert str(path) in str(caught.value)
 
 
-def test_write_file__replaces_a_link_and_leaves_what_it_led_to(tmp_path):
+def test_write_file__replaces_a_link_and_keeps_its_target(tmp_path):
     (tmp_path / "thesis").write_text("draft")
     (tmp_path / "file").symlink_to(tmp_path / "thesis")
     write_file(tmp_path / "file", [b"new"], sync=True)
@@ -65,14 +65,14 @@ def test_write_file__replaces_a_link_and_leaves_what_it_led_to(tmp_path):
     assert not (tmp_path / "file").is_symlink()
 
 
-def test_write_file__that_fails_names_the_file_and_leaves_nothing(tmp_path):
+def test_write_file__failure_names_the_file_and_leaves_no_partial_file(tmp_path):
     (tmp_path / "file").mkdir()
     with pytest.raises(OSError, match=f"'{tmp_path / 'file'}'"):
         write_file(tmp_path / "file", [b"new"])
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_locked__another_process_is_refused_and_death_frees_the_lock(tmp_path):
+def test_locked__refuses_another_process_and_is_released_when_it_ends(tmp_path):
     script = (
         "import sys, time; from hofs_dask.io.files import locked\n"
         "with locked(sys.argv[1]): print('held', flush=True); time.sleep(60)"
@@ -102,19 +102,19 @@ def test_locked__a_link_is_refused(tmp_path):
     ("path", "source", "where"),
     [
         ("/data/x", "/data/x", "is"),
-        ("/data/x/y", "/data/x", "lies within"),
+        ("/data/x/y", "/data/x", "is inside"),
         ("/data", "/data/x", "contains"),
         ("s3://bucket/a", "s3://bucket/a/b", "contains"),
         ("s3://bucket/a/", "s3://bucket/a", "is"),
         ("/data/x", "file:///data/x", "is"),
     ],
 )
-def test_check_apart__names_both(path, source, where):
+def test_check_apart__error_names_both_paths(path, source, where):
     with pytest.raises(ValueError, match=f"store is '{path}', which {where} the data at"):
         check_apart(path, ["/elsewhere", source], "store")
 
 
-def test_check_apart__knows_links_and_names_that_begin_alike(tmp_path):
+def test_check_apart__resolves_links_and_compares_whole_names(tmp_path):
     (tmp_path / "x").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "x")
     with pytest.raises(ValueError, match="is the data at"):

@@ -1,4 +1,4 @@
-"""Whatever changes the data changes its fingerprint, or there is none."""
+"""Every change of the data changes its fingerprint, or the fingerprint is None."""
 
 import os
 import pickle
@@ -41,7 +41,7 @@ def dataset():
 
 
 class OwnStore(LocalStore):
-    """A store of a user, which may do anything."""
+    """A store class of the user."""
 
 
 # Stores
@@ -52,7 +52,7 @@ class OwnStore(LocalStore):
     [LoggingStore, WrapperStore, lambda store: OwnStore(store.root)],
     ids=["LoggingStore", "WrapperStore", "subclass"],
 )
-def test_fingerprint__there_is_none_behind_a_store_that_is_not_known(tmp_path, wrap):
+def test_fingerprint__is_none_for_an_unknown_store_class(tmp_path, wrap):
     zarr.create_array(tmp_path / "x.zarr", data=X)
     array = zarr.open_array(wrap(LocalStore(tmp_path / "x.zarr")), mode="r")
     source = open_source(array, Y)
@@ -62,7 +62,7 @@ def test_fingerprint__there_is_none_behind_a_store_that_is_not_known(tmp_path, w
     assert open_source(tmp_path / "x.zarr", Y).fingerprint is not None
 
 
-def test_fingerprint__there_is_none_of_what_is_in_the_memory_of_a_store():
+def test_fingerprint__is_none_for_a_memory_store():
     array = zarr.create_array(MemoryStore(), data=X)
     dataset().to_zarr("memory://fingerprints/d.zarr", consolidated=False)
     for data, target in ((array, Y), ("memory://fingerprints/d.zarr", "y")):
@@ -73,7 +73,7 @@ def test_fingerprint__there_is_none_of_what_is_in_the_memory_of_a_store():
     assert source.places == ("memory:///fingerprints/d.zarr",)
 
 
-def test_fingerprint__of_a_zip_that_is_read_is_that_of_its_file(tmp_path):
+def test_fingerprint__of_a_zip_depends_on_its_file(tmp_path):
     def source(data):
         with ZipStore(tmp_path / "x.zip", mode="w") as store:
             zarr.create_array(store, data=data)
@@ -86,7 +86,7 @@ def test_fingerprint__of_a_zip_that_is_read_is_that_of_its_file(tmp_path):
     assert (one.opened_state == one.state(), other.opened_state == other.state()) == (False, True)
 
 
-def test_fingerprint__of_local_files_shows_a_change_of_equal_size_and_time(tmp_path):
+def test_fingerprint__detects_a_change_with_equal_size_and_mtime(tmp_path):
     path = tmp_path / "x.zarr"
     zarr.create_array(path, data=X, chunks=(20, 4), compressors=None)
     chunk = path / "c" / "1" / "0"
@@ -100,7 +100,7 @@ def test_fingerprint__of_local_files_shows_a_change_of_equal_size_and_time(tmp_p
     assert before.state() != before.opened_state
 
 
-def test_fingerprint__of_local_files_through_fsspec_is_that_of_the_files(tmp_path):
+def test_fingerprint__of_local_files_is_the_same_through_fsspec(tmp_path):
     path = tmp_path / "x.zarr"
     zarr.create_array(path, data=X)
     remote = zarr.open_array(FsspecStore.from_url(f"local://{path}", read_only=True), mode="r")
@@ -120,18 +120,18 @@ def test_fingerprint__of_local_files_through_fsspec_is_that_of_the_files(tmp_pat
         ([{"size": 3, "mtime": 1767261600.0}], False),
         ([{"size": 3, "mtime": 1767261600.25}], True),
         ([{"size": 3, "last_modified": "2026-01-01T10:00:00.123Z"}], True),
-        # whole by chance
+        # one time is a whole second by chance
         ([{"size": 3, "mtime": 1.5}, {"size": 3, "mtime": 2.5}, {"size": 3, "mtime": 3.0}], True),
     ],
 )
-def test_fingerprint__of_remote_objects_takes_a_version_or_an_exact_time(infos, shows):
+def test_fingerprint__of_remote_objects_needs_a_version_or_an_exact_time(infos, shows):
     files = fsspec.filesystem("local")
     found = {str(j): info for j, info in enumerate(infos)}
     assert _shows_changes(files, found) == shows
     assert not _shows_changes(fsspec.filesystem("memory"), found)
 
 
-def test_fingerprint__follows_the_present_chunks_and_the_metadata_of_groups(tmp_path):
+def test_fingerprint__depends_on_existing_chunks_and_state_on_group_metadata(tmp_path):
     path = tmp_path / "d.zarr"
     dataset().chunk(sample=20).to_zarr(path, consolidated=False)
     source = open_source(path, "y")
@@ -145,7 +145,7 @@ def test_fingerprint__follows_the_present_chunks_and_the_metadata_of_groups(tmp_
     assert lost.state() != lost.opened_state
 
 
-def test_present__knows_the_chunks_of_a_grid():
+def test_present__holds_the_chunks_that_were_found():
     found = [(0, 1), (2, 0)]
     for grid in ((3, 2), (1000, 10**12)):
         present = Present.of(grid, found)
@@ -154,7 +154,7 @@ def test_present__knows_the_chunks_of_a_grid():
     assert Present.of((2, 2), [(0, 0), (0, 1), (1, 1), (5, 5)]).n_absent == 1
 
 
-def test_chunk_at__reads_the_names_of_both_formats():
+def test_chunk_at__parses_keys_of_both_zarr_formats():
     names = {"c/0/12": (0, 12), "0.12": (0, 12), "0/12": (0, 12), "c.0.12": (0, 12)}
     assert {name: chunk_at(name, 2) for name in names} == names
     for name in (".zarray", "zarr.json", "c/0", "c/0/x", ".zattrs"):
@@ -186,14 +186,14 @@ def known(tmp_path):
     }
 
 
-def test_fingerprint__of_dask_is_that_of_data_and_functions_that_are_known(tmp_path):
+def test_fingerprint__of_dask_exists_for_known_data_and_functions(tmp_path):
     lazy = known(tmp_path)
     prints = {name: array_identity(array).fingerprint for name, array in lazy.items()}
     assert [name for name, each in prints.items() if each is None] == []
     assert len(set(prints.values())) == len(prints)
 
 
-def test_fingerprint__of_dask_follows_content_that_has_the_name_of_other_content():
+def test_fingerprint__of_dask_depends_on_content_not_only_on_names():
     def fingerprint(data, constant):
         lazy = da.from_array(data, chunks=20, name="mine")
         return array_identity(lazy.map_blocks(np.add, constant, name="sum")).fingerprint
@@ -223,7 +223,7 @@ def unknown(tmp_path):
     }
 
 
-def test_fingerprint__of_dask_is_none_behind_what_may_read_anything(tmp_path):
+def test_fingerprint__of_dask_is_none_for_functions_that_may_read_anything(tmp_path):
     for name, array in unknown(tmp_path).items():
         source = open_source(array, array[:, 0])
         assert (source.fingerprint, source.target_fingerprint) == (None, None), name
@@ -236,7 +236,7 @@ def test_fingerprint__of_a_dask_frame_is_none():
         assert (source.fingerprint, source.target_fingerprint) == (None, None)
 
 
-def test_fingerprint__names_of_tasks_differ_where_there_is_none():
+def test_task_names__are_unique_for_data_without_a_fingerprint():
     array = zarr.create_array(MemoryStore(), data=X)
     one = open_source(array, array[:, 0]).parts[0].compute()
     array[:] = 0
@@ -247,7 +247,7 @@ def test_fingerprint__names_of_tasks_differ_where_there_is_none():
 # Files
 
 
-def test_fingerprint__of_netcdf_that_is_open_is_none_and_its_state_that_of_the_file(tmp_path):
+def test_fingerprint__of_open_netcdf_is_none_and_its_state_depends_on_the_file(tmp_path):
     path = tmp_path / "d.nc"
 
     def sources(data):
@@ -270,7 +270,7 @@ def test_fingerprint__of_netcdf_that_is_open_is_none_and_its_state_that_of_the_f
     assert before[4].target_fingerprint not in (None, after[4].target_fingerprint)
 
 
-def test_fingerprint__of_mapped_memory_is_none_and_its_state_that_of_the_file(tmp_path):
+def test_fingerprint__of_a_memmap_is_none_and_its_state_depends_on_the_file(tmp_path):
     path = tmp_path / "x.npy"
     np.save(path, X)
     mapped = np.load(path, mmap_mode="r")
@@ -286,7 +286,7 @@ def test_fingerprint__of_mapped_memory_is_none_and_its_state_that_of_the_file(tm
     assert whole.state() != whole.opened_state
 
 
-def test_fingerprint__of_a_zip_that_was_replaced_while_it_is_open_is_none(tmp_path):
+def test_fingerprint__of_an_open_zip_that_was_replaced_is_none(tmp_path):
     def write(values, name):
         with ZipStore(tmp_path / name, mode="w") as store:
             zarr.create_array(store, data=values)
@@ -299,7 +299,7 @@ def test_fingerprint__of_a_zip_that_was_replaced_while_it_is_open_is_none(tmp_pa
     assert open_source(opened, Y).fingerprint is None
 
 
-def test_state__shows_a_change_of_features_whose_target_cannot_tell(tmp_path):
+def test_state__detects_changed_features_next_to_an_unknown_target(tmp_path):
     zarr.create_array(tmp_path / "x.zarr", data=X)
     target = da.from_array(Y, chunks=9).map_blocks(lambda block: block)
     source = open_source(tmp_path / "x.zarr", target)
@@ -312,7 +312,7 @@ def test_state__shows_a_change_of_features_whose_target_cannot_tell(tmp_path):
 # Guards
 
 
-def test_guard__keeps_names_and_values_of_an_array(tmp_path):
+def test_guard__keeps_name_values_and_fingerprint(tmp_path):
     for name, array in known(tmp_path).items():
         again = guard_arrays(array)
         assert again.name == array.name, name
@@ -321,11 +321,11 @@ def test_guard__keeps_names_and_values_of_an_array(tmp_path):
         assert prints[0] == prints[1], name
 
 
-def test_guard__goes_to_other_processes(tmp_path):
+def test_guard__survives_pickling(tmp_path):
     zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(20, 4))
     (part,) = open_source(tmp_path / "x.zarr", Y).parts
     copy = pickle.loads(pickle.dumps(part))
     (tmp_path / "x.zarr" / "c" / "2" / "0").unlink()
     np.testing.assert_array_equal(copy[:40].compute(), X[:40])
-    with pytest.raises(FileNotFoundError, match=r"chunk \(2, 0\) .* has gone since"):
+    with pytest.raises(FileNotFoundError, match=r"chunk \(2, 0\) .* was removed after"):
         copy.compute()

@@ -35,7 +35,7 @@ def labelled(dims=("sample", "band")):
 # Arrays
 
 
-def test_numpy__is_one_block_with_made_up_names():
+def test_numpy__is_one_block_with_default_names():
     source = open_source(X, Y)
     assert source.names == ("x0", "x1", "x2", "x3")
     assert (source.n_samples, source.n_features) == X.shape
@@ -45,7 +45,7 @@ def test_numpy__is_one_block_with_made_up_names():
     assert (source.target_name, source.target_type) == ("target", "integer")
 
 
-def test_numpy__large_data_is_cut_into_row_blocks(monkeypatch):
+def test_numpy__large_data_is_split_into_row_blocks(monkeypatch):
     monkeypatch.setattr(blocks_module, "BLOCK_BYTES", 25 * 4 * 8)
     assert open_source(X, None).parts[0].chunks == ((25, 25, 10), (4,))
     mixed = pd.DataFrame(X, columns=NAMES).assign(n=np.arange(60))
@@ -65,14 +65,14 @@ def test_numpy__large_data_is_cut_into_row_blocks(monkeypatch):
     ],
     ids=["float16", "big-endian", "big-endian-int", "fortran", "longdouble", "reversed", "masked"],
 )
-def test_numpy__odd_layouts_just_work(data):
+def test_numpy__dtypes_and_memory_layouts_are_converted(data):
     found = values(open_source(data, Y))
     assert found.dtype.isnative
     assert found.dtype.itemsize <= 8
     assert np.array_equal(found, np.ma.filled(data, np.nan), equal_nan=True)
 
 
-def test_dask__keeps_its_chunks_and_gives_them_to_the_target():
+def test_dask__keeps_its_chunks_and_rechunks_the_target():
     source = open_source(da.from_array(X, chunks=(25, 3)), da.from_array(Y, chunks=60))
     assert source.parts[0].chunks == ((25, 25, 10), (3, 1))
     assert source.target.chunks == ((25, 25, 10),)
@@ -100,7 +100,7 @@ def test_array__text_and_booleans_are_nominal():
     ],
     ids=["dates", "durations", "complex", "lazy-complex", "sparse", "records", "list"],
 )
-def test_array__types_without_codes_are_refused(data, words):
+def test_array__unsupported_types_are_refused(data, words):
     with pytest.raises(TypeError, match=words):
         open_source(data, Y)
 
@@ -179,7 +179,7 @@ def test_pandas__mixed_types():
     check_mixed(open_source(mixed_frame(), "y"))
 
 
-def test_pandas__neighbours_of_one_type_are_one_part():
+def test_pandas__adjacent_columns_of_one_dtype_are_one_part():
     assert len(open_source(pd.DataFrame(X, columns=NAMES), Y).parts) == 1
     assert len(open_source(mixed_frame()[["float", "more", "int"]], Y).parts) == 2
 
@@ -208,14 +208,14 @@ def test_dask_frame__target_is_a_column():
     ],
     ids=["dates", "zoned-dates", "durations", "complex", "sparse", "periods"],
 )
-def test_pandas__types_without_codes_are_refused_by_name(column, words):
+def test_pandas__unsupported_types_are_refused_by_column_name(column, words):
     with pytest.raises(TypeError, match=words):
         open_source(pd.DataFrame({"good": X[:, 0], "bad": column}), Y)
     with pytest.raises(TypeError, match=words.replace("feature 'bad'", "target 'bad'")):
         open_source(pd.DataFrame({"good": X[:, 0]}), column.rename("bad"))
 
 
-def test_pandas__names_are_kept_and_must_differ():
+def test_pandas__names_are_kept_and_must_be_unique():
     assert open_source(pd.DataFrame(X, columns=[1, 2.5, "c", np.int64(7)]), Y).names == (
         1, 2.5, "c", 7,
     )  # fmt: skip
@@ -224,7 +224,7 @@ def test_pandas__names_are_kept_and_must_differ():
 
 
 @pytest.mark.parametrize("as_frame", [False, True])
-def test_pandas__other_index_of_the_target_is_refused(as_frame):
+def test_pandas__target_with_a_different_index_is_refused(as_frame):
     frame = pd.DataFrame(X, columns=NAMES, index=[f"s{i}" for i in range(60)])
     target = pd.Series(Y, index=frame.index, name="y")
 
@@ -240,7 +240,7 @@ def test_pandas__other_index_of_the_target_is_refused(as_frame):
     reordered = opened(target[::-1].loc[frame.index])
     assert np.array_equal(reordered.target.compute(), Y)
     assert np.array_equal(open_source(frame, target[::-1].to_numpy()).target.compute(), Y[::-1])
-    # Labels that are equal are, however they are kept.
+    # A RangeIndex and an Index with the same labels are equal.
     numbered = frame.set_axis(list(range(60)))
     assert opened(target.reset_index(drop=True), numbered).n_samples == 60
 
@@ -257,7 +257,7 @@ def test_pandas__other_index_of_the_target_is_refused(as_frame):
     ids=["series", "frame", "category", "float", "copy"],
 )
 @pytest.mark.parametrize("missing", [False, True])
-def test_pandas__its_own_column_as_target_is_no_feature(make, missing):
+def test_pandas__target_taken_from_the_frame_is_not_a_feature(make, missing):
     column = pd.array([None, *Y[1:].tolist()], dtype="Int64") if missing else Y
     frame = pd.DataFrame(X, columns=NAMES).assign(y=column)
     source = open_source(frame, make(frame))
@@ -265,13 +265,13 @@ def test_pandas__its_own_column_as_target_is_no_feature(make, missing):
     assert source.target_name == "y"
 
 
-def test_pandas__another_target_of_the_name_of_a_feature_leaves_it_in():
+def test_pandas__target_with_other_values_keeps_the_feature_of_its_name():
     frame = pd.DataFrame(X, columns=NAMES)
     assert open_source(frame, pd.Series(Y, name="a")).names == tuple(NAMES)
     assert open_source(frame, pd.Series(X[:, 0], name="z")).names == tuple(NAMES)
 
 
-def test_dask_frame__its_own_column_as_target_is_no_feature():
+def test_dask_frame__target_taken_from_the_frame_is_not_a_feature():
     frame = dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(y=Y), npartitions=2)
     source = open_source(frame, frame["y"])
     assert source.names == tuple(NAMES)
@@ -284,8 +284,8 @@ def test_dask_frame__its_own_column_as_target_is_no_feature():
     [X, da.from_array(X), pd.DataFrame(X), dd.from_pandas(pd.DataFrame(X), npartitions=2)],
     ids=["numpy", "dask", "pandas", "dask frame"],
 )
-def test_feature_dim__of_data_without_dims_is_refused(data):
-    with pytest.raises(ValueError, match="feature_dim is 'band'.*leave feature_dim out"):
+def test_feature_dim__is_refused_for_data_without_dims(data):
+    with pytest.raises(ValueError, match="feature_dim is 'band'.*omit feature_dim"):
         open_source(data, Y, feature_dim="band")
 
 
@@ -298,7 +298,7 @@ def test_data_array__coordinate_names_the_features():
     assert np.array_equal(values(source), X)
 
 
-def test_data_array__feature_dim_anywhere_and_the_rest_is_stacked_in_order():
+def test_data_array__dims_other_than_feature_dim_are_stacked_in_order():
     cube = rng.normal(size=(5, 3, 4, 2))
     for array in (cube, da.from_array(cube, chunks=(2, 2, 3, 1))):
         data = xr.DataArray(array, dims=("time", "band", "y", "x"))
@@ -307,12 +307,12 @@ def test_data_array__feature_dim_anywhere_and_the_rest_is_stacked_in_order():
         assert source.names == ("x0", "x1", "x2")
 
 
-def test_data_array__a_dim_called_feature_is_the_features():
+def test_data_array__dim_named_feature_is_the_default_feature_dim():
     data = xr.DataArray(X.reshape(4, 15, 4).transpose(2, 0, 1), dims=("feature", "y", "x"))
     assert np.array_equal(values(open_source(data, None)), X)
 
 
-def test_data_array__says_which_dims_there_are():
+def test_data_array__error_lists_the_dims():
     data = xr.DataArray(np.zeros((2, 3, 4)), dims=("time", "y", "wave"))
     with pytest.raises(ValueError, match=r"'time', 'y', 'wave'.*feature_dim='wave'"):
         open_source(data, None)
@@ -335,10 +335,10 @@ def test_data_array__target_is_aligned_by_dims():
     assert np.array_equal(stacked.target.compute(), source.target.compute())
 
 
-def test_data_array__other_labels_of_the_target_are_refused():
+def test_data_array__target_with_different_labels_is_refused():
     data = labelled().assign_coords(sample=np.arange(60))
     target = xr.DataArray(Y, dims="sample", coords={"sample": np.arange(60)[::-1]}, name="y")
-    with pytest.raises(ValueError, match=r"other labels along 'sample'.*xr.align"):
+    with pytest.raises(ValueError, match=r"different labels along 'sample'.*xr.align"):
         open_source(data, target)
 
 
@@ -350,7 +350,7 @@ def test_data_array__target_is_a_coordinate():
         open_source(data, "Y")
 
 
-def test_data_array__without_coordinates_says_what_a_target_can_be():
+def test_data_array__target_name_without_coordinates_is_refused():
     for data in (labelled(), labelled().drop_vars("band")):
         with pytest.raises(ValueError, match="'y', but the DataArray has no coord.*as an array"):
             open_source(data, "y")
@@ -363,13 +363,13 @@ def images():
     return data.assign(crop=(("time", "y", "x"), Y.reshape(3, 4, 5)))
 
 
-def test_dataset__its_own_variable_as_target_is_no_feature():
+def test_dataset__target_variable_is_not_a_feature():
     data = images()
     for target in (data.crop, data.crop.transpose("x", "y", "time"), data.crop > 0):
         assert open_source(data, target).names == tuple(NAMES)
     assert np.array_equal(open_source(data, data.crop).target.compute(), Y)
     assert open_source(data, data.crop.rename("wheat")).names == (*NAMES, "crop")
-    # What is left may be one variable that holds the features.
+    # One variable remains, and it contains all features.
     one = labelled().to_dataset().assign(y=("sample", Y))
     assert open_source(one, one.y).names == (0.4, 0.5, 0.6, 0.7)
 
@@ -382,12 +382,12 @@ def test_dataset__variables_without_dims_are_ignored():
     assert open_source(one, "y", feature_dim="band").names == (0.4, 0.5, 0.6, 0.7)
 
 
-def test_dataset__variables_over_some_dims_are_repeated_along_the_others(tmp_path):
+def test_dataset__variables_with_fewer_dims_are_broadcast(tmp_path):
     height, day = rng.normal(size=(5, 4)), rng.normal(size=3)
     data = images().assign(dem=(("x", "y"), height), day=("time", day))
     data = data[["dem", *NAMES, "day", "crop"]]
     data.to_zarr(tmp_path / "d.zarr", consolidated=False)
-    mixed = data.chunk(time=2, y=3, x=2).assign(dem=data.dem)  # in memory among lazy ones
+    mixed = data.chunk(time=2, y=3, x=2).assign(dem=data.dem)  # dem in memory, the rest lazy
     expected = np.column_stack([np.tile(height.T.ravel(), 3), X, np.repeat(day, 20)])
     for each in (data, data.chunk(time=1), mixed, tmp_path / "d.zarr"):
         source = open_source(each, "crop")
@@ -397,7 +397,7 @@ def test_dataset__variables_over_some_dims_are_repeated_along_the_others(tmp_pat
         assert np.array_equal(source.target.compute(), Y)
 
 
-def test_dataset__repeating_stays_lazy():
+def test_dataset__broadcasting_is_lazy():
     shape = (1000, 1000, 1000)
     lazy = da.zeros(shape, chunks=(10, 1000, 1000))
     data = xr.Dataset({"a": (("time", "y", "x"), lazy), "dem": (("y", "x"), np.eye(1000))})
@@ -409,7 +409,7 @@ def test_dataset__repeating_stays_lazy():
     assert first.sum() == 1
 
 
-def test_dataset__fingerprint_knows_the_order_of_the_dims():
+def test_dataset__fingerprint_depends_on_the_order_of_the_dims():
     square = rng.normal(size=(6, 6))
     one, other = (
         xr.Dataset({"a": (("y", "x"), square), "b": (dims, square)})
@@ -418,10 +418,10 @@ def test_dataset__fingerprint_knows_the_order_of_the_dims():
     assert open_source(one, None).fingerprint != open_source(other, None).fingerprint
 
 
-def test_dataset__repeated_variables_do_not_hide_that_the_target_does_not_fit():
+def test_dataset__variables_are_not_broadcast_if_the_target_has_fewer_values():
     data = labelled().to_dataset().assign(z=("sample", Y))
     for target in (Y, xr.DataArray(Y, dims="sample"), da.from_array(Y)):
-        with pytest.raises(ValueError, match="'x' .* and 'z' .* differ in their.*feature_dim="):
+        with pytest.raises(ValueError, match="'x' .* and 'z' .* have different dims.*feature_dim="):
             open_source(data, target)
 
 
@@ -443,12 +443,12 @@ def test_dataset__variables_are_the_features():
         assert np.array_equal(source.target.compute(), Y)
 
 
-def test_dataset__one_variable_holds_the_features():
+def test_dataset__one_variable_contains_all_features():
     data = labelled().to_dataset().assign(y=("sample", Y), width=("band", np.ones(4)))
     source = open_source(data, "y", feature_dim="band")
     assert source.names == (0.4, 0.5, 0.6, 0.7)
     assert np.array_equal(source.target.compute(), Y)
-    # Without feature_dim it will do where nothing else is there to choose from.
+    # feature_dim may be omitted if there is one candidate variable.
     assert open_source(data.drop_vars("width"), "y").names == source.names
     assert open_source(data.rename(band="feature"), "y").names == source.names
 
@@ -459,11 +459,11 @@ def test_dataset__errors_name_variables_and_dims():
         open_source(data, "yy")
     with pytest.raises(ValueError, match="unknown feature_dim 'bnad'; valid: 'band'"):
         open_source(data, "y", feature_dim="bnad")
-    with pytest.raises(ValueError, match="differ in their dims"):
+    with pytest.raises(ValueError, match="have different dims"):
         open_source(data, "y")
-    with pytest.raises(ValueError, match="2 variables hold the dim 'band'"):
+    with pytest.raises(ValueError, match="2 variables have the dim 'band'"):
         open_source(data.assign(x2=data.x), "y", feature_dim="band")
-    with pytest.raises(ValueError, match="no variables to select from"):
+    with pytest.raises(ValueError, match="no variables besides the target"):
         open_source(data[["y"]], "y")
     dates = data.assign(when=("sample", np.arange(60).astype("datetime64[s]")))[["when", "z"]]
     with pytest.raises(TypeError, match="feature 'when' is datetime64"):
@@ -502,7 +502,7 @@ def test_zarr__plain_group(tmp_path):
     with pytest.raises(ValueError, match="for the target 'yy'; valid: 'y'"):
         open_source(tmp_path / "g.zarr", "yy")
     group.create_array("other", data=X)
-    with pytest.raises(ValueError, match="holds 2 arrays of two dimensions"):
+    with pytest.raises(ValueError, match="contains 2 arrays with two dimensions"):
         open_source(tmp_path / "g.zarr", "y")
 
 
@@ -518,7 +518,7 @@ def test_zarr__group_of_xarray(tmp_path, zarr_format, consolidated):
     assert np.array_equal(source.target.compute(), Y)
 
 
-def test_zarr__variables_that_are_only_listed_have_one_order(tmp_path):
+def test_zarr__variables_without_consolidated_metadata_are_sorted(tmp_path):
     names = [f"f{i}" for i in range(40)]
     data = xr.Dataset(dict.fromkeys([*reversed(names), "y"], ("sample", X[:, 0])))
     data.assign(y=("sample", Y)).to_zarr(tmp_path / "d.zarr", consolidated=False)
@@ -536,7 +536,7 @@ def stores(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["local", "memory", "zip"])
-def test_zarr__objects_are_data_like_their_paths(tmp_path, kind):
+def test_zarr__open_objects_are_accepted(tmp_path, kind):
     group = zarr.create_group(stores(tmp_path)[kind])
     table, y = group.create_array("table", data=X, chunks=(20, 4)), group.create_array("y", data=Y)
     for data, target, name in ((group, "y", "y"), (table, y, "y"), (table, Y, "target")):
@@ -547,13 +547,13 @@ def test_zarr__objects_are_data_like_their_paths(tmp_path, kind):
         again = open_source(data, target)
         assert source.fingerprint == again.fingerprint
         assert (source.fingerprint is None) == (kind != "local")
-        # without a fingerprint, equal names of tasks would stand for other data
+        # without a fingerprint, task names must be unique, as the data may have changed
         assert (source.parts[0].name == again.parts[0].name) == (kind == "local")
-        with pytest.raises(ValueError, match="feature_dim is 'band'.*leave feature_dim out"):
+        with pytest.raises(ValueError, match="feature_dim is 'band'.*omit feature_dim"):
             open_source(data, target, feature_dim="band")
 
 
-def test_zarr__objects_and_paths_have_one_fingerprint(tmp_path):
+def test_zarr__object_and_path_have_the_same_fingerprint(tmp_path):
     group = zarr.create_group(tmp_path / "g.zarr")
     table, _ = group.create_array("table", data=X), group.create_array("y", data=Y)
     labelled().to_dataset().assign(y=("sample", Y)).to_zarr(tmp_path / "d.zarr", consolidated=False)
@@ -581,10 +581,10 @@ def test_zarr__group_of_xarray_as_object(tmp_path, kind):
         assert np.array_equal(source.target.compute(), Y)
 
 
-def test_zarr__feature_dim_of_a_plain_path_is_refused(tmp_path):
+def test_zarr__feature_dim_is_refused_for_arrays_without_dims(tmp_path):
     zarr.create_group(tmp_path / "g.zarr").create_array("table", data=X)
     for path in (tmp_path / "g.zarr", tmp_path / "g.zarr" / "table"):
-        with pytest.raises(ValueError, match="feature_dim is 'band'.*leave feature_dim out"):
+        with pytest.raises(ValueError, match="feature_dim is 'band'.*omit feature_dim"):
             open_source(path, Y, feature_dim="band")
 
 
@@ -593,7 +593,7 @@ def test_path__tilde_is_the_home_directory(tmp_path, monkeypatch):
     zarr.create_array(tmp_path / "x.zarr", data=X)
     assert open_source("~/x.zarr", Y).n_samples == 60
     assert as_path("~/x.zarr") == as_path(Path("~") / "x.zarr") == str(tmp_path / "x.zarr")
-    # Some editors and users name files so.
+    # A file name may begin with a tilde.
     assert as_path("~x.zarr") == str(Path.cwd() / "~x.zarr")
     assert as_path("a/~/x.zarr") == str(Path.cwd() / "a" / "~" / "x.zarr")
 
@@ -617,11 +617,11 @@ def test_zarr__errors_name_the_path(tmp_path):
     with pytest.raises(ValueError, match=r"no Zarr array or group at .*folder"):
         open_source(tmp_path / "folder", "y")
     zarr.create_group(tmp_path / "empty.zarr")
-    with pytest.raises(ValueError, match="holds no arrays"):
+    with pytest.raises(ValueError, match="contains no arrays"):
         open_source(tmp_path / "empty.zarr", "y")
 
 
-def test_xarray_from_zarr__is_read_lazily_without_dask_too(tmp_path):
+def test_xarray_from_zarr__is_lazy_with_and_without_dask(tmp_path):
     labelled().to_dataset().assign(y=("sample", Y)).to_zarr(tmp_path / "d.zarr", consolidated=False)
     for chunks in (None, {}):
         with xr.open_zarr(tmp_path / "d.zarr", chunks=chunks, consolidated=False) as data:
@@ -664,7 +664,7 @@ def test_target__wrong_length_names_both_sizes():
             open_source(X, wrong)
 
 
-def test_target__types_without_codes_are_refused():
+def test_target__unsupported_types_are_refused():
     with pytest.raises(TypeError, match="target 'target' is complex128"):
         open_source(X, Y.astype(complex))
     with pytest.raises(TypeError, match="target is a dict"):
@@ -673,7 +673,7 @@ def test_target__types_without_codes_are_refused():
         open_source(X, scipy.sparse.csr_array(X))
 
 
-def test_target__unknown_names():
+def test_target__unknown_name_is_refused():
     with pytest.raises(ValueError, match="columns of an array have no names"):
         open_source(X, "y")
     with pytest.raises(ValueError, match="unknown column for the target 'A'; valid: 'a'"):
@@ -683,7 +683,7 @@ def test_target__unknown_names():
 # nominal=
 
 
-def test_nominal__names_positions_or_all():
+def test_nominal__accepts_names_positions_or_true():
     frame = pd.DataFrame(X, columns=NAMES)
     assert open_source(frame, Y, nominal=["b", 3]).nominal.tolist() == [False, True, False, True]
     assert open_source(frame, Y, nominal="c").nominal.tolist() == [False, False, True, False]
@@ -693,7 +693,7 @@ def test_nominal__names_positions_or_all():
     assert open_source(numbered, Y, nominal=[3]).nominal.tolist() == [True, False, False, False]
 
 
-def test_nominal__unknown_name_gets_the_nearest():
+def test_nominal__error_suggests_the_most_similar_name():
     frame = pd.DataFrame(X, columns=["colour", "size", "weight", "age"])
     with pytest.raises(ValueError, match="unknown feature in nominal 'color'; valid: 'colour'"):
         open_source(frame, Y, nominal=["color"])
@@ -702,7 +702,7 @@ def test_nominal__unknown_name_gets_the_nearest():
 # Fingerprints
 
 
-def test_fingerprint__follows_content_in_memory():
+def test_fingerprint__in_memory_depends_on_content_and_names():
     one = open_source(X, Y)
     same = open_source(X.copy(), Y.copy())
     assert one.fingerprint == same.fingerprint
@@ -718,13 +718,13 @@ def test_fingerprint__follows_content_in_memory():
     assert open_source(frame, Y).fingerprint != open_source(renamed, Y).fingerprint
 
 
-def test_fingerprint__of_dask_follows_its_graph():
+def test_fingerprint__of_dask_depends_on_its_graph():
     lazy = da.from_array(X, chunks=20)
     assert open_source(lazy, Y).fingerprint == open_source(lazy, Y).fingerprint
     assert open_source(lazy + 1, Y).fingerprint != open_source(lazy, Y).fingerprint
 
 
-def test_fingerprint__of_files_follows_sizes_and_times(tmp_path):
+def test_fingerprint__of_files_depends_on_their_timestamps(tmp_path):
     path = tmp_path / "d.zarr"
     labelled().to_dataset().assign(y=("sample", Y)).to_zarr(path, consolidated=False)
 
@@ -750,7 +750,7 @@ def test_fingerprint__of_files_follows_sizes_and_times(tmp_path):
     assert targets_after == targets
 
 
-def test_fingerprint__a_slice_of_a_file_is_not_the_file(tmp_path):
+def test_fingerprint__of_a_slice_differs_from_the_whole(tmp_path):
     path = tmp_path / "d.zarr"
     labelled().to_dataset().to_zarr(path, consolidated=False)
     for chunks in (None, {}):
@@ -761,11 +761,11 @@ def test_fingerprint__a_slice_of_a_file_is_not_the_file(tmp_path):
         assert shifted.fingerprint != part.fingerprint
 
 
-def test_open_source__parts_of_other_lengths_are_refused(monkeypatch):
+def test_open_source__parts_of_different_lengths_are_refused(monkeypatch):
     def of_two_lengths(data, target):
         features, column = arrays.from_array(data, target)
         return replace(features, parts=[data[:, :1], data[:-1, 1:]]), column
 
     monkeypatch.setattr(source_module, "from_array", of_two_lengths)
-    with pytest.raises(ValueError, match="different lengths: 9 and 10 samples; give each one"):
+    with pytest.raises(ValueError, match="different lengths: 9 and 10 samples; give one value"):
         open_source(np.zeros((10, 2)), np.arange(10) % 2)

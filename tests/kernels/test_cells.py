@@ -1,4 +1,4 @@
-"""Sweeps over tiles against numpy, on read-only, empty and awkwardly sized input."""
+"""Kernels over tiles compared with numpy, on read-only, empty and oddly sized input."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from hofs_dask.kernels.cells import (
 )
 from hofs_dask.kernels.planes import WORD, pack, unpacked
 
-# nothing, a cell, whole tiles of rows, parts of two, rows that no unrolled loop divides
+# no rows, one cell, a whole tile of rows, parts of two tiles, less than an unrolled loop
 SHAPES = [(0, 3), (1, 1), (ROWS, 4), (ROWS + 13, 11), (3, COLUMNS + 2)]
 
 
@@ -25,7 +25,7 @@ def draw(shape, dtype, seed=0):
 
 
 def draw_limits(n_features, levels, dtype, seed=1):
-    """Increasing limits, as many as the feature's position says and at least none, then NaN."""
+    """Return increasing limits padded with NaN, j of them for feature j (modulo the maximum)."""
     rng = np.random.default_rng(seed)
     limits = np.full((n_features, 2**levels - 1), np.nan, dtype)
     n_limits = np.arange(n_features) % (limits.shape[1] + 1)
@@ -35,7 +35,7 @@ def draw_limits(n_features, levels, dtype, seed=1):
 
 
 def planes_of(block, bits):
-    """Room for the planes of a block, as words and as the kernel takes them."""
+    """Return zero planes for a block, as words and as the bytes that the kernel sets."""
     words = np.zeros((block.shape[1], bits, -(-len(block) // WORD)), np.uint64)
     return words, words.view(np.uint8)
 
@@ -43,10 +43,10 @@ def planes_of(block, bits):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("levels", [1, 2, 5, 8])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_set_planes__equal_a_binary_search(dtype, levels, shape):
+def test_set_planes__agrees_with_a_binary_search(dtype, levels, shape):
     block = draw(shape, dtype)
     limits, n_limits = draw_limits(shape[1], levels, dtype)
-    bits = min(levels + 1, 8)  # more than the limits take, where there are more
+    bits = min(levels + 1, 8)  # one more than needed, if possible
     missing = 2**bits - 1 - n_limits % 2
     words, planes = planes_of(block, bits)
     assert set_planes(block, limits, missing, *make_room(block), planes)
@@ -54,10 +54,10 @@ def test_set_planes__equal_a_binary_search(dtype, levels, shape):
     for column, row, n, code, codes in zip(block.T, limits, n_limits, missing, found, strict=True):
         expected = np.searchsorted(row[:n], column, side="right")
         assert np.array_equal(codes, np.where(np.isnan(column), code, expected))
-    assert np.array_equal(words, pack(found, bits))  # nothing past the last sample
+    assert np.array_equal(words, pack(found, bits))  # no bits after the last sample
 
 
-def test_set_planes__says_that_a_missing_value_has_no_code():
+def test_set_planes__returns_false_if_a_missing_value_has_no_code():
     block = as_cells(np.array([[0.0, np.nan]]))
     limits, _ = draw_limits(2, 2, np.float64)
     for missing, complete in (([1, 1], True), ([-1, 1], True), ([1, -1], False)):
@@ -66,8 +66,8 @@ def test_set_planes__says_that_a_missing_value_has_no_code():
         assert set_planes(block, limits, np.array(missing), *room, planes) is complete
 
 
-def test_set_planes__of_a_short_tile_do_not_see_the_cells_of_the_one_before():
-    """Whose missing values are in the same room: those have a code, and these are not missing."""
+def test_set_planes__short_tile_ignores_cells_of_the_previous_tile():
+    """The work memory still has missing values of the previous tile, which must not count."""
     block = np.zeros((3, COLUMNS + 1))
     block[:, 0] = np.nan
     missing = np.array([1] + [-1] * COLUMNS)
@@ -80,7 +80,7 @@ def test_set_planes__of_a_short_tile_do_not_see_the_cells_of_the_one_before():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_add_columns__equal_numpy(dtype, shape):
+def test_add_columns__agrees_with_numpy(dtype, shape):
     block = draw(shape, dtype)
     n_features, limit = shape[1], 9
     low, high = np.full(n_features, np.inf, dtype), np.full(n_features, -np.inf, dtype)
@@ -101,7 +101,7 @@ def test_add_columns__equal_numpy(dtype, shape):
 @pytest.mark.parametrize(
     ("given", "kept"), [("?", "f4"), ("i2", "f4"), ("f2", "f4"), ("u4", "f8"), (">f8", "f8")]
 )
-def test_as_cells__loses_nothing_and_leaves_the_block_alone(given, kept):
+def test_as_cells__keeps_all_values_and_does_not_change_the_block(given, kept):
     block = np.asfortranarray(np.arange(6).reshape(2, 3).astype(given))
     cells = as_cells(block)
     assert cells.dtype == np.dtype(kept)

@@ -1,4 +1,4 @@
-"""Counts against loops, on read-only and empty input; terms of pairs against entropies."""
+"""Counts compared with loops, on read-only and empty input; pair terms with entropies."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def octets(codes):
 
 @pytest.mark.parametrize("function", [add_counts, add_counts.py_func])
 @pytest.mark.parametrize("first", [0, 2])
-def test_counts__equal_a_loop_over_cells(function, first):
+def test_counts__agree_with_a_loop(function, first):
     codes, cells = random_block()
     out = np.zeros((3, 24), dtype=np.int64)
     function(octets(codes), EVERY, cells, first, *room(200), out, 0)
@@ -43,7 +43,7 @@ def test_counts__equal_a_loop_over_cells(function, first):
 
 
 @pytest.mark.parametrize("function", [add_counts, add_counts.py_func])
-def test_counts__of_some_samples_begin_where_they_are_told(function):
+def test_counts__of_some_samples_start_at_the_given_cell(function):
     codes, cells = random_block()
     places = np.repeat(np.arange(0, 200, 3), 2)
     out = np.zeros((3, 30), dtype=np.int64)
@@ -53,7 +53,7 @@ def test_counts__of_some_samples_begin_where_they_are_told(function):
     assert not out[:, :6].any()
 
 
-def test_counts__take_zero_rows():
+def test_counts__accept_zero_samples():
     codes, cells = random_block(n=0)
     out = np.zeros((3, 24), dtype=np.int64)
     add_counts(octets(codes), EVERY, cells, 0, *room(0), out, 0)
@@ -61,7 +61,7 @@ def test_counts__take_zero_rows():
 
 
 @pytest.mark.parametrize("function", [pair_terms, pair_terms.py_func])
-def test_pair_terms__are_entropies_and_products(function):
+def test_pair_terms__agree_with_entropies_and_products(function):
     rng = np.random.default_rng(3)
     counts = rng.integers(0, 5, (4, 3, 2, 3))  # feature, parent code, class, code
     counts[1] = 0
@@ -86,6 +86,6 @@ def test_entropy__of_known_tables():
 
 def test_information__of_independent_and_of_equal_variables():
     assert information(np.outer([1, 3], [2, 5])) == pytest.approx(0, abs=1e-15)
-    # y = x, with shares 1/4 and 3/4: I = H(x)
+    # y = x with probabilities 1/4 and 3/4: I = H(x)
     share = np.array([0.25, 0.75])
     assert information(np.diag([1, 3])) == pytest.approx(-(share * np.log(share)).sum())

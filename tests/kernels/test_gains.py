@@ -1,4 +1,4 @@
-"""The definition of a gain, against probabilities; and the kernels against it."""
+"""Gains by definition compared with probabilities, and the kernels compared with the definition."""
 
 import numpy as np
 import pytest
@@ -9,24 +9,24 @@ from hofs_dask.kernels import posterior as kernel
 from hofs_dask.kernels.gains import gains, log_evidence
 
 
-def test_gains__of_two_classes_by_hand():
-    """q = (1/4, 3/4), row (2, 1): the sum is 5/4, the posterior (2/5, 3/5)."""
+def test_gains__of_two_classes_agree_with_hand_calculation():
+    """For q = (1/4, 3/4) and row (2, 1), the sum is 5/4 and the posterior (2/5, 3/5)."""
     found = gains(np.log([0.25, 0.75]), np.log([2.0, 1.0]))
     np.testing.assert_allclose(found, np.log([0.4 / 0.25, 0.6 / 0.75]), rtol=1e-14)
 
 
-def test_gains__of_a_row_that_is_the_same_for_all_classes_are_zero():
+def test_gains__are_zero_for_equal_factors():
     found = gains(np.log([0.2, 0.3, 0.5]), np.full(3, -7.0))
     np.testing.assert_allclose(found, 0.0, atol=1e-15)
 
 
-def test_gains__of_a_row_that_rules_out_all_but_one_class():
+def test_gains__row_may_exclude_all_but_one_class():
     found = gains(np.log([0.2, 0.8]), np.array([0.0, -np.inf]))
     np.testing.assert_allclose(found, [-np.log(0.2), -np.inf])
 
 
 @given(seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([1.0, 30.0, 1000.0]))
-def test_gains__make_a_posterior_that_adds_up_to_one(seed, scale):
+def test_gains__give_a_posterior_that_sums_to_one(seed, scale):
     rng = np.random.default_rng(seed)
     posterior = np.log(rng.dirichlet(np.ones(4), size=7))
     row = rng.normal(size=(7, 4)) * scale
@@ -42,7 +42,7 @@ def test_log_evidence__is_the_same_along_any_axis(seed):
     np.testing.assert_array_equal(found, log_evidence(posterior.T, row.T, axis=1))
 
 
-def test_log_evidence__leaves_its_input_alone():
+def test_log_evidence__does_not_change_its_input():
     posterior, row = np.log([0.5, 0.5]), np.array([1.0, 2.0])
     log_evidence(posterior, row)
     np.testing.assert_array_equal(posterior, np.log([0.5, 0.5]))
@@ -50,7 +50,7 @@ def test_log_evidence__leaves_its_input_alone():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])
-def test_score_tables__is_less_the_evidence_of_the_definition(n_classes):
+def test_score_tables__is_minus_the_log_evidence(n_classes):
     rng = np.random.default_rng(n_classes)
     n, m, n_codes, n_folds = 200, 5, 4, 3
     codes = rng.integers(0, n_codes, (m, n)).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Bit planes: closed forms, bits taken one by one, then properties; empty and read-only input."""
+"""Bit planes: closed forms, loops over bits, properties; empty and read-only input."""
 
 import numpy as np
 import pytest
@@ -29,30 +29,30 @@ def read_only(array):
 
 
 def bit_of(planes, feature, bit, sample):
-    """One bit of planes, by the integers of Python."""
+    """Return one bit of the planes, computed with Python integers."""
     return int(planes[feature, bit, sample // WORD]) >> sample % WORD & 1
 
 
 # Closed forms
 
 
-def test_n_bits__is_the_least_that_holds_all_codes():
+def test_n_bits__is_the_least_number_for_all_codes():
     assert [n_bits(n) for n in (1, 2, 3, 4, 5, 256)] == [1, 1, 2, 2, 3, 8]
 
 
-def test_first_bits__are_set_and_no_others():
+def test_first_bits__sets_only_the_first_bits():
     every = 2**64 - 1
     expected = {0: [0, 0], 1: [1, 0], 64: [every, 0], 65: [every, 1], 128: [every, every]}
     assert {n: first_bits(n, 2).tolist() for n in expected} == expected
 
 
-def test_popcount__of_a_word():
+def test_popcount__counts_set_bits():
     assert [popcount(word) for word in (0, 1, 2**64 - 1)] == [0, 1, 64]
 
 
 @pytest.mark.parametrize("function", [transpose_bits, transpose_bits.py_func])
-def test_transpose_bits__of_a_row_is_a_column(function):
-    # byte 0 full: bit 0 of every byte; bit 1 of byte 0: bit 0 of byte 1; the diagonal stays
+def test_transpose_bits__moves_rows_to_columns(function):
+    # byte 0 to bit 0 of every byte; bit 1 of byte 0 to bit 0 of byte 1; the diagonal stays
     for word, expected in (
         (0xFF, 0x0101010101010101),
         (0x02, 0x0100),
@@ -61,30 +61,30 @@ def test_transpose_bits__of_a_row_is_a_column(function):
         assert int(function(np.uint64(word))) == expected
 
 
-def test_pack__of_known_codes():
+def test_pack__gives_the_planes_of_known_codes():
     # codes 0 1 2 3: bit 0 is set in samples 1 and 3, bit 1 in samples 2 and 3
     codes = np.array([[0, 1, 2, 3]], np.uint8)
     assert pack(codes, 2).tolist() == [[[0b1010], [0b1100]]]
 
 
-def test_cell_masks__of_known_digits():
-    # samples 0 to 3 with digits (class, code) 00, 10, 01, 11; sample 3 does not count
+def test_cell_masks__gives_the_masks_of_known_digits():
+    # samples 0 to 3 have the digits (class, code) 00, 10, 01, 11; sample 3 is not included
     classes, codes = pack(np.array([[0, 1, 0, 1], [0, 0, 1, 1]], np.uint8), 1)
     masks = cell_masks(np.array([0b0111], np.uint64), [(classes, 2), (codes, 2)])
     assert masks[0, :, 0].tolist() == [0b0001, 0b0100, 0b0010, 0]
 
 
-# Against loops
+# Compared with loops
 
 
 @given(word=st.integers(0, 2**64 - 1))
-def test_transpose_bits__equal_bits_moved_one_by_one(word):
+def test_transpose_bits__agrees_with_a_loop_over_bits(word):
     moved = sum((word >> (8 * j + i) & 1) << (8 * i + j) for i in range(8) for j in range(8))
     assert int(transpose_bits(np.uint64(word))) == moved
 
 
 @pytest.mark.parametrize("n_samples", [1, 63, 64, 65, 200, 64 * STRIP + 7])
-def test_pack__bits_are_those_of_the_codes(n_samples):
+def test_pack__bits_agree_with_the_codes(n_samples):
     codes = read_only(np.random.default_rng(0).integers(0, 32, (2, n_samples)).astype(np.uint8))
     planes = pack(codes, 5)
     for sample in {*range(0, n_samples, max(n_samples // 200, 1)), n_samples - 1}:
@@ -97,7 +97,7 @@ def test_pack__bits_are_those_of_the_codes(n_samples):
 
 @pytest.mark.parametrize("n_codes", [1, 2, 3, 5, 8, 11, 200])
 @pytest.mark.parametrize("n_samples", [1, 63, 64, 65, 64 * STRIP + 7])
-def test_pack__is_undone_by_unpacking(n_codes, n_samples):
+def test_pack__is_inverted_by_unpack(n_codes, n_samples):
     codes = np.random.default_rng(0).integers(0, n_codes, (3, n_samples)).astype(np.uint8)
     planes = pack(codes, n_bits(n_codes))
     assert planes.shape == (3, max(int(np.ceil(np.log2(n_codes))), 1), -(-n_samples // 64))
@@ -110,14 +110,14 @@ def test_pack__is_undone_by_unpacking(n_codes, n_samples):
 @pytest.mark.parametrize("n_codes", [1, 2, 3, 5, 8, 11])
 @pytest.mark.parametrize("n_samples", [0, 1, 64, 64 * STRIP + 7, 64 * STRIP * 2])
 @pytest.mark.parametrize("some", [False, True], ids=["every sample", "some samples"])
-def test_add_plane_counts__are_those_of_codes(n_codes, n_samples, some):
+def test_add_plane_counts__agrees_with_counts_of_codes(n_codes, n_samples, some):
     rng = np.random.default_rng(1)
     codes = rng.integers(0, n_codes, (3, n_samples)).astype(np.uint8)
     places = np.flatnonzero(rng.random(n_samples) < (0.7 if some else 1.0))
     taken = codes[:, places]
     cells = rng.integers(0, 6, n_samples).astype(np.uint8)
     planes = pack(codes, n_bits(n_codes))
-    # what is stored past the last sample is anything
+    # bits after the last sample are undefined
     planes[..., -1:] |= ~np.uint64(0) << np.uint64(n_samples % 64) if n_samples % 64 else 0
     within = np.zeros((1, n_samples), np.uint8)
     within[:, places] = 1
@@ -135,7 +135,7 @@ def test_add_plane_counts__are_those_of_codes(n_codes, n_samples, some):
 
 
 @given(data=st.data(), n_features=st.integers(1, 80), n_samples=st.integers(1, 200))
-def test_first_above__is_what_looking_at_every_code_finds(data, n_features, n_samples):
+def test_first_above__agrees_with_a_search_over_codes(data, n_features, n_samples):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     n_codes = rng.integers(1, 9, n_features)
     codes = rng.integers(0, 8, (n_features, n_samples)).astype(np.uint8)
@@ -143,13 +143,13 @@ def test_first_above__is_what_looking_at_every_code_finds(data, n_features, n_sa
     codes[mostly] %= n_codes[mostly, None].astype(np.uint8)
     wrong = np.flatnonzero((codes >= n_codes[:, None]).any(axis=1))
     planes = pack(codes, 3)
-    planes |= ~first_bits(n_samples, planes.shape[2])  # what is past the last sample may be set
+    planes |= ~first_bits(n_samples, planes.shape[2])  # bits after the last sample may be set
     expected = int(wrong[0]) if len(wrong) else -1
     assert first_above(planes, n_codes, n_samples) == expected
 
 
 @pytest.mark.parametrize("function", [unpack_some, unpack_some.py_func])
-def test_unpack_some__takes_codes_in_any_order(function):
+def test_unpack_some__returns_codes_in_any_order(function):
     codes = np.random.default_rng(2).integers(0, 8, (3, 300)).astype(np.uint8)
     planes = read_only(pack(codes, 3).view(np.uint8))
     places = np.array([250, 17, 17, 199])
@@ -165,7 +165,7 @@ def test_unpack_some__takes_codes_in_any_order(function):
     codes=arrays(np.uint8, st.tuples(st.integers(1, 4), st.integers(0, 200))),
     bits=st.integers(1, 8),
 )
-def test_pack__keeps_as_many_bits_as_it_is_told(codes, bits):
+def test_pack__keeps_the_given_number_of_bits(codes, bits):
     found = unpacked(read_only(pack(codes, bits)), codes.shape[1])
     np.testing.assert_array_equal(found, codes & (2**bits - 1))
 
@@ -173,7 +173,7 @@ def test_pack__keeps_as_many_bits_as_it_is_told(codes, bits):
 @given(
     digits=arrays(np.uint8, st.tuples(st.just(2), st.integers(0, 300)), elements=st.integers(0, 2))
 )
-def test_cell_masks__part_the_samples(digits):
+def test_cell_masks__partition_the_samples(digits):
     n_samples = digits.shape[1]
     within = first_bits(n_samples, -(-n_samples // WORD))
     masks = cell_masks(within, [(planes, 3) for planes in read_only(pack(digits, 2))])
@@ -182,7 +182,7 @@ def test_cell_masks__part_the_samples(digits):
     np.testing.assert_array_equal(whole, within)
 
 
-def test_planes__take_zero_samples():
+def test_planes__accept_zero_samples():
     planes = pack(np.zeros((2, 0), np.uint8), 3)
     assert planes.shape == (2, 3, 0)
     assert unpacked(planes, 0).shape == (2, 0)

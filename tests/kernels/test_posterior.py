@@ -1,4 +1,4 @@
-"""Posterior rows against plain formulas; plain functions against their compiled aliases."""
+"""Posterior rows compared with plain formulas, for plain functions and compiled aliases."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def alias(function, compiled):
 
 
 def problem(n_samples, n_classes, seed=0):
-    """Some samples of fold 1, sorted by class, and a posterior of them."""
+    """Return samples of fold 1, sorted by class, and their posterior."""
     rng = np.random.default_rng(seed)
     labels = np.sort(rng.integers(0, n_classes, n_samples))
     columns = rng.integers(0, B, (K, n_samples))
@@ -33,7 +33,7 @@ def problem(n_samples, n_classes, seed=0):
 
 
 def rows_of(rng, n_classes, n_kinds=2, n_parents=2):
-    """Linear rows, in the order of the arguments; the first kind has one slope for all classes."""
+    """Return linear rows in argument order; the first kind has equal slopes in all classes."""
     tables = rng.uniform(0.1, 1.0, size=(M, n_kinds, F, n_classes, B))
     slopes = rng.normal(size=(M, n_kinds, F, n_classes, n_parents))
     shifts = rng.normal(size=(M, n_kinds, F, n_classes))
@@ -49,7 +49,7 @@ def log_density(signal, logistic):
 
 
 def signals(value, numbers, parents, slopes, shifts, scales):
-    """(class, sample)"""
+    """Return the signals (class, sample)."""
     used = parents[parents >= 0]
     mean = slopes[:, : len(used)] @ numbers[used]
     return scales[:, None] * (value - shifts[:, None] - mean)
@@ -73,10 +73,10 @@ def test_add_tables__adds_the_table_of_every_parent(compiled):
 
 @COMPILED
 @pytest.mark.parametrize("logistic", [True, False])
-def test_add_linear__adds_log_densities_that_may_be_tiny(compiled, logistic):
+def test_add_linear__adds_log_densities_including_tiny_ones(compiled, logistic):
     given = problem(30, 3)
     values = given["rng"].normal(size=B)
-    values[:2] = np.nan, 1e4  # missing: adds nothing
+    values[:2] = np.nan, 1e4  # a missing code adds nothing
     _, slopes, shifts, scales = (array[0, 1] for array in rows_of(given["rng"], 3))
     codes, parents = given["codes"][0], np.array([2, -1])
     posterior = np.zeros((3, 30))
@@ -105,11 +105,11 @@ def test_score_tables__is_minus_the_log_of_the_mixture_of_classes(compiled, n_cl
         assert out[i] == pytest.approx(expected, rel=1e-13)
 
 
-def test_score_tables__allows_zeros_and_says_where_all_classes_are_too_small():
+def test_score_tables__is_nan_if_all_classes_are_too_small():
     given = problem(40, 2)
     codes, q = given["codes"], given["probability"]
     tables = given["rng"].uniform(0.1, 1.0, size=(M, 1, F, 2, B))
-    tables[0, 0, 1, 0, 2] = 0.0  # nothing in one class is all right
+    tables[0, 0, 1, 0, 2] = 0.0  # zero in one class is allowed
     tables[1, 0, 1, :, 2] = 0.0
     tables[2, 0, 1, :, 2] = 1e-200
     out, no_parent = np.zeros(M), np.zeros((M, 1), int)
@@ -131,7 +131,7 @@ def test_score_linear__is_the_gain_of_tables_times_densities(
     given = problem(n_samples, n_classes)
     codes, numbers, q = given["codes"], given["numbers"], given["probability"]
     values = given["rng"].normal(size=(M, B))
-    values[0, 4] = np.nan  # missing: the table alone
+    values[0, 4] = np.nan  # a missing code uses only the table
     tables, slopes, shifts, scales = rows_of(given["rng"], n_classes)
     parents = np.array([[1, 2], [2, -1], [-1, -1], [0, 1]])
     out = np.full((M, 2), 7.0)
@@ -156,7 +156,7 @@ def test_score_grids__is_the_gain_of_tables_times_densities(n_classes, logistic,
     codes, q, labels = given["codes"], given["probability"], given["labels"]
     columns = (given["bases"][1:] // B).astype(np.uint8)
     values, numbers = given["rng"].normal(size=(M, B)), given["rng"].normal(size=(K, B))
-    values[0, 4] = np.nan  # missing: the table alone
+    values[0, 4] = np.nan  # a missing code uses only the table
     tables, slopes, shifts, scales = rows_of(given["rng"], n_classes)
     parents = np.array([[1, 2], [2, -1], [-1, -1], [0, 1]])
     out, squares = np.full((M, 2), 7.0), np.full((M, 2), 7.0)
@@ -177,7 +177,7 @@ def test_score_grids__is_the_gain_of_tables_times_densities(n_classes, logistic,
 
 
 @COMPILED
-def test_squares__are_no_less_than_those_of_gains_and_little_more(compiled):
+def test_squares__are_a_close_upper_bound_of_squared_gains(compiled):
     given = problem(400, 3)
     codes, bases, labels, q = (given[name] for name in ("codes", "bases", "labels", "probability"))
     numbers, values = given["numbers"], given["rng"].normal(size=(M, B))
@@ -207,13 +207,13 @@ def test_squares__are_no_less_than_those_of_gains_and_little_more(compiled):
 
 @pytest.mark.parametrize("logistic", [True, False])
 @pytest.mark.parametrize("apart", [0.0, 1000.0])
-def test_score_linear__says_where_densities_are_too_small(logistic, apart):
+def test_score_linear__is_nan_if_densities_are_too_small(logistic, apart):
     given = problem(40, 2)
     codes, numbers, q = given["codes"], given["numbers"], given["probability"]
     tables, slopes, shifts, scales = rows_of(given["rng"], 2)
     values = given["rng"].normal(size=(M, B))
     values[1, 2] = 1e4
-    shifts[2, :, :, 1] += apart  # the classes far apart: those of class 1 are far off
+    shifts[2, :, :, 1] += apart  # moves class 1 far away
     parents, out = np.zeros((M, 2), int), np.zeros((M, 2))
     rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], q, out, out[:0])
     kernel.score_linear(codes, values, numbers, parents, *rows)
@@ -222,7 +222,7 @@ def test_score_linear__says_where_densities_are_too_small(logistic, apart):
 
 
 @pytest.mark.parametrize("logistic", [True, False])
-def test_add_linear__is_the_same_to_the_last_bit_wherever_a_sample_stands(logistic):
+def test_add_linear__does_not_depend_on_the_position_of_a_sample(logistic):
     given = problem(61, 2)
     values = given["rng"].normal(size=B)
     _, slopes, shifts, scales = (array[0, 1] for array in rows_of(given["rng"], 2))
@@ -239,7 +239,7 @@ def test_add_linear__is_the_same_to_the_last_bit_wherever_a_sample_stands(logist
         np.testing.assert_array_equal(added(slice(s, s + 1))[:, 0], whole[:, s])
 
 
-def test_kernels__take_zero_samples_and_read_only_input():
+def test_kernels__accept_zero_samples_and_read_only_input():
     given = problem(0, 2)
     codes, q = given["codes"], given["probability"]
     tables, slopes, shifts, scales = rows_of(given["rng"], 2)

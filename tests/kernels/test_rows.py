@@ -1,4 +1,4 @@
-"""The incremental ICA row against a general-purpose optimiser and the closed form."""
+"""The incremental ICA row compared with a general-purpose optimiser and the closed form."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def columns_of(z, t):
 
 
 def means(u, theta):
-    """phi and its derivatives in theta, over the samples."""
+    """Return the means over samples of phi and its derivatives in theta."""
     s = u @ theta
     slope = np.tanh(s / 2)
     value = np.mean(np.abs(s) + 2 * np.log1p(np.exp(-np.abs(s))))
@@ -132,11 +132,11 @@ def test_logistic_row__saturates_at_the_bound_for_an_exact_function():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(500, 3))
     state = fit(z, standardised(z @ [1.0, 2.0, -1.0]))
-    # at w = MAX_W with every signal zero the value is phi(0) - log w = log 4 - log w
+    # at w = MAX_W all signals are zero, and the value is phi(0) - log w = log 4 - log w
     assert state.value[0] == pytest.approx(np.log(4) - np.log(MAX_W), abs=1e-9)
 
 
-def test_gaussian_row__is_the_closed_form():
+def test_gaussian_row__agrees_with_the_closed_form():
     rng = np.random.default_rng(1)
     z, t = random_case(rng, 3000)
     t = standardised(t)
@@ -158,7 +158,7 @@ N, M, C, B, K = 700, 3, 3, 4, 2
 
 
 def coded_case(seed):
-    """Samples sorted by class, and rows of every feature."""
+    """Return samples sorted by class, and rows of every feature."""
     rng = np.random.default_rng(seed)
     labels = np.sort(rng.integers(0, C, N))
     codes = rng.integers(0, B, (M, N)).astype(np.uint8)
@@ -192,7 +192,7 @@ def table_terms(case, rows, function=add_table_terms):
 
 
 @pytest.mark.parametrize("terms", [sample_terms, table_terms])
-def test_row_terms__are_those_of_plain_formulas(terms):
+def test_row_terms__agree_with_plain_formulas(terms):
     case = coded_case(2)
     labels, codes, columns, values, members, rows = case
     value, gradient, hessian = terms(case, rows)
@@ -212,13 +212,13 @@ def test_row_terms__are_those_of_plain_formulas(terms):
 def test_row_terms__plain_function_equals_its_compiled_alias(terms):
     case = coded_case(3)
     function = add_sample_terms if terms is sample_terms else add_table_terms
-    with np.errstate(over="ignore"):  # whole powers are in the bits of an exponent
+    with np.errstate(over="ignore"):  # power_of_two shifts integers into the exponent bits
         plain = terms(case, case[-1], function.py_func)
     for compiled, expected in zip(terms(case, case[-1]), plain, strict=True):
         np.testing.assert_allclose(compiled, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_row_terms__leave_out_rows_that_are_not_wanted():
+def test_row_terms__skip_rows_that_are_not_wanted():
     case = coded_case(4)
     wanted, found = np.zeros((M, 2), bool), zeros()
     wanted[1, 0] = True
@@ -227,7 +227,7 @@ def test_row_terms__leave_out_rows_that_are_not_wanted():
     assert (found[0] != 0).tolist() == wanted.tolist()
 
 
-def test_chain__of_counts_is_that_of_samples():
+def test_chain__from_counts_and_from_samples_agree():
     case = coded_case(5)
     labels, codes, columns, values, members, _ = case
     label_columns = np.eye(C)[:, :2]

@@ -1,4 +1,4 @@
-"""Functions of one number against those of numpy; plain functions against their aliases."""
+"""Functions of one number compared with numpy, for plain functions and compiled aliases."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def alias(function, compiled):
 
 
 @COMPILED
-def test_power_of_two__is_accurate_to_a_few_units_of_the_last_place(compiled):
+def test_power_of_two__is_accurate_to_a_few_ulps(compiled):
     function = alias(kernel.power_of_two, compiled)
     x = np.concatenate([np.linspace(-1000, 1000, 3001), np.linspace(-1, 1, 1001)])
     found = np.array([function(one) for one in x])
@@ -21,7 +21,7 @@ def test_power_of_two__is_accurate_to_a_few_units_of_the_last_place(compiled):
 
 
 @COMPILED
-def test_log_1p__is_accurate_to_a_few_units_of_the_last_place(compiled):
+def test_log_1p__is_accurate_to_a_few_ulps(compiled):
     function = alias(kernel.log_1p, compiled)
     t = np.concatenate([[0.0, 1.0], np.geomspace(1e-300, 1, 2001)])
     found = np.array([function(one) for one in t])
@@ -30,7 +30,7 @@ def test_log_1p__is_accurate_to_a_few_units_of_the_last_place(compiled):
 
 @COMPILED
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 17, 64, 1000])
-def test_sum_logs__is_the_sum_of_logs_of_any_number_of_factors(compiled, n):
+def test_sum_logs__agrees_with_numpy_for_any_number_of_factors(compiled, n):
     factors = 10 ** np.random.default_rng(n).uniform(-75, 75, n)
     work = np.concatenate([factors, np.full(3, np.nan)])
     found = alias(kernel.sum_logs, compiled)(work, n)
@@ -39,7 +39,7 @@ def test_sum_logs__is_the_sum_of_logs_of_any_number_of_factors(compiled, n):
 
 @COMPILED
 @pytest.mark.parametrize("factor", [0.0, 1e-76, np.nan, 1e-310])
-def test_sum_logs__is_not_a_number_where_a_factor_is_too_small(compiled, factor):
+def test_sum_logs__is_nan_if_a_factor_is_too_small(compiled, factor):
     work = np.ones(12)
     work[5] = factor
     assert np.isnan(alias(kernel.sum_logs, compiled)(work, 9))

@@ -15,7 +15,7 @@ Y = (X[:, 0] > 0).astype(int)
 
 
 def tasks_of(client):
-    """The tasks that the scheduler knows, once messages that are on their way have arrived."""
+    """Return the tasks that the scheduler knows, after pending messages have arrived."""
     for _ in range(50):
         found = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
         if not found:
@@ -24,11 +24,11 @@ def tasks_of(client):
     return found
 
 
-def test_compute__nested_tasks_come_back_in_their_places(client):
+def test_compute__keeps_the_structure_of_nested_tasks(client):
     assert compute([delayed(1), [delayed(2)]], 3, delayed(4)) == ([1, [2]], 3, 4)
 
 
-def test_compute__what_is_kept_is_let_go_by_the_next_and_at_the_end(client):
+def test_compute__futures_are_released_by_the_next_call_and_by_release(client):
     for number in range(3):
         compute(delayed(number, pure=False))
         assert len(client.futures) == 1
@@ -36,20 +36,20 @@ def test_compute__what_is_kept_is_let_go_by_the_next_and_at_the_end(client):
     assert tasks_of(client) == []
 
 
-def test_compute__the_error_of_a_task_is_raised_and_nothing_stays(client):
+def test_compute__error_of_a_task_is_raised_and_releases_its_futures(client):
     with pytest.raises(ZeroDivisionError):
         compute(delayed(lambda: 1 // 0)())
     assert tasks_of(client) == []
 
 
-def test_select__leaves_nothing_on_the_cluster(client):
+def test_select__leaves_no_tasks_on_the_cluster(client):
     hd.select(X, Y, 2, method="jmi")
     assert tasks_of(client) == []
 
 
 @pytest.mark.parametrize("aside", [False, True])
-def test_select__within_a_task_leaves_its_thread_to_the_tasks_it_waits_for(client, aside):
-    """Which are also those that every worker, of one thread, is prepared with."""
+def test_select__within_a_task_does_not_deadlock(client, aside):
+    """Every worker has one thread, and `select` also runs a task on every worker to prepare it."""
 
     def nested():
         with worker_client() if aside else nullcontext():

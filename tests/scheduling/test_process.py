@@ -1,4 +1,4 @@
-"""The cache of decoded chunks: bounded, first come, one store at a time."""
+"""The chunk cache: limited in size, keeps the first chunks, one store at a time."""
 
 import dask
 import numpy as np
@@ -10,14 +10,14 @@ from hofs_dask.store.chunks import Chunks
 
 
 def cached_bytes():
-    """What the cache of a worker holds; run there, so it looks the cache up there."""
+    """Return the bytes in the chunk cache of the worker that runs this function."""
     from hofs_dask.scheduling.process import PROCESS
 
     return PROCESS.chunks.nbytes
 
 
 class Reader:
-    """Reads chunks of 100 bytes and counts."""
+    """Reads chunks of 100 bytes and counts the reads."""
 
     def __init__(self):
         self.reads = 0
@@ -30,10 +30,10 @@ class Reader:
 
 
 def check(chunk):
-    """Nothing is wrong with any chunk."""
+    """Accept any chunk."""
 
 
-def test_cache__a_chunk_is_checked_when_it_is_read_first():
+def test_cache__chunk_is_checked_at_its_first_read():
     cache, reader, seen = ChunkCache(), Reader(), []
     for store in ("a", "b"):
         for chunk in (0, 1, 0, 1):
@@ -42,7 +42,7 @@ def test_cache__a_chunk_is_checked_when_it_is_read_first():
     assert reader.reads == 8
 
 
-def test_cache__a_chunk_that_is_refused_is_checked_again():
+def test_cache__invalid_chunk_is_checked_again():
     def refuse(chunk):
         raise ValueError("no")
 
@@ -62,18 +62,18 @@ def test_cache__data_that_fits_is_read_once():
     assert cache.nbytes == 400
 
 
-def test_cache__of_larger_data_a_share_is_kept_and_the_rest_streams():
+def test_cache__keeps_a_part_of_larger_data():
     cache, reader = ChunkCache(), Reader()
     for _ in range(5):
         for chunk in range(10):
             cache.get("store", chunk, 450, 100, reader, check)
             assert cache.nbytes <= 450
-    # four chunks are read once, six in each of five reductions
+    # four chunks are read once, and six in each of five scans
     assert reader.reads == 4 + 5 * 6
     assert reader.kept.count(True) == 4
 
 
-def test_cache__another_store_makes_room():
+def test_cache__another_store_clears_the_cache():
     cache, reader = ChunkCache(), Reader()
     cache.get("a", 0, 100, 100, reader, check)
     cache.get("b", 0, 100, 100, reader, check)
@@ -82,7 +82,7 @@ def test_cache__another_store_makes_room():
     assert reader.reads == 2
 
 
-def test_cache__what_it_keeps_cannot_be_written_to():
+def test_cache__chunks_are_read_only():
     chunk = ChunkCache().get("store", 0, 100, 100, Reader(), check)
     with pytest.raises(ValueError, match="read-only"):
         chunk[0] = 1
@@ -97,7 +97,7 @@ def codes(tmp_path):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """The rows of every read of codes."""
+    """The row range of every read of codes."""
     seen = []
     read = Chunks.read
 
@@ -111,13 +111,13 @@ def reads(monkeypatch):
     return seen
 
 
-def test_selection__reads_data_that_fits_once(codes, reads):
+def test_select__reads_data_that_fits_the_cache_once(codes, reads):
     with dask.config.set({"hofs_dask.cache": "1 MiB"}):
         hd.select(codes, None, 3)
     assert sorted(reads) == [(0, 500), (500, 1000), (1000, 1500), (1500, 2000)]
 
 
-def test_selection__streams_with_the_cache_off_and_gives_the_same(codes, reads):
+def test_select__without_cache_gives_the_same_result(codes, reads):
     with dask.config.set({"hofs_dask.cache": "1 MiB"}):
         cached = hd.select(codes, None, 3)
     reads.clear()
@@ -126,13 +126,13 @@ def test_selection__streams_with_the_cache_off_and_gives_the_same(codes, reads):
     assert len(reads) > 4 * 3
 
 
-def test_chunks__go_to_the_same_worker_each_round(codes, client):
+def test_chunks__are_read_by_the_same_worker_in_every_round(codes, client):
     with dask.config.set({"hofs_dask.cache": "1 MiB"}):
         hd.select(codes, None, 2, method="jmi")
         sizes = client.run(cached_bytes)
         hd.select(codes, None, 4, method="jmi")
         again = client.run(cached_bytes)
-    # four chunks of 6 features, 4 planes of 8 words each, and 2000 labels: each worker holds half
-    # of them, and no chunk is held twice
+    # four chunks of 6 features with 4 planes of 8 words each, and 2000 labels: each worker caches
+    # half of them, and no chunk is cached twice
     assert sum(sizes.values()) == sum(again.values()) == 4 * 6 * 4 * 8 * 8 + 2000
     assert min(sizes.values()) == 2 * 6 * 4 * 8 * 8 + 1000

@@ -115,9 +115,9 @@ def test_directory__with_another_name_or_lock_in_it_is_refused_and_untouched(nam
 @pytest.mark.parametrize("path", ["x.zarr", "x.zarr/run", "."])
 def test_directory__is_kept_apart_from_the_source(path, tmp_path):
     (tmp_path / "x.zarr").mkdir()
-    with pytest.raises(ValueError, match="checkpoint is .* the data at .*; give a path of its own"):
+    with pytest.raises(ValueError, match="checkpoint is .* the data at .*; give a separate path"):
         open_checkpoint(tmp_path / path, sources=[str(tmp_path / "x.zarr")]).__enter__()
-    with pytest.raises(ValueError, match="checkpoint is .* the data at .*; give a path of its own"):
+    with pytest.raises(ValueError, match="checkpoint is .* the data at .*; give a separate path"):
         open_part(tmp_path / path, "jmi", sources=[str(tmp_path / "x.zarr")])
     assert names_in(tmp_path / "x.zarr") == []
     with open_checkpoint(tmp_path / "run", sources=[str(tmp_path / "x.zarr")]):

@@ -38,7 +38,7 @@ columns = st.one_of(
 
 
 def code(column, bins, n_bins=None, nominal=False, splits=()):
-    """The feature and codes of one column, read in blocks that end at ``splits``."""
+    """Return the feature and codes of one column, read in blocks that end at ``splits``."""
     column = np.asarray(column)
     n = len(column)
     n_bins = n_bins or (bins if isinstance(bins, int) else 5)
@@ -62,18 +62,18 @@ def code(column, bins, n_bins=None, nominal=False, splits=()):
 
 
 @pytest.mark.parametrize("wrong", [1, 255, 0, True, 2.5, "deciles", (5,)])
-def test_check_bins__says_what_is_allowed(wrong):
+def test_check_bins__error_lists_the_valid_values(wrong):
     with pytest.raises(ValueError, match='give "auto", "width", None or an integer from 2 to 254'):
         check_bins(wrong)
 
 
-def test_check_bins__keeps_what_is_allowed():
+def test_check_bins__returns_valid_values():
     assert [check_bins(b) for b in ("auto", "width", None, 2, np.int64(254))] == [
         "auto", "width", None, 2, 254,
     ]  # fmt: skip
 
 
-def test_count_bins__keeps_ten_samples_a_cell():
+def test_count_bins__gives_ten_samples_per_cell():
     # floor(sqrt(4000 / (10 * 3))) = floor(11.5)
     assert count_bins("auto", 4000, 3) == 11
     assert count_bins("width", 4000, 3) == 11
@@ -90,7 +90,7 @@ def test_row_hash__is_splitmix64():
     assert row_hash(seeds).tolist() == [16294208416658607535, 6457827717110365317]
 
 
-def test_sampled_rows__are_all_while_they_fit():
+def test_sampled_rows__are_all_rows_of_small_data():
     assert sampled_rows(5, 100, summary_module.SAMPLE_ROWS).tolist() == list(range(100))
 
 
@@ -108,7 +108,7 @@ def test_sampled_rows__do_not_depend_on_the_blocks():
 
 @settings(max_examples=300, deadline=None)
 @given(columns, st.integers(2, 12), st.sampled_from(["quantile", "width"]))
-def test_numeric__laws(column, n_bins, form):
+def test_numeric__codes_are_monotonic_and_values_match_bins(column, n_bins, form):
     feature, codes = code(column, "width" if form == "width" else n_bins, n_bins)
     missing = np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
     values = column[~missing].astype(float)
@@ -144,14 +144,14 @@ def test_numeric__does_not_depend_on_the_blocks(column, n_bins, data):
 def test_count_edges__agrees_with_a_binary_search(column, edges):
     column = column[~np.isnan(column)]
     edges = np.sort(edges)
-    with np.errstate(over="ignore"):  # edges past the largest float32
+    with np.errstate(over="ignore"):  # edges above the largest float32
         codes = count_edges(column, edges)
     assert np.array_equal(codes, np.searchsorted(edges, column.astype(float), side="right"))
 
 
 @settings(max_examples=100, deadline=None)
 @given(columns, st.sampled_from([2, 5, 12, 40, "width", None]), st.integers(0, 200))
-def test_numeric__large_blocks_are_coded_as_small_ones(column, bins, split):
+def test_numeric__kernel_for_large_blocks_agrees_with_numpy(column, bins, split):
     splits = [min(split, len(column))]
     small, small_codes = code(column, bins, splits=splits)
     with pytest.MonkeyPatch.context() as patch:
@@ -167,7 +167,7 @@ def test_numeric__large_blocks_are_coded_as_small_ones(column, bins, split):
 
 
 @given(st.lists(st.integers(-9, 9) | st.integers(-(2**62), 2**62), min_size=1))
-def test_count_values__integers_near_and_far(values):
+def test_count_values__counts_integers_of_any_range(values):
     counts = summary_module.count_values(np.array(values))
     assert counts == dict(sorted(collections.Counter(values).items()))
 
@@ -180,7 +180,7 @@ def test_numeric__quantile_bins_have_nearly_equal_counts():
     assert counts.max() <= 101
 
 
-def test_numeric__an_atom_gets_a_bin_of_its_own():
+def test_numeric__atom_gets_a_separate_bin():
     # Like the word frequencies of Spambase: 70 % zeros, then a long tail.
     rng = np.random.default_rng(1)
     column = np.where(rng.random(4000) < 0.7, 0.0, rng.exponential(size=4000))
@@ -191,7 +191,7 @@ def test_numeric__an_atom_gets_a_bin_of_its_own():
     assert np.ptp(np.bincount(codes)[1:]) <= 1
 
 
-def test_numeric__an_atom_in_the_middle_leaves_bins_on_both_sides():
+def test_numeric__atom_in_the_middle_has_bins_on_both_sides():
     rng = np.random.default_rng(2)
     column = np.where(rng.random(4000) < 0.5, 2.0, rng.normal(2, 1, size=4000))
     feature, codes = code(column, 5)
@@ -201,18 +201,18 @@ def test_numeric__an_atom_in_the_middle_leaves_bins_on_both_sides():
     assert feature.n_codes == 5
 
 
-def test_numeric__an_unsampled_value_beside_an_atom_is_not_in_its_bin():
+def test_numeric__unsampled_value_next_to_an_atom_is_in_another_bin():
     edges = quantile_edges(np.array([0.0] * 50 + list(range(1, 51))), 5, 0.0, 50.0)
     assert np.searchsorted(edges, [0.0, 1e-9], side="right").tolist() == [0, 1]
 
 
-def test_numeric__two_bins_split_an_atom_with_values_on_both_sides():
+def test_numeric__two_bins_with_an_atom_in_the_middle_are_both_used():
     column = np.array([-1.0] * 2 + [-2.0] + [0.0] * 6 + [1.0, 2.0, 3.0])
     _, codes = code(column, 2)
     assert np.unique(codes).tolist() == [0, 1]
 
 
-def test_quantile_edges__a_constant_sample_of_a_varying_column_still_splits():
+def test_quantile_edges__constant_sample_of_a_varying_column_has_edges():
     constant = np.full(100, 3.0)
     assert np.searchsorted(
         quantile_edges(constant, 5, 1.0, 9.0), [1, 3, 9], side="right"
@@ -222,7 +222,7 @@ def test_quantile_edges__a_constant_sample_of_a_varying_column_still_splits():
 
 
 def test_numeric__distinct_values_are_counted_in_all_rows(monkeypatch):
-    # With a sample of 64 rows out of 2000 the rare value is not sampled, yet it has its code.
+    # The rare value is not among the 64 sampled rows of 2000, but it has a code.
     monkeypatch.setattr(summary_module, "SAMPLE_ROWS", 64)
     column = np.zeros(2000)
     rare = next(r for r in range(2000) if r not in set(sampled_rows(0, 2000, 2000)))
@@ -241,7 +241,7 @@ def test_numeric__sampled_tables_do_not_depend_on_the_blocks(monkeypatch):
     assert one.edges.tobytes() == many.edges.tobytes()
 
 
-def test_numeric__prefix_of_equal_values_does_not_hide_the_rest():
+def test_numeric__distinct_values_after_a_constant_prefix_are_found():
     column = np.concatenate([np.zeros(3000), np.arange(100.0)])
     feature, _ = code(column, 5)
     assert feature.n_codes == 5
@@ -262,22 +262,22 @@ def test_numeric__constant_and_all_missing_have_one_code():
     assert (feature.n_codes, feature.has_missing, codes.max()) == (1, True, 0)
 
 
-def test_bin_means__are_exact_and_stay_in_their_bin():
+def test_bin_means__are_exact_and_within_their_bin():
     assert bin_means(np.full(7, 0.1), np.empty(0), 0.1, 0.1)[0] == 0.1
     huge = np.array([1.6e308, 1.7e308, 1.7e308])
     assert 1.6e308 < bin_means(huge, np.empty(0), 1.6e308, 1.7e308)[0] < 1.7e308
 
 
-def test_width__makes_equal_widths_from_the_exact_range():
+def test_width__bins_have_equal_widths_over_the_exact_range():
     column = np.append(np.linspace(0, 1, 500), 10.0)
     feature, codes = code(column, "width", 5)
     assert feature.edges.tolist() == [2, 4, 6, 8]
     assert np.bincount(codes).tolist() == [500, 0, 0, 0, 1]
-    # Empty bins stand at the middle of their edges.
+    # The value of an empty bin is the midpoint of its edges.
     assert feature.values[1:].tolist() == [3, 5, 7, 10]
 
 
-def test_width_edges__tiny_range_still_splits():
+def test_width_edges__tiny_range_has_an_edge():
     high = np.nextafter(1.0, 2)
     assert width_edges(1.0, high, 8).tolist() == [high]
 
@@ -285,21 +285,21 @@ def test_width_edges__tiny_range_still_splits():
 # bins=None
 
 
-def test_none__integers_are_the_codes_that_they_are():
+def test_bins_none__integers_are_codes():
     feature, codes = code(np.array([0, 3, 253, 7]), None)
     assert codes.tolist() == [0, 3, 253, 7]
     assert feature.n_codes == 254
     assert feature.values.tolist() == list(range(254))
 
 
-def test_none__nominal_integers_too():
+def test_bins_none__nominal_integers_are_codes():
     feature, codes = code(np.array([0, 3, 1]), None, nominal=True)
     assert codes.tolist() == [0, 3, 1]
     assert feature.categories == (0, 1, 2, 3)
 
 
 @pytest.mark.parametrize("column", [[-1, 2], [0, 254], [0.0, 1.0]])
-def test_none__refuses_other_numbers_with_their_range(column):
+def test_bins_none__other_numbers_are_refused_with_their_range(column):
     problem, _ = code(np.array(column), None)
     assert problem.error is ValueError
     assert f"from {min(column):g} to {max(column):g}" in problem.text
@@ -308,7 +308,7 @@ def test_none__refuses_other_numbers_with_their_range(column):
 # Nominal features
 
 
-def test_nominal__codes_follow_the_sorted_categories():
+def test_nominal__codes_are_in_the_order_of_the_categories():
     feature, codes = code(np.array(["b", "a", None, "c", "b"], dtype=object), 5)
     assert feature.categories == ("a", "b", "c")
     assert codes.tolist() == [1, 0, 3, 2, 1]
@@ -316,27 +316,27 @@ def test_nominal__codes_follow_the_sorted_categories():
     assert np.isnan(feature.values[3])
 
 
-def test_nominal__a_feature_that_is_all_missing_is_constant():
+def test_nominal__feature_of_missing_values_is_constant():
     feature, codes = code(np.full(5, np.nan), 2, nominal=True)
     assert (feature.n_codes, feature.categories) == (1, ())
     assert codes.tolist() == [0] * 5
 
 
-def test_nominal__numbers_sort_as_numbers():
+def test_nominal__numbers_are_sorted_by_value():
     feature, codes = code(np.array([10.0, 9.0, np.nan, 100.0]), 2, nominal=True)
     assert feature.categories == (9.0, 10.0, 100.0)
     assert codes.tolist() == [1, 0, 3, 2]
 
 
-def test_nominal__booleans():
+def test_nominal__booleans_are_categories():
     feature, codes = code(np.array([True, False, True]), 5)
     assert feature.categories == (False, True)
     assert codes.tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize("text", [True, False])
-def test_nominal__rare_categories_fold_into_other(text):
-    # 300 categories; category k has k + 1 rows, so the rarest are those of the lowest number.
+def test_nominal__rare_categories_are_merged_into_other(text):
+    # Category k of 300 has k + 1 rows, so the categories with the lowest numbers are the rarest.
     column = np.repeat(np.arange(300), np.arange(1, 301))
     if text:
         column = np.array([f"{k:03d}" for k in column], dtype=object)
@@ -361,11 +361,11 @@ def test_nominal__does_not_depend_on_the_blocks(values, data):
     assert np.array_equal(codes, codes_of_many)
 
 
-def test_nominal__an_identifier_is_refused():
+def test_nominal__identifier_is_refused():
     problem, _ = code(np.array([f"id{k}" for k in range(21)], dtype=object), 5)
     assert problem.error is ValueError
     assert "distinct value in each of its 21 rows" in problem.text
-    # Twenty rows are too few to call it that; numbers named nominal are taken at their word.
+    # Twenty rows are too few for an identifier, and nominal numbers are never identifiers.
     assert code(np.array([f"id{k}" for k in range(20)], dtype=object), 5)[0].n_codes == 20
     assert code(np.arange(100), 5, nominal=True)[0].n_codes == 100
 
@@ -378,7 +378,7 @@ def test_nominal__too_many_categories_are_refused(monkeypatch):
         assert "more than 50 distinct" in problem.text
 
 
-def test_nominal__strange_objects_are_refused_by_type():
+def test_nominal__unsupported_objects_are_refused_by_type():
     problem, _ = code(np.array(["a", 3, None, (1,)], dtype=object), 5)
     assert problem.error is TypeError
     assert "int, tuple" in problem.text
@@ -394,7 +394,7 @@ def test_infinite_values__are_counted_over_all_blocks():
     assert "3 infinite values" in problem.text
 
 
-def test_encode_block__refuses_values_that_the_first_read_did_not_see():
+def test_encode_block__refuses_values_that_the_first_read_did_not_find():
     numeric = Feature(np.array([1.0]), np.array([0.0, 1.0]), False)
     with pytest.raises(ValueError, match="changed"):
         encode_block(np.array([[np.nan]]), [numeric])
@@ -406,7 +406,7 @@ def test_encode_block__refuses_values_that_the_first_read_did_not_see():
         encode_block(np.array([[5]]), [number])
 
 
-def test_summarise__takes_no_rows_and_read_only_input():
+def test_summarise__accepts_zero_rows_and_read_only_input():
     empty = summarise(np.empty((0, 2)), 0, 4, np.array([False, True]), 6)
     block = np.array([[1.0, 2.0], [3.0, 2.0], [1.0, 4.0], [5.0, 2.0]])
     block.flags.writeable = False

@@ -37,7 +37,7 @@ ALL = slice(None)
 
 
 def make_data(n=1200, seed=0):
-    """Columns of every numeric sort: continuous, zero-heavy, few values, constant, missing."""
+    """Return columns that are continuous, mostly zero, of few values, constant and missing."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 7))
     x[:, 1] = np.where(rng.random(n) < 0.7, 0, x[:, 1])
@@ -80,10 +80,10 @@ def chunk_files(path, array="codes"):
     return sorted(file for file in (folder / array / "c").rglob("*") if file.is_file())
 
 
-# What is written
+# Encoding
 
 
-def test_encode__codes_and_tables(tmp_path):
+def test_encode__writes_codes_and_tables(tmp_path):
     store = encode(tmp_path / "s")
     assert store.n_codes.tolist() == [6, 6, 3, 1, 7, 1, 6]  # floor(sqrt(1200 / 30)) bins
     assert store.missing_code.tolist() == [-1, -1, -1, -1, 6, 0, -1]
@@ -102,7 +102,7 @@ def test_encode__codes_and_tables(tmp_path):
     assert store.n_samples == 1200
 
 
-def test_encode__layout(tmp_path):
+def test_encode__writes_manifest_and_chunk_files(tmp_path):
     store = encode(tmp_path / "s", chunks=(500, 4))
     root = zarr.open_group(tmp_path / "s", mode="r")
     assert root.attrs.asdict() == {"format": "hofs_dask codes", "version": VERSION}
@@ -114,7 +114,7 @@ def test_encode__layout(tmp_path):
     assert store.chunks == (500, 4)
     assert group["codes"].fill_value == 255
     assert group[f"labels/{store.labels.key}"].chunks == (500,)
-    # Four features of three planes of eight words each, and a checksum of four bytes.
+    # Four features with three planes of eight words each, and a checksum of four bytes.
     assert {file.stat().st_size for file in chunk_files(tmp_path / "s")} == {4 * 3 * 8 * 8 + 4}
     assert len(chunk_files(tmp_path / "s")) == 6
 
@@ -137,7 +137,7 @@ def test_encode__does_not_depend_on_chunks_when_tables_are_sampled(tmp_path, mon
         assert_same(one, encode(tmp_path / f"{length}", data, X[:, 0]))
 
 
-def test_encode__narrow_tiles_change_nothing(tmp_path, monkeypatch):
+def test_encode__does_not_depend_on_the_width_of_tiles(tmp_path, monkeypatch):
     one = encode(tmp_path / "one")
     monkeypatch.setattr(encode_module, "TILE_BYTES", 1200 * 8 * 2)
     assert_same(one, encode(tmp_path / "two"))
@@ -148,7 +148,7 @@ def test_encode__every_input_gives_the_same_codes(tmp_path):
     frame = pd.DataFrame(X, columns=names).assign(y=Y)
     array = xr.DataArray(X, dims=("sample", "feature"), coords={"feature": names}, name="x")
     dataset = array.to_dataset().assign(y=("sample", Y))
-    with warnings.catch_warnings(action="ignore"):  # zarr's, about writing text
+    with warnings.catch_warnings(action="ignore"):  # zarr warns about the string dtype
         dataset.to_zarr(tmp_path / "x.zarr", consolidated=False)
     columns = xr.Dataset({name: ("sample", X[:, j]) for j, name in enumerate(names)})
     plain = zarr.create_group(tmp_path / "plain.zarr")
@@ -176,7 +176,7 @@ def test_encode__every_input_gives_the_same_codes(tmp_path):
         assert list(store.names) == names
 
 
-def test_encode__mixed_frame(tmp_path):
+def test_encode__codes_a_frame_of_mixed_dtypes(tmp_path):
     frame = pd.DataFrame(
         {
             "height": X[:, 0],
@@ -202,7 +202,7 @@ def test_encode__mixed_frame(tmp_path):
 
 @pytest.mark.parametrize("scale", [1e300, 1e307, 1e-300])
 @pytest.mark.parametrize("bins", ["auto", "width"])
-def test_encode__huge_and_tiny_values_are_coded_like_others(tmp_path, scale, bins):
+def test_encode__huge_and_tiny_values_get_the_same_codes(tmp_path, scale, bins):
     small, scaled = (encode(tmp_path / f"{s}", X * s, Y, bins=bins) for s in (1.0, scale))
     assert small.n_codes.tolist() == scaled.n_codes.tolist()
     assert np.isfinite(scaled.values[0, : scaled.n_codes[0]]).all()
@@ -210,13 +210,13 @@ def test_encode__huge_and_tiny_values_are_coded_like_others(tmp_path, scale, bin
         assert np.array_equal(read_codes(small, ALL, ALL), read_codes(scaled, ALL, ALL))
 
 
-def test_encode__nominal_numbers(tmp_path):
+def test_encode__nominal_numbers_are_categories(tmp_path):
     store = encode(tmp_path / "s", np.array([[10], [9], [100], [9]] * 9), Y[:36], nominal=True)
     assert store.categories(0) == [9, 10, 100]
     assert read_codes(store, ALL, slice(4)).ravel().tolist() == [1, 0, 2, 0]
 
 
-def test_encode__bins_none(tmp_path):
+def test_encode__bins_none_keeps_codes(tmp_path):
     data = np.arange(1200).reshape(-1, 1) % 254
     store = encode(tmp_path / "s", data, bins=None)
     assert np.array_equal(read_codes(store, ALL, ALL), data.T)
@@ -232,12 +232,12 @@ def test_encode__width_uses_the_exact_range(tmp_path):
 
 
 @pytest.mark.parametrize("chunks", [(0, 1), (5,), (2.5, 3), (1, 2, 3)])
-def test_encode__wrong_chunks(tmp_path, chunks):
+def test_encode__invalid_chunks_are_refused(tmp_path, chunks):
     with pytest.raises(ValueError, match="give two positive integers"):
         encode(tmp_path / "s", chunks=chunks)
 
 
-def test_encode__two_computes(tmp_path):
+def test_encode__computes_twice(tmp_path):
     calls = []
 
     def counting(dsk, keys, **options):
@@ -259,18 +259,18 @@ def test_encode__schedulers_agree(tmp_path, scheduler):
         assert_same(one, encode(tmp_path / "two", da.from_array(X, chunks=(97, 3)), Y))
 
 
-def test_encode__on_a_cluster(tmp_path, client):
+def test_encode__cluster_and_synchronous_scheduler_agree(tmp_path, client):
     frame = pd.DataFrame(X).assign(text=np.where(X[:, 0] > 0, "red", "blue"))
     one = encode(tmp_path / "one", frame, Y, chunks=(300, 3))
     with dask.config.set(scheduler="synchronous"):
         two = encode(tmp_path / "two", frame, Y)
     assert_same(one, two)
     bad = frame.assign(bad=np.where(X[:, 0] > 2, np.inf, 0))
-    with pytest.raises(ValueError, match="feature 'bad' holds"):
+    with pytest.raises(ValueError, match="feature 'bad' contains"):
         encode(tmp_path / "three", bad, Y)
 
 
-def test_store__is_small_to_send_and_shows_itself(tmp_path):
+def test_store__is_pickled_and_has_a_short_repr(tmp_path):
     store = encode(tmp_path / "s")
     text = repr(pickle.loads(pickle.dumps(store)))
     assert "1200" in text
@@ -307,7 +307,7 @@ def test_target__classes_are_ordered_by_frequency_then_label(tmp_path):
         (np.array([1.0, 2.0, 1.0, 2.0, 1.0]), "continuous", ("< 2", ">= 2")),
     ],
 )
-def test_target__auto(tmp_path, target, kind, classes):
+def test_target__auto_infers_the_kind(tmp_path, target, kind, classes):
     labels, codes = labels_of(tmp_path, target)
     assert (labels.kind, labels.classes) == (kind, classes)
     missing = pd.isna(np.asarray(target, dtype=object))
@@ -324,7 +324,7 @@ def test_target__many_integers_are_continuous(tmp_path):
     assert np.array_equal(codes, np.arange(1200) // 150)
 
 
-def test_target__continuous_respects_atoms(tmp_path):
+def test_target__continuous_gives_an_atom_its_own_class(tmp_path):
     target = np.where(np.arange(1200) < 600, 0.0, X[:, 0] ** 2)
     labels, codes = labels_of(tmp_path, target)
     assert labels.values[0] == 0
@@ -341,7 +341,7 @@ def test_target__ordinal_keeps_the_values(tmp_path):
 
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("kept", [np.arange(1200) % 3 > 0, np.arange(1200) >= 200])
-def test_target__missing_rows_are_as_if_they_were_not_there(tmp_path, kept, lazy):
+def test_target__rows_without_a_target_have_no_effect(tmp_path, kept, lazy):
     data, target = X.copy(), np.where(kept, Y, np.nan)
     data[~kept] = 1e9 * np.arange((~kept).sum())[:, None]  # would move every edge
     if lazy:
@@ -353,7 +353,7 @@ def test_target__missing_rows_are_as_if_they_were_not_there(tmp_path, kept, lazy
     assert store.n_samples == kept.sum() == store.labels.counts.sum()
 
 
-def test_target__missing_rows_do_not_move_the_sample_of_rows(tmp_path, monkeypatch):
+def test_target__rows_without_a_target_do_not_change_the_sampled_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(summary_module, "SAMPLE_ROWS", 300)
     target = np.where(np.arange(1200) % 3 > 0, X[:, 0], np.nan)
     store = encode(tmp_path / "s", X, da.from_array(target, chunks=211))
@@ -364,8 +364,8 @@ def test_target__missing_rows_do_not_move_the_sample_of_rows(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("target", "options", "error", "words"),
     [
-        (np.zeros(1200), {}, ValueError, "one value only, '0'"),
-        (["a"] * 1200, {}, ValueError, "one value only, 'a'"),
+        (np.zeros(1200), {}, ValueError, "only one value, '0'"),
+        (["a"] * 1200, {}, ValueError, "only one value, 'a'"),
         (np.full(1200, np.nan), {}, ValueError, "all 1200 are missing"),
         ([None] * 1200, {}, ValueError, "all 1200 are missing"),
         (np.where(Y > 0, np.inf, X[:, 0]), {}, ValueError, f"{(Y > 0).sum()} infinite"),
@@ -377,13 +377,18 @@ def test_target__missing_rows_do_not_move_the_sample_of_rows(tmp_path, monkeypat
             ValueError,
             "1200 classes.*target_kind",
         ),
-        (["a", "b"] * 600, {"target_kind": "ordinal"}, ValueError, "holds text"),
-        (["a", "b"] * 600, {"target_kind": "continuous"}, ValueError, "holds text"),
+        (["a", "b"] * 600, {"target_kind": "ordinal"}, ValueError, "contains text"),
+        (["a", "b"] * 600, {"target_kind": "continuous"}, ValueError, "contains text"),
         (Y, {"target_kind": "clas"}, ValueError, "unknown target_kind 'clas'; valid: 'class'"),
-        (np.array([1, "a"] * 600, dtype=object), {}, TypeError, "'target' holds int"),
+        (
+            np.array([1, "a"] * 600, dtype=object),
+            {},
+            TypeError,
+            "'target' contains objects of type int",
+        ),
     ],
 )
-def test_target__refusals(tmp_path, target, options, error, words):
+def test_target__invalid_values_are_refused(tmp_path, target, options, error, words):
     with pytest.raises(error, match=words):
         encode(tmp_path / "s", X, target, **options)
     assert not (tmp_path / "s").exists()
@@ -394,7 +399,7 @@ def test_target__none_is_refused(tmp_path):
         encode(tmp_path / "s", X, None)
 
 
-def test_target__a_class_of_one_sample_warns(tmp_path):
+def test_target__class_of_one_sample_warns(tmp_path):
     target = np.where(np.arange(1200) == 5, 9, Y)
     advice = ', or give target_kind="continuous" if it is a number'
     with pytest.warns(UserWarning, match=f"one sample only of class 9; .*{advice}"):
@@ -404,7 +409,7 @@ def test_target__a_class_of_one_sample_warns(tmp_path):
             encode(tmp_path / "s", X, text)
 
 
-def test_target__many_integers_with_few_samples_say_how_to_be_a_number(tmp_path):
+def test_target__many_small_integer_classes_warn(tmp_path):
     with pytest.warns(UserWarning, match='target_kind="continuous"'):
         encode(tmp_path / "s", X[:100], np.arange(100))
     assert (
@@ -418,28 +423,28 @@ def test_target__many_integers_with_few_samples_say_how_to_be_a_number(tmp_path)
 # Data that cannot be coded
 
 
-def test_features__the_first_problem_is_named(tmp_path):
+def test_features__error_names_the_first_bad_feature(tmp_path):
     bad = X.copy()
     bad[[3, 7, 900], 4] = np.inf
     bad[0, 6] = -np.inf
-    with pytest.raises(ValueError, match="feature 'x4' holds 3 infinite"):
+    with pytest.raises(ValueError, match="feature 'x4' contains 3 infinite"):
         encode(tmp_path / "s", da.from_array(bad, chunks=(100, 1)), Y)
     assert not (tmp_path / "s").exists()
 
 
-def test_features__identifiers_are_named(tmp_path):
+def test_features__error_names_an_identifier(tmp_path):
     frame = pd.DataFrame({"x": X[:, 0], "id": [f"n{k}" for k in range(1200)]})
     with pytest.raises(ValueError, match="feature 'id' has a distinct value in each"):
         encode(tmp_path / "s", frame, Y)
 
 
-def test_features__strange_objects_are_named(tmp_path):
+def test_features__error_names_unsupported_types(tmp_path):
     frame = pd.DataFrame({"x": X[:, 0], "odd": np.array(["a", 3] * 600, dtype=object)})
-    with pytest.raises(TypeError, match="feature 'odd' holds int"):
+    with pytest.raises(TypeError, match="feature 'odd' contains objects of type int"):
         encode(tmp_path / "s", frame, Y)
 
 
-def test_features__random_tasks_are_noticed(tmp_path):
+def test_features__random_tasks_are_detected(tmp_path):
     reads = itertools.count()
 
     def unstable(block):
@@ -459,7 +464,7 @@ def stamps(path, array="codes"):
     return [file.stat().st_mtime_ns for file in chunk_files(path, array)]
 
 
-def test_reuse__same_data_and_options_write_nothing(tmp_path):
+def test_reuse__same_data_and_options_write_no_files(tmp_path):
     one = encode(tmp_path / "s", chunks=(500, 4))
     before = stamps(tmp_path / "s"), stamps(tmp_path / "s", f"labels/{one.labels.key}")
     two = encode(tmp_path / "s", X.copy(), Y.copy())
@@ -467,14 +472,14 @@ def test_reuse__same_data_and_options_write_nothing(tmp_path):
     assert_same(one, two)
 
 
-def test_reuse__another_target_adds_labels_only(tmp_path):
+def test_reuse__another_target_adds_only_labels(tmp_path):
     encode(tmp_path / "s", chunks=(500, 4))
     before = stamps(tmp_path / "s")
     other = xr.DataArray(X[:, 0], dims="n", name="height")
     store = encode(tmp_path / "s", X, other)
     assert stamps(tmp_path / "s") == before
     assert (store.labels.name, store.labels.kind) == ("height", "continuous")
-    # Another number of classes would ask for other bins; the codes stay as they are.
+    # bins="auto" depends on the number of classes, but the codes are not changed.
     assert store.n_codes[0] == 6
     assert read_labels(store, ALL).max() == 7
     assert open_codes(tmp_path / "s", "target").labels.kind == "class"
@@ -485,7 +490,7 @@ def test_reuse__another_target_adds_labels_only(tmp_path):
         open_codes(tmp_path / "s", "heigt")
 
 
-def test_reuse__the_latest_target_of_a_name_is_opened(tmp_path):
+def test_reuse__latest_target_with_a_name_is_opened(tmp_path):
     first = encode(tmp_path / "s").labels.key
     second = encode(tmp_path / "s", target=Y[::-1].copy()).labels.key
     assert first != second
@@ -496,7 +501,7 @@ def test_reuse__the_latest_target_of_a_name_is_opened(tmp_path):
 @pytest.mark.parametrize(
     "change", [{"data": X + 1}, {"bins": 4}, {"nominal": ["x2"]}], ids=["data", "bins", "nominal"]
 )
-def test_reuse__changed_data_or_options_are_written_anew(tmp_path, change):
+def test_reuse__changed_data_or_options_are_encoded_again(tmp_path, change):
     one = encode(tmp_path / "s")
     read_codes(one, ALL, ALL)
     two = encode(tmp_path / "s", **change)
@@ -504,17 +509,17 @@ def test_reuse__changed_data_or_options_are_written_anew(tmp_path, change):
     assert_same(encode(tmp_path / "fresh", **change), two)
 
 
-def test_reuse__a_store_that_was_replaced_is_not_read_as_the_old_one(tmp_path):
+def test_reuse__reading_a_replaced_store_is_an_error(tmp_path):
     one = encode(tmp_path / "s")
     assert read_codes(one, ALL, ALL).shape == (7, 1200)
     two = encode(tmp_path / "s", X[:50], Y[:50])
-    with pytest.raises(CodeStoreError, match="encoded anew or removed since it was opened"):
+    with pytest.raises(CodeStoreError, match="encoded again or removed after it was opened"):
         read_codes(one, ALL, ALL)
     assert read_codes(two, ALL, ALL).shape == (7, 50)
     assert len(list((tmp_path / "s").glob("codes-*"))) == 1
 
 
-def test_reuse__a_target_that_is_missing_elsewhere_needs_another_store(tmp_path):
+def test_reuse__target_missing_in_other_rows_is_refused(tmp_path):
     encode(tmp_path / "s")
     target = pd.Series(np.where(X[:, 0] > 1, np.nan, X[:, 0]), name="height")
     with pytest.raises(ValueError, match="'height' is missing for other samples than target"):
@@ -522,7 +527,7 @@ def test_reuse__a_target_that_is_missing_elsewhere_needs_another_store(tmp_path)
     assert open_codes(tmp_path / "s").labels.name == "target"
 
 
-def test_reuse__an_unfinished_store_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_reuse__failed_encoding_keeps_the_earlier_store(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("no")
 
@@ -536,23 +541,23 @@ def test_reuse__an_unfinished_store_leaves_nothing_behind(tmp_path, monkeypatch)
         patch.setattr(encode_module, "write_manifest", fail)
         with pytest.raises(OSError, match="no"):
             encode(tmp_path / "s", X + 1)
-    assert_same(open_codes(tmp_path / "s"), one)  # the earlier one is as it was
+    assert_same(open_codes(tmp_path / "s"), one)  # the earlier store is unchanged
 
 
-def test_reuse__what_a_killed_process_left_is_removed(tmp_path):
-    """A folder without a manifest, as a process leaves it that was killed while it wrote."""
+def test_reuse__folders_of_a_killed_process_are_removed(tmp_path):
+    """A process that is killed while it writes leaves a folder without a manifest."""
     one = encode(tmp_path / "s")
     shutil.copytree(one.place, tmp_path / "s" / "codes-0123")
     (tmp_path / "s" / "manifest.json").unlink()
     assert is_codes(tmp_path / "s")
-    with pytest.raises(ValueError, match="was not finished; encode the data again"):
+    with pytest.raises(ValueError, match="is not finished; encode the data again"):
         open_codes(tmp_path / "s")
     two = encode(tmp_path / "s")
     assert_same(two, encode(tmp_path / "fresh"))
     assert [path.name for path in (tmp_path / "s").glob("codes-*")] == [two.folder]
 
 
-def test_reuse__something_else_is_never_touched(tmp_path):
+def test_reuse__other_data_at_the_path_is_not_changed(tmp_path):
     zarr.create_group(tmp_path / "group").create_array("x", data=X)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "thesis.txt").write_text("draft")
@@ -572,20 +577,20 @@ def test_reuse__something_else_is_never_touched(tmp_path):
 # Opening and reading
 
 
-def test_open__returns_what_encode_returned(tmp_path):
+def test_open__returns_the_store_that_encode_returned(tmp_path):
     one = encode(tmp_path / "s")
     two = open_codes(str(tmp_path / "s"))
     assert_same(one, two)
     assert (one.names, one.chunks, one.fingerprint) == (two.names, two.chunks, two.fingerprint)
 
 
-def test_open__no_such_path(tmp_path):
+def test_open__missing_path_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="nothing"):
         open_codes(tmp_path / "nothing")
     assert not is_codes(tmp_path / "nothing")
 
 
-def test_open__another_version(tmp_path):
+def test_open__other_version_is_an_error(tmp_path):
     encode(tmp_path / "s")
     zarr.open_group(tmp_path / "s", mode="r+").attrs["version"] = 99
     for call in (open_codes, encode):
@@ -593,7 +598,7 @@ def test_open__another_version(tmp_path):
             call(tmp_path / "s")
 
 
-def test_open__url(tmp_path):
+def test_open__accepts_urls(tmp_path):
     for place in (f"file://{tmp_path}", "memory://tests"):
         store = encode(f"{place}/s")
         assert_same(store, encode(tmp_path / "local"))
@@ -604,7 +609,7 @@ def test_open__url(tmp_path):
             open_codes(f"{place}/nothing")
 
 
-def test_read__regions(tmp_path):
+def test_read__returns_any_region(tmp_path):
     store = encode(tmp_path / "s", chunks=(100, 3))
     whole = read_codes(store, ALL, ALL)
     part = read_codes(store, slice(2, 6), slice(150, 420))
@@ -613,7 +618,7 @@ def test_read__regions(tmp_path):
     assert read_codes(store, ALL, slice(5, 5)).shape == (7, 0)
 
 
-def test_read__a_corrupt_chunk_is_named(tmp_path):
+def test_read__error_names_a_corrupt_chunk(tmp_path):
     store = encode(tmp_path / "s", chunks=(100, 3))
     file = Path(store.place, "codes", "c", "1", "4")
     damaged = bytearray(file.read_bytes())
@@ -626,7 +631,7 @@ def test_read__a_corrupt_chunk_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("size", [0, 2, 100])
-def test_read__a_cut_chunk_is_named(tmp_path, size):
+def test_read__error_names_a_truncated_chunk(tmp_path, size):
     store = encode(tmp_path / "s", chunks=(100, 3))
     file = Path(store.place, "codes", "c", "2", "0")
     file.write_bytes(file.read_bytes()[:size])
@@ -634,7 +639,7 @@ def test_read__a_cut_chunk_is_named(tmp_path, size):
         read_codes(store, ALL, ALL)
 
 
-def test_read__a_missing_chunk_is_named(tmp_path):
+def test_read__error_names_a_missing_chunk(tmp_path):
     store = encode(tmp_path / "s", chunks=(100, 3))
     Path(store.place, "codes", "c", "0", "7").unlink()
     with pytest.raises(CodeStoreError, match=r"chunk \(0, 7\) of array 'codes' .*No such file"):
@@ -645,7 +650,7 @@ def test_read__a_missing_chunk_is_named(tmp_path):
         read_labels(store, ALL)
 
 
-def test_open__a_corrupt_table_is_named(tmp_path):
+def test_open__error_names_a_corrupt_table(tmp_path):
     encode(tmp_path / "s")
     (file,) = chunk_files(tmp_path / "s", "values")
     damaged = bytearray(file.read_bytes())
@@ -655,12 +660,12 @@ def test_open__a_corrupt_table_is_named(tmp_path):
         open_codes(tmp_path / "s")
 
 
-def test_code_store_error__travels():
+def test_code_store_error__survives_pickling():
     error = CodeStoreError("chunk (0, 1) of array 'codes'")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-def test_temporary_store__is_below_dasks_directory_and_removed(tmp_path):
+def test_temporary_store__is_in_dasks_directory_and_removed(tmp_path):
     with dask.config.set({"temporary-directory": str(tmp_path / "scratch")}):
         with temporary_store() as path:
             encode(path)
@@ -668,7 +673,7 @@ def test_temporary_store__is_below_dasks_directory_and_removed(tmp_path):
         assert not any((tmp_path / "scratch").iterdir())
 
 
-def test_read__chunks_that_are_not_kept_share_their_memory(tmp_path):
+def test_read__chunks_that_are_not_kept_share_memory(tmp_path):
     store = encode(tmp_path / "s", chunks=(100, 7))
     whole = read_codes(store, ALL, ALL)
 
@@ -686,7 +691,7 @@ def test_read__chunks_that_are_not_kept_share_their_memory(tmp_path):
     assert np.array_equal(unpacked(second, 100), whole[:, 100:200])
 
 
-def test_codes__are_codes_to_whoever_opens_the_array(tmp_path):
+def test_codes__are_readable_by_xarray(tmp_path):
     store = encode(tmp_path / "s", chunks=(128, 7))
     assert store.bits == int(store.n_codes.max() - 1).bit_length()
     opened = xr.open_zarr(
@@ -703,7 +708,7 @@ def test_codes__are_codes_to_whoever_opens_the_array(tmp_path):
     assert file.stat().st_size == 7 * store.bits * 128 // 8 + 4
 
 
-def test_writes__are_byte_for_byte_what_zarr_writes(tmp_path):
+def test_chunk_files__are_identical_to_those_of_zarr(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.integers(0, 5, (150, 7)).astype(np.uint8)
     found, expected = (
@@ -720,8 +725,8 @@ def test_writes__are_byte_for_byte_what_zarr_writes(tmp_path):
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-def test_tables__that_cannot_be_written_are_an_error(lazy, tmp_path, monkeypatch):
-    """They are written beside the codes."""
+def test_tables__write_error_is_raised(lazy, tmp_path, monkeypatch):
+    """A separate task writes the tables, in parallel with the codes."""
 
     def fail(*_, **__):
         raise OSError("the disk is full")
@@ -733,11 +738,11 @@ def test_tables__that_cannot_be_written_are_an_error(lazy, tmp_path, monkeypatch
     assert not (tmp_path / "s").exists()
 
 
-def test_write_chunk__that_fails_leaves_what_was_there_and_names_it(tmp_path):
+def test_write_chunk__failure_keeps_the_old_chunk_and_names_it(tmp_path):
     x = np.arange(4000, dtype=np.uint8).reshape(2000, 2) % 3
     codes = hd.encode(x, x[:, 0] > 0, tmp_path / "codes", bins=None)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))  # as a disk that is full
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))  # simulates a full disk
     try:
         with pytest.raises(OSError, match="File too large: '.*/codes/c/0/0'"):
             write_chunk(codes.place, "codes/c/0/0", np.zeros((2, 2, 32), np.uint64))
@@ -747,7 +752,7 @@ def test_write_chunk__that_fails_leaves_what_was_there_and_names_it(tmp_path):
     assert not list(Path(codes.path).rglob("*.partial"))
 
 
-def test_write_chunk__does_not_bring_back_a_store_that_was_removed(tmp_path):
+def test_write_chunk__does_not_restore_a_removed_store(tmp_path):
     x = np.arange(4000, dtype=np.uint8).reshape(2000, 2) % 3
     codes = hd.encode(x, x[:, 0] > 0, tmp_path / "codes", bins=None)
     shutil.rmtree(codes.path)
@@ -756,7 +761,7 @@ def test_write_chunk__does_not_bring_back_a_store_that_was_removed(tmp_path):
     assert not Path(codes.path).exists()
 
 
-def test_encode__what_is_infinite_is_named_with_its_count(tmp_path):
+def test_encode__error_names_and_counts_infinite_values(tmp_path):
     data = np.random.default_rng(5).normal(size=(40_000, 9))
     data[[5, 20_000, 39_999], 4] = np.inf
     array = zarr.create_array(tmp_path / "x.zarr", data=data, chunks=(1000, 9))

@@ -1,4 +1,4 @@
-"""The chunks of a store, and what they take as files."""
+"""The chunks of a store and their sizes."""
 
 import pytest
 
@@ -6,12 +6,12 @@ from hofs_dask.store.layout import Layout, check_chunks
 
 
 @pytest.mark.parametrize("chunks", [(0, 1), (5,), (2.5, 3), (1, 2, 3), 7])
-def test_chunks__wrong_ones_are_refused(chunks):
+def test_check_chunks__invalid_values_are_refused(chunks):
     with pytest.raises(ValueError, match="give two positive integers"):
         check_chunks(chunks)
 
 
-def test_layout__a_chunk_is_whole_words_a_bit_and_a_checksum():
+def test_layout__chunk_bytes_are_whole_words_per_bit_and_a_checksum():
     layout = Layout(1000, 10, (100, 4), bits=3)
     assert layout.chunk_bytes == 4 * 3 * 2 * 8 + 4
     assert layout.n_chunks == 10 * 3

@@ -1,4 +1,4 @@
-"""What may happen to a code store: no answer is wrong without an error, and nothing is deleted."""
+"""Faults of a code store: each one is an error, and no other data is deleted."""
 
 import itertools
 import json
@@ -48,7 +48,7 @@ def codes(tmp_path):
 
 @pytest.fixture
 def memory():
-    """A place in fsspec's memory that holds a file of somebody else."""
+    """A URL in fsspec's memory with an unrelated file."""
     files = fsspec.filesystem("memory")
     files.pipe_file("/project/thesis.txt", b"draft")
     yield "memory://project"
@@ -56,36 +56,36 @@ def memory():
 
 
 def edit_manifest(codes, change):
-    """Change the manifest of a store as somebody would who knows how it is sealed."""
+    """Change the manifest of a store, and seal it with a valid digest."""
     file = Path(codes.path, "manifest.json")
     document = unseal(file.read_bytes())
     change(document)
     file.write_bytes(seal(document))
 
 
-# Places
+# Paths
 
 
 @pytest.mark.parametrize("call", ["encode", "select"])
-def test_place__a_prefix_that_holds_something_else_is_refused_and_untouched(memory, call):
+def test_path__url_with_other_data_is_refused_and_not_changed(memory, call):
     calls = {
         "encode": lambda: hd.encode(X, Y, memory),
         "select": lambda: hd.select(X, Y, 2, store=memory),
     }
-    with pytest.raises(ValueError, match="holds something else than a code store"):
+    with pytest.raises(ValueError, match="is not empty and not a code store"):
         calls[call]()
     assert fsspec.filesystem("memory").cat_file("/project/thesis.txt") == b"draft"
 
 
-def test_place__a_local_url_is_a_local_path(tmp_path):
+def test_path__local_url_is_a_local_path(tmp_path):
     (tmp_path / "thesis.txt").write_text("draft")
     for scheme in ("file", "local"):
-        with pytest.raises(ValueError, match="holds something else than a code store"):
+        with pytest.raises(ValueError, match="is not empty and not a code store"):
             hd.encode(X, Y, f"{scheme}://{tmp_path}")
     assert (tmp_path / "thesis.txt").read_text() == "draft"
 
 
-def test_place__below_above_or_at_the_source_is_refused(tmp_path):
+def test_path__at_inside_or_above_the_source_is_refused(tmp_path):
     path = tmp_path / "folder" / "x.zarr"
     zarr.create_array(path, data=X)
     for store in (path, path / "codes", tmp_path / "folder"):
@@ -94,15 +94,15 @@ def test_place__below_above_or_at_the_source_is_refused(tmp_path):
     assert np.array_equal(zarr.open_array(path)[:], X, equal_nan=True)
 
 
-def test_place__a_file_of_somebody_else_in_a_store_survives_its_replacement(codes):
+def test_path__other_files_in_a_store_are_kept(codes):
     Path(codes.path, "notes.txt").write_text("mine")
     hd.encode(X + 1, Y, codes.path)
     assert Path(codes.path, "notes.txt").read_text() == "mine"
 
 
-def test_place__a_link_to_a_folder_is_that_folder(tmp_path):
+def test_path__link_to_a_folder_is_followed(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    with pytest.raises(ValueError, match="link to nothing"):
+    with pytest.raises(ValueError, match="is a broken link"):
         hd.encode(X, Y, tmp_path / "link")
     (tmp_path / "target").mkdir()
     hd.encode(X, Y, tmp_path / "link")
@@ -114,7 +114,7 @@ def test_place__a_link_to_a_folder_is_that_folder(tmp_path):
 
 @pytest.mark.parametrize("name", ["n_codes", "missing_code", "nominal", "values"])
 @pytest.mark.parametrize("damage", ["lost", "flipped", "cut", "pipe", "folder", "another"])
-def test_tables__that_are_not_what_was_written_are_named(codes, name, damage, tmp_path):
+def test_tables__error_names_a_damaged_table(codes, name, damage, tmp_path):
     (file,) = (path for path in Path(codes.place, name, "c").rglob("*") if path.is_file())
     content = file.read_bytes()
     file.unlink()
@@ -143,7 +143,7 @@ def test_tables__that_are_not_what_was_written_are_named(codes, name, damage, tm
         ("labels/KEY/c/1", None),
     ],
 )
-def test_chunks__that_are_swapped_or_lost_are_named(codes, one, other):
+def test_chunks__error_names_a_swapped_or_missing_chunk(codes, one, other):
     first = Path(codes.place, one.replace("KEY", codes.labels.key))
     if other is None:
         first.unlink()
@@ -159,7 +159,7 @@ def test_chunks__that_are_swapped_or_lost_are_named(codes, one, other):
         hd.select(codes.path, None, 2)
 
 
-def test_chunks__a_pipe_in_the_place_of_one_does_not_hang(codes):
+def test_chunks__pipe_instead_of_a_chunk_does_not_hang(codes):
     file = Path(codes.place, "codes/c/0/1")
     file.unlink()
     os.mkfifo(file)
@@ -168,14 +168,14 @@ def test_chunks__a_pipe_in_the_place_of_one_does_not_hang(codes):
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"null", b"{" * 99_999, b"\xff" * 9])
-def test_manifest__that_is_none_is_an_error(codes, content):
+def test_manifest__invalid_content_is_an_error(codes, content):
     Path(codes.path, "manifest.json").write_bytes(content)
     for call in (open_codes, lambda path: hd.select(path, None, 2)):
         with pytest.raises(CodeStoreError, match=r"manifest of the code store .* cannot be read"):
             call(codes.path)
 
 
-def test_manifest__with_a_flipped_bit_is_an_error(codes):
+def test_manifest__flipped_bit_is_an_error(codes):
     file = Path(codes.path, "manifest.json")
     content = file.read_bytes()
     for place in range(0, len(content), 7):
@@ -186,7 +186,7 @@ def test_manifest__with_a_flipped_bit_is_an_error(codes):
             open_codes(codes.path)
 
 
-def test_manifest__that_is_a_pipe_does_not_hang(codes):
+def test_manifest__pipe_instead_of_a_file_does_not_hang(codes):
     file = Path(codes.path, "manifest.json")
     file.unlink()
     os.mkfifo(file)
@@ -194,7 +194,7 @@ def test_manifest__that_is_a_pipe_does_not_hang(codes):
         open_codes(codes.path)
 
 
-# Forged: all checksums fit
+# Forged content with valid checksums
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_manifest__that_is_a_pipe_does_not_hang(codes):
         lambda document: document.update(n_absent=-1),
     ],
 )
-def test_manifest__whose_parts_do_not_fit_together_is_an_error(codes, change):
+def test_manifest__inconsistent_parts_are_an_error(codes, change):
     edit_manifest(codes, change)
     with pytest.raises(CodeStoreError):
         hd.select(codes.path, None, 2)
@@ -253,11 +253,11 @@ def test_labels__out_of_range_are_an_error(codes):
         hd.select(codes.path, None, 2)
 
 
-# Several processes
+# Concurrent processes
 
 
 @pytest.mark.parametrize("event", ["replaced", "removed"])
-def test_run__on_a_store_that_is_replaced_or_removed_is_an_error(codes, event):
+def test_select__store_replaced_or_removed_during_the_run_is_an_error(codes, event):
     x, y = make_data(seed=1)
 
     def meddle(what):
@@ -269,7 +269,7 @@ def test_run__on_a_store_that_is_replaced_or_removed_is_an_error(codes, event):
 
     with (
         dask.config.set({"hofs_dask.cache": 0}),
-        pytest.raises(CodeStoreError, match="encoded anew or removed since it was opened"),
+        pytest.raises(CodeStoreError, match="encoded again or removed after it was opened"),
     ):
         hd.select(codes, None, 4, callback=meddle)
     assert Path(codes.path).exists() == (event == "replaced")
@@ -278,8 +278,8 @@ def test_run__on_a_store_that_is_replaced_or_removed_is_an_error(codes, event):
     assert fresh.identity == open_codes(codes.path).identity
 
 
-def test_encode__by_two_processes_one_is_refused(tmp_path, monkeypatch):
-    """Two threads: a lock belongs to an open file, not to a process."""
+def test_encode__second_writer_is_refused(tmp_path, monkeypatch):
+    """Two threads suffice, because a lock belongs to an open file, not to a process."""
     inside, go = threading.Event(), threading.Event()
     write = encode_module.write_manifest
 
@@ -303,7 +303,7 @@ def test_encode__by_two_processes_one_is_refused(tmp_path, monkeypatch):
     hd.encode(X + 1, Y, tmp_path / "s")
 
 
-def test_lock__of_a_remote_store_names_its_owner_and_how_to_remove_it():
+def test_lock__error_of_a_remote_store_names_owner_and_unlock_command():
     url = "memory://locked/s"
     words = f"process {os.getpid()} on .* unlock"
     with places.held(url), pytest.raises(CodeStoreError, match=words):
@@ -320,7 +320,7 @@ def test_lock__of_a_remote_store_names_its_owner_and_how_to_remove_it():
     fsspec.filesystem("memory").rm("/locked", recursive=True)
 
 
-def test_lock__that_is_a_link_is_not_followed(tmp_path):
+def test_lock__link_is_not_followed(tmp_path):
     (tmp_path / "thesis.txt").write_text("draft")
     for link in (os.symlink, os.link):
         (tmp_path / "s").mkdir()
@@ -331,10 +331,10 @@ def test_lock__that_is_a_link_is_not_followed(tmp_path):
         shutil.rmtree(tmp_path / "s")
 
 
-# Sources that are not what they say
+# Sources that change or have wrong metadata
 
 
-def test_encode__a_target_that_differs_between_reads_leaves_the_earlier_store(codes):
+def test_encode__target_that_differs_between_reads_keeps_the_earlier_store(codes):
     reads = itertools.count()
 
     def flip(block):
@@ -352,7 +352,7 @@ def test_encode__a_target_that_differs_between_reads_leaves_the_earlier_store(co
     assert len(list(Path(codes.path).glob("codes-*"))) == 1
 
 
-def test_encode__a_block_that_is_shorter_than_it_says_is_an_error(tmp_path):
+def test_encode__block_shorter_than_its_declared_size_is_an_error(tmp_path):
     data = da.from_array(X, chunks=(300, M)).map_blocks(
         lambda block: block[:-1], chunks=((300,) * 3, (M,)), meta=np.zeros((0, 0))
     )
@@ -361,7 +361,7 @@ def test_encode__a_block_that_is_shorter_than_it_says_is_an_error(tmp_path):
     assert not (tmp_path / "s").exists()
 
 
-def test_encode__a_source_that_changes_meanwhile_is_an_error(tmp_path):
+def test_encode__source_that_changes_during_encoding_is_an_error(tmp_path):
     path = tmp_path / "x.zarr"
     zarr.create_array(path, data=X, chunks=(300, M))
 
@@ -375,14 +375,14 @@ def test_encode__a_source_that_changes_meanwhile_is_an_error(tmp_path):
     assert not (tmp_path / "s").exists()
 
 
-def test_categories__of_a_store_that_was_replaced_are_an_error(codes):
+def test_categories__of_a_replaced_store_are_an_error(codes):
     assert codes.categories(2) == [0.0, 1.0, 2.0]
     hd.encode(X + 1, Y, codes.path, nominal=["x2"])
-    with pytest.raises(CodeStoreError, match="encoded anew since it was opened"):
+    with pytest.raises(CodeStoreError, match="encoded again after it was opened"):
         codes.categories(2)
 
 
-def test_encode__what_a_process_left_that_was_killed_at_its_first_file_is_no_obstacle(tmp_path):
+def test_encode__partial_files_of_a_killed_process_are_removed(tmp_path):
     left = tmp_path / "s" / f"zarr.json.{'0' * 32}.partial"
     left.parent.mkdir()
     left.write_text("{")
@@ -391,16 +391,16 @@ def test_encode__what_a_process_left_that_was_killed_at_its_first_file_is_no_obs
     assert not left.exists()
 
 
-def test_place__store_and_checkpoint_are_apart(tmp_path):
+def test_path__store_and_checkpoint_must_not_overlap(tmp_path):
     for checkpoint in (tmp_path / "s", tmp_path / "s" / "run", tmp_path):
         with pytest.raises(ValueError, match="checkpoint is .*, which .* the data at"):
             hd.select(X, Y, 2, store=tmp_path / "s", checkpoint=checkpoint)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_place__below_a_file_is_refused(tmp_path):
+def test_path__below_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("draft")
-    with pytest.raises(ValueError, match="lies below .*file', a file"):
+    with pytest.raises(ValueError, match="is below .*file', a file"):
         hd.encode(X, Y, tmp_path / "file" / "s")
 
 
@@ -410,7 +410,7 @@ def test_place__below_a_file_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "method", ["hofs", "jmi", "vmi", hd.HOFS(criterion="sum"), hd.HOFS(criterion="mean")]
 )
-def test_select__labelled_samples_alone_or_among_others_give_the_same(method):
+def test_select__samples_without_a_target_do_not_change_the_result(method):
     rng = np.random.default_rng(3)
     kept = rng.random(N) < 0.4
     x = np.where(kept[:, None], X, 1e6 * rng.normal(size=X.shape))
@@ -425,7 +425,7 @@ def test_select__labelled_samples_alone_or_among_others_give_the_same(method):
     assert among.to_dataset().attrs["n_dropped"] == (~kept).sum()
 
 
-def test_compare__resamples_count_the_labelled_samples_only():
+def test_compare__resamples_use_only_samples_with_a_target():
     kept = np.arange(N) % 3 > 0
     options = {"methods": ["mim", "jmi"], "n_resamples": 4, "target_kind": "class"}
     among = hd.compare(X, np.where(kept, Y, np.nan), 3, **options)
@@ -434,7 +434,7 @@ def test_compare__resamples_count_the_labelled_samples_only():
         assert among.to_dataset()[name].identical(alone.to_dataset()[name])
 
 
-def test_result__reports_its_source(codes):
+def test_result__has_the_fingerprint_of_its_source(codes):
     attrs = hd.select(codes, None, 2).to_dataset().attrs
     assert attrs["fingerprint"] == open_codes(codes.path).fingerprint
     assert attrs["n_absent_chunks"] == 0

@@ -1,4 +1,4 @@
-"""Temporary stores: who may see them, and that none is left behind."""
+"""Temporary stores: their permissions and their removal."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ import pytest
 
 from hofs_dask.store.temporary import LOCK, PREFIX, remove_left, temporary_store
 
-#: A process that has a store with a file in it, says so, and waits.
+#: A program that creates a store with a file in it, prints its path and waits.
 WAITING = """
 import sys, time
 from pathlib import Path
@@ -48,7 +48,7 @@ def begin(parent: Path, program: str = WAITING) -> tuple[subprocess.Popen[str], 
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)]
 )
-def test_temporary_store__is_removed_when_its_process_is_ended(parent, number, code):
+def test_temporary_store__is_removed_on_sigterm_and_sigint(parent, number, code):
     process, path = begin(parent)
     assert path.is_dir()
     process.send_signal(number)
@@ -58,7 +58,7 @@ def test_temporary_store__is_removed_when_its_process_is_ended(parent, number, c
     assert not any(parent.iterdir())
 
 
-def test_temporary_store__of_a_killed_process_is_removed_by_the_next(parent):
+def test_temporary_store__of_a_killed_process_is_removed_by_the_next_run(parent):
     process, path = begin(parent)
     process.kill()
     process.communicate(timeout=30)
@@ -67,7 +67,7 @@ def test_temporary_store__of_a_killed_process_is_removed_by_the_next(parent):
         assert [Path(own).parent] == list(parent.iterdir())
 
 
-def test_temporary_store__of_a_process_that_runs_is_left_alone(parent):
+def test_temporary_store__of_a_running_process_is_kept(parent):
     process, path = begin(parent)
     try:
         with temporary_store():
@@ -78,7 +78,7 @@ def test_temporary_store__of_a_process_that_runs_is_left_alone(parent):
         process.communicate(timeout=30)
 
 
-def test_temporary_store__is_for_its_user_alone(parent):
+def test_temporary_store__is_private_to_its_user(parent):
     with temporary_store() as path:
         folder = Path(path).parent
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -92,7 +92,7 @@ def left(parent: Path, name: str, owner: str) -> Path:
     return folder
 
 
-def test_remove_left__only_what_a_run_of_this_user_here_left(parent):
+def test_remove_left__removes_only_ended_runs_of_this_user_and_machine(parent):
     here = f"process 1 on {socket.gethostname()}\n"
     ended = left(parent, f"{PREFIX}ended", here)
     other = left(parent, f"{PREFIX}elsewhere", "process 1 on elsewhere\n")
@@ -109,14 +109,14 @@ def test_remove_left__only_what_a_run_of_this_user_here_left(parent):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
-def test_remove_left__not_what_is_another_users(parent):
+def test_remove_left__keeps_folders_of_other_users(parent):
     folder = left(parent, f"{PREFIX}other", f"process 1 on {socket.gethostname()}\n")
     os.chown(folder, 12345, 12345)
     remove_left(parent)
     assert folder.exists()
 
 
-def test_temporary_store__leaves_signals_as_they_were(parent):
+def test_temporary_store__restores_signal_handlers(parent):
     def own(*_: object) -> None: ...
 
     for handler in (signal.SIG_DFL, own):
@@ -143,7 +143,7 @@ def test_temporary_store__works_in_any_thread(parent):
     assert not any(parent.iterdir())
 
 
-def test_select__terminated_leaves_no_store_and_no_words(parent):
+def test_select__sigterm_leaves_no_store_and_no_traceback(parent):
     program = """
 import os, signal, time
 import dask.array as da, numpy as np
