@@ -159,8 +159,8 @@ def encode_source(
             (target,) = manifest.targets
         if source.state() != source.opened_state:
             raise ValueError(
-                "the data changed while it was read, so no codes were kept; run the same call again "
-                "when no other process writes to the data"
+                "the data changed while it was read, so no codes were kept; run the same "
+                "call again when no other process writes to the data"
             )
         write_manifest(path, manifest)
         return _checked(load_codes(path, manifest, target), coding)

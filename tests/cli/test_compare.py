@@ -29,7 +29,7 @@ def test_compare__explain_is_a_page_and_runs_nothing(codes: Path, tmp_path: Path
     result = run("compare", codes, *options)
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("jmi, mifs(beta=0.5), vmi: 3 of ")
-    assert "and of 2 resamples" in result.stdout
+    assert "also in 2 resamples" in result.stdout
     assert not kept.exists()
 
 
