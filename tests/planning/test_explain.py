@@ -141,9 +141,7 @@ def test_estimate__takes_the_same_arguments_as_select(codes):
 
 
 @pytest.mark.parametrize("method", ["jmi", "hofs"])
-def test_plan__on_a_cluster_sends_a_small_graph_and_runs_no_scan(
-    codes, client, monkeypatch, method
-):
+def test_plan__on_a_cluster_sends_small_graphs_and_runs_no_scan(codes, client, monkeypatch, method):
     graphs = []
     send = type(client)._send_to_scheduler
 

@@ -249,7 +249,7 @@ def test_labels__out_of_range_are_an_error(codes):
         target["checksums"] = target["checksums"][:8] + f"{checksum:08x}" + target["checksums"][16:]
 
     edit_manifest(codes, change)
-    with pytest.raises(CodeStoreError, match="has a class that the target has not"):
+    with pytest.raises(CodeStoreError, match="has a class that the target does not have"):
         hd.select(codes.path, None, 2)
 
 
