@@ -471,7 +471,7 @@ POSTERIOR_GAINS = Reduction(
 
 
 def warm_up() -> None:
-    """Compile every kernel for the types that map tasks call them with."""
+    """Compile every kernel for the argument types of map tasks."""
     n_features, n_classes, n_codes = 2, 2, 2
     table = np.ones((n_features, 1, N_FOLDS, n_classes, n_codes))
     row, values = np.ones((n_features, 1, N_FOLDS, n_classes)), np.zeros((n_features, n_codes))

@@ -135,7 +135,7 @@ ROW_TERMS = Reduction("row-terms", _terms_layout, _terms_chunk, _means)
 
 
 def warm_up() -> None:
-    """Compile every kernel for the types that map tasks call them with."""
+    """Compile every kernel for the argument types of map tasks."""
     n_features, n_classes, n_codes = 2, 2, 2
     numbers, labels = np.zeros((n_features, n_codes)), np.array([[-1.0], [1.0]])
     theta, rows = np.ones((n_features, 1, 4)), np.zeros((n_features, 1, 4))
