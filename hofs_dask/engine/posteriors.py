@@ -466,9 +466,9 @@ def _gains(context: GainsContext, total: Partial) -> Partial:
 
 #: ``gain[i, kind]``, in the order of `KINDS`: the mean gain in the log posterior of the true class
 #: from each kind of row of each candidate, zero if a candidate has no such row. ``square[i, kind]``
-#: is an upper bound, tight, of the mean square of the gains. With squares, the tables of the true
-#: class are summed over the samples. Otherwise `CandidateRows.truth` is added, and the parts must
-#: be whole folds.
+#: is the mean square of the gains of samples, or slightly more. With squares, the tables of the
+#: true class are summed over the samples. Otherwise `CandidateRows.truth` is added, and the parts
+#: must be whole folds.
 POSTERIOR_GAINS = Reduction(
     "posterior-gains", _gain_layout, _gain_chunk, _gains, _prepared, _narrowed
 )
