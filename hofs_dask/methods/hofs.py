@@ -64,7 +64,7 @@ class HOFS(Method):
     label_coding: LabelCoding = "auto"
 
     def __post_init__(self) -> None:
-        """Check every option once."""
+        """Check all options."""
         self._check("criterion", get_args(Criterion))
         self._check("source", get_args(SignalSource))
         self._check("affinity", (None, *get_args(Affinity)))
@@ -74,25 +74,25 @@ class HOFS(Method):
 
     @property
     def subset_threshold(self) -> float:
-        """A feature joins a subset when its mean affinity exceeds this."""
+        """A feature joins a subset if its mean affinity exceeds this number."""
         return self.threshold
 
     @property
     def state_type(self) -> type[State]:
-        """The record that its search keeps between rounds."""
+        """The type of the state that its search keeps between rounds."""
         return JointState if self.criterion == "joint" else TotalState
 
     def search(self, problem: Problem) -> Search[Any, Any]:
-        """Return the search that this method does on a problem."""
+        """Return a search on a problem."""
         return Joint(problem, self) if self.criterion == "joint" else Total(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that take most memory, with arrays of the right sizes, no content."""
+        """Return the requests that need the most memory, with placeholder arrays."""
         work = Joint if self.criterion == "joint" else Total
         return work.largest_requests(sizes)
 
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
-        """Return how many reductions its search asks for at most, after the marginal counts."""
+        """Return the maximum number of reductions of a search, without the marginal counts."""
         if self.criterion == "joint":
             return Joint.bound_reductions(sizes)
         return Total.bound_reductions(sizes, on_samples=self.source == "logistic")

@@ -91,7 +91,7 @@ class Joint(Search[JointState, PosteriorScores]):
         return 1e-3
 
     def start(self) -> JointState:
-        """The state before the first round."""
+        """Return the state before the first round."""
         problem = self.problem
         n_features = problem.n_features
         return JointState(
@@ -107,7 +107,7 @@ class Joint(Search[JointState, PosteriorScores]):
 
     @staticmethod
     def largest_requests(sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that take most memory, with arrays of the right sizes, no content."""
+        """Return the requests that need the most memory, with placeholder arrays."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         rows = CandidateRows.empty(
             (m, N_FOLDS, c, b), linear=("shared", "class"), n_parents=k, n_pairs=1
@@ -131,7 +131,7 @@ class Joint(Search[JointState, PosteriorScores]):
 
     @staticmethod
     def bound_reductions(sizes: Sizes) -> ReductionBound:
-        """Return how many reductions a search asks for at most, after the marginal counts.
+        """Return the maximum number of reductions of a search, without the marginal counts.
 
         Notes
         -----
@@ -161,7 +161,7 @@ class Joint(Search[JointState, PosteriorScores]):
     def score(
         self, state: JointState
     ) -> Generator[Request, Partial, tuple[JointState, PosteriorScores]]:
-        """Return the state with what it had to learn, and the scores of every feature."""
+        """Yield the requests of a round; return the updated state and the scores of every feature."""
         counts = self.problem.counts[:, :, None]  # with no pick; of the last one below
         if len(state.affinity) < len(state.chosen):
             state, counts = yield from self._learn(state)

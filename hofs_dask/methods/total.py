@@ -54,7 +54,7 @@ class Total(Search[TotalState, Scores]):
     options: HOFS
 
     def start(self) -> TotalState:
-        """The state before the first round."""
+        """Return the state before the first round."""
         n_features, n_classes = self.problem.n_features, self.problem.n_classes
         return TotalState(
             chosen=(),
@@ -71,7 +71,7 @@ class Total(Search[TotalState, Scores]):
 
     @staticmethod
     def largest_requests(sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that take most memory, with arrays of the right sizes, no content."""
+        """Return the requests that need the most memory, with placeholder arrays."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         rows, values = placeholder(m, c - 1, k + c + 1), placeholder(m, b)
         n_cells = max(MOST_CELLS // (c * b), 1)
@@ -88,7 +88,7 @@ class Total(Search[TotalState, Scores]):
 
     @staticmethod
     def bound_reductions(sizes: Sizes, *, on_samples: bool) -> ReductionBound:
-        """Return how many reductions a search asks for at most, after the marginal counts.
+        """Return the maximum number of reductions of a search, without the marginal counts.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Total(Search[TotalState, Scores]):
         return ReductionBound(by_name, sizes.n_picks + in_all)
 
     def score(self, state: TotalState) -> Generator[Request, Partial, tuple[TotalState, Scores]]:
-        """The state with what it had to learn, and the scores of every feature."""
+        """Yield the requests of a round; return the updated state and the scores of every feature."""
         problem = self.problem
         if state.chosen and not len(state.alone):
             state = replace(state, alone=(yield from self._label_entropy(state, ())))

@@ -53,21 +53,21 @@ class VMI(Method):
     restart: float = 0.01
 
     def __post_init__(self) -> None:
-        """Check every option once."""
+        """Check all options."""
         self._check("form", get_args(VMIForm))
         self._check_number("restart")
 
     @property
     def state_type(self) -> type[VMIState]:
-        """The record that its search keeps between rounds."""
+        """The type of the state that its search keeps between rounds."""
         return VMIState
 
     def search(self, problem: Problem) -> VariationalInformation:
-        """Return the search that this method does on a problem."""
+        """Return a search on a problem."""
         return VariationalInformation(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that take most memory, with arrays of the right sizes, no content."""
+        """Return the requests that need the most memory, with placeholder arrays."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         pairwise = self.form == "pairwise"
         counted = MIM().largest_requests(sizes)  # of a pick with every feature
@@ -89,7 +89,7 @@ class VMI(Method):
         return (*counted, Request(POSTERIOR_GAINS, context, tuple(range(k))))
 
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
-        """Return how many reductions its search asks for at most, after the marginal counts.
+        """Return the maximum number of reductions of a search, without the marginal counts.
 
         One to count a pick, one to score candidates, and one more where the posterior restarts.
 
@@ -146,7 +146,7 @@ class VariationalInformation(Search[VMIState, PosteriorScores]):
     def score(
         self, state: VMIState
     ) -> Generator[Request, Partial, tuple[VMIState, PosteriorScores]]:
-        """Return the state with what it had to learn, and the scores of every feature."""
+        """Yield the requests of a round; return the updated state and the scores of every feature."""
         if len(state.affinity) < len(state.chosen):
             state = yield from self._learn(state)
         problem, picks = self.problem, state.picks
