@@ -103,7 +103,7 @@ class Search(ABC, Generic[StateT, ScoresT]):
 
     @abstractmethod
     def score(self, state: StateT) -> Generator[Request, Partial, tuple[StateT, ScoresT]]:
-        """Yield the requests of a round; return the updated state and the scores of every feature."""
+        """Yield the requests of a round; return the updated state and the scores of features."""
 
     @abstractmethod
     def add(self, state: StateT, scores: ScoresT, pick: int, subset: int) -> StateT:
