@@ -150,7 +150,7 @@ PARITY = np.column_stack([A, B, A, C]), 2 * A + (B ^ C)
 # x0 = a, x1 = a, x2 = (a, b), x3 = (b, c); y = (a, b): I(x:y) = L, L, 2 L, L;
 # I(x0:x1) = I(x0:x2) = I(x1:x2) = I(x2:x3) = L, I(x0:x3) = I(x1:x3) = 0.
 NESTED = np.column_stack([A, A, 2 * A + B, 2 * B + C]), 2 * A + B
-# x0 = b, x1 = c; y = b xor c: each has no information alone, I(x0,x1:y) = I(x1:y|x0) = I(x0:x1|y) = L
+# x0 = b, x1 = c; y = b xor c: alone each has none, I(x0,x1:y) = I(x1:y|x0) = I(x0:x1|y) = L
 XOR = np.column_stack([B, C]), B ^ C
 # x0 = a, x1 = b, x2 = (a, c); y = (a, b xor c): I(x:y) = L, 0, L; I(x0:x2) = L, which y explains;
 # I(x1:x2) = 0, but L given y
