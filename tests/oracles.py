@@ -1,7 +1,7 @@
-"""HOFS on plain arrays in memory, slow and obvious: what the package must agree with.
+"""A slow and simple implementation of HOFS on arrays in memory, the reference for the package.
 
-It shares no code with the package. Every formula is written as it reads on paper, all samples are
-at hand, and a round knows nothing of the earlier ones but their picks and the posterior.
+It shares no code with the package. Formulas are written as in the documentation and computed over
+all samples. A round uses only the picks and the posterior of earlier rounds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TIE = 1e-9
 
 
 class Pick(TypedDict):
-    """What one round chose."""
+    """The pick of one round."""
 
     index: int
     subset: int
@@ -56,24 +56,24 @@ def select(
     affinity: str | None = None,
     rows: Integers | None = None,
 ) -> list[Pick]:
-    """The picks of HOFS in their order.
+    """Return the picks of HOFS in order.
 
     Parameters
     ----------
     codes : (n, m)
         Code of each cell.
     values : (m, B)
-        Number of each code, NaN where it means missing or is not used.
+        Numeric value of each code, NaN if the code is missing or unused.
     n_codes, nominal : (m,)
-        Codes of each feature, the missing one included, and whether they are categories.
+        Number of codes of each feature, including the missing code, and whether it is nominal.
     labels : (n,)
         Class of each sample, 0 to C - 1.
     label_values : (C,)
-        Number of each class, for the ordinal coding.
+        Numeric value of each class, for the ordinal coding.
     criterion, source, coding, n_features, include, threshold, affinity
         The options of the selection.
     rows : (n,)
-        Row number of each sample, which decides its fold; by default its position.
+        Row number of each sample, which determines its fold. By default the position.
 
     Examples
     --------
@@ -97,12 +97,12 @@ def select(
     return _select_sum(data, criterion, source, coding, n_features, include, threshold, closeness)
 
 
-# The data, and what is said of one or two features
+# The data, and statistics of one or two features
 
 
 @dataclass
 class Data:
-    """The samples, with a number for every cell: standardised, 0 where it is missing.
+    """The samples, with a standardized numeric value for every cell, 0 for missing.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class Data:
     numbers: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        """Give each cell its number and each sample its fold."""
+        """Compute the numeric value of each cell and the fold of each sample."""
         self.codes = self.codes.astype(int)
         self.labels = self.labels.astype(int)
         self.n_samples, self.n_features = self.codes.shape
@@ -159,21 +159,21 @@ class Data:
         return column
 
     def usable(self) -> list[int]:
-        """The features with at least two codes besides the missing one."""
+        """Return the features with at least two codes besides the missing one."""
         return [
             i for i in range(self.n_features) if len(set(self.codes[~self.missing[:, i], i])) >= 2
         ]
 
     def relevance(self, i: int) -> float:
-        """The information of a feature about the class."""
+        """Return the information of a feature about the class."""
         return information(self.codes[:, i], self.labels)
 
     def correlation(self, i: int, j: int) -> float:
-        """The signed correlation of two features."""
+        """Return the signed correlation of two features."""
         return correlation(self.numbers[:, i], self.numbers[:, j])
 
     def within(self, i: int, j: int) -> float:
-        """The dependence of two features within the classes, 0 to 1."""
+        """Return the dependence of two features within classes, from 0 to 1."""
         if self.categorical[i] or self.categorical[j]:
             return self._within_codes(i, j)
         total, weight = 0.0, 0.0
@@ -198,7 +198,7 @@ class Data:
 
 
 def fold_of(row: int) -> int:
-    """The fold of a row: a hash of its number.
+    """Return the fold of a row, from a hash of its number.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def fold_of(row: int) -> int:
 
 
 def entropy(symbols: Iterable[object]) -> float:
-    """The plug-in entropy of a sequence, in nats.
+    """Return the plug-in entropy of a sequence, in nats.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def entropy(symbols: Iterable[object]) -> float:
 
 
 def information(x: Integers, y: Integers) -> float:
-    """The plug-in mutual information of two sequences, in nats.
+    """Return the plug-in mutual information of two sequences, in nats.
 
     Examples
     --------
@@ -240,7 +240,7 @@ def information(x: Integers, y: Integers) -> float:
 
 
 def correlation(x: Floats, z: Floats) -> float:
-    """The Pearson correlation of two columns, 0 where one of them is constant.
+    """Return the Pearson correlation of two columns, 0 if one of them is constant.
 
     Examples
     --------
@@ -254,7 +254,7 @@ def correlation(x: Floats, z: Floats) -> float:
 
 
 def category_scores(labels: Integers, categories: Integers) -> Floats:
-    """The score of each sample's category on the first axis of correspondence analysis.
+    """Return the score of each sample's category on the first axis of correspondence analysis.
 
     Examples
     --------
@@ -285,7 +285,7 @@ def _subset_to_join(
     threshold: float,
     closeness: Callable[[int, int], float],
 ) -> int:
-    """The subset that a feature would join, or the number of a new one."""
+    """Return the subset that a feature would join, or the number of a new one."""
     best, best_mean = len(subsets), threshold
     for k, members in enumerate(subsets):
         mean = sum(closeness(i, member) for member in members) / len(members)
@@ -301,7 +301,7 @@ def _join(i: int, k: int, subsets: list[list[int]]) -> None:
 
 
 def _best(scores: dict[int, float]) -> int:
-    """The feature of the largest score, the lowest of those that tie with it."""
+    """Return the feature with the largest score; the lowest one in a tie."""
     largest = max(scores.values())
     return min(i for i, score in scores.items() if score >= largest - TIE * abs(largest))
 
@@ -323,7 +323,7 @@ def _select_sum(
     known: dict[tuple[int, ...], float] = {}
 
     def h(features: Iterable[int]) -> float:
-        """The uncertainty of the label given some features."""
+        """Return the entropy of the label given some features."""
         given = tuple(sorted(features))
         if given not in known:
             known[given] = 0.0
@@ -363,12 +363,12 @@ def _select_sum(
 
 
 def _ordinal_column(data: Data) -> Floats:
-    """The numbers of the classes in one standardised column."""
+    """Return the numeric values of the classes as one standardized column."""
     return _standardise(data.label_values[data.labels])[:, None]
 
 
 def _indicator_columns(data: Data) -> Floats:
-    """The standardised indicators of all classes but one, the most frequent class first."""
+    """Return standardized indicators of all classes except one, most frequent class first."""
 
     def place(c: int) -> tuple[int, list[int]]:
         here = data.codes[data.labels == c]
@@ -389,7 +389,7 @@ def _standardise(column: Floats) -> Floats:
 
 
 def row_value(t: Floats, given: Floats, source: str) -> float:
-    """The entropy of a column given others, by the best ICA row.
+    """Return the entropy of a column given others, from the optimal ICA row.
 
     Examples
     --------
@@ -400,7 +400,7 @@ def row_value(t: Floats, given: Floats, source: str) -> float:
     -3.218876
     """
     z = np.column_stack([np.ones(len(t)), given])
-    # An orthonormal basis spans the same rows, whether or not columns repeat each other.
+    # An orthonormal basis spans the same rows and handles repeated columns.
     z = orth(z / np.linalg.norm(z, axis=0), rcond=1e-10) * np.sqrt(len(t))
     slopes = z.T @ t / len(t)
     rest = t - z @ slopes
@@ -441,7 +441,7 @@ def _select_joint(
     prior = np.log([(data.labels == c).mean() for c in range(data.n_classes)])
 
     def best_row(i: int) -> tuple[float, Floats]:
-        """The score of a candidate, and the posterior with the row that gives it."""
+        """Return the score of a candidate, and the posterior with its best row."""
         joined = _subset_to_join(i, subsets, threshold, closeness)
         linear = [
             u
@@ -476,7 +476,7 @@ def _select_joint(
         penalty = 2 * np.log(len(left)) / n
         judged = {i: best_row(i) for i in left}
         bounds = {i: bound for i, (bound, _) in judged.items()}
-        # a millionth of what it says alone, so that not the order of columns breaks ties
+        # a millionth of the relevance breaks ties before the column order does
         scores = {i: bounds[i] + to_earlier_epochs[i] + 1e-6 * relevance[i] for i in left}
         i = include[len(picks)] if forced else _best(scores)
         total = max(0.0, bounds[i] - charged - penalty)
@@ -506,13 +506,13 @@ def _select_joint(
 
 
 def _posterior_information(data: Data, posterior: Floats) -> float:
-    """The information that an unnormalised log posterior (n, C) holds about the class."""
+    """Return the information of an unnormalized log posterior (n, C) about the class."""
     of_truth = posterior[np.arange(data.n_samples), data.labels]
     return entropy(data.labels.tolist()) + float((of_truth - logsumexp(posterior, axis=1)).mean())
 
 
 def _count_codes(data: Data, i: int, samples: NDArray[np.bool_]) -> Floats:
-    """How many of some samples have each code of a feature in each class: (code, class)."""
+    """Return counts (code, class) of a feature in some samples."""
     counts = np.zeros((data.n_codes[i], data.n_classes))
     for b, c in zip(data.codes[samples, i], data.labels[samples], strict=True):
         counts[b, c] += 1
@@ -520,7 +520,7 @@ def _count_codes(data: Data, i: int, samples: NDArray[np.bool_]) -> Floats:
 
 
 def _table(data: Data, i: int, fold: int) -> Floats:
-    """The shrunk table p(b|c) of a feature, learnt without a fold: (code, class)."""
+    """Return the shrunk table p(b|c) (code, class) of a feature, fitted without a fold."""
     counts = _count_codes(data, i, data.folds != fold)
     n_codes, n_classes = counts.shape
     of_class = counts.sum(0)
@@ -536,7 +536,7 @@ def _table(data: Data, i: int, fold: int) -> Floats:
 
 
 def _table_row(data: Data, i: int) -> Floats:
-    """The row log p(x|c) of each sample and class, learnt without the sample's fold."""
+    """Return log p(x|c) of each sample and class, fitted without the sample's fold."""
     row = np.empty((data.n_samples, data.n_classes))
     for fold in range(N_FOLDS):
         here = data.folds == fold
@@ -545,7 +545,7 @@ def _table_row(data: Data, i: int) -> Floats:
 
 
 def _linear_row(data: Data, i: int, parents: list[int], source: str, *, by_class: bool) -> Floats:
-    """The row of the table, times what the parents change about the density."""
+    """Return the log row of the table plus the change of log density by the parents."""
     row = _table_row(data, i)
     for fold in range(N_FOLDS):
         means, covariances, sizes = _class_moments(data, [*parents, i], data.folds != fold)
@@ -578,7 +578,7 @@ def _linear_row(data: Data, i: int, parents: list[int], source: str, *, by_class
 def _class_moments(
     data: Data, features: list[int], samples: NDArray[np.bool_]
 ) -> tuple[list[Floats], list[Floats], Floats]:
-    """The means, the covariances and the sizes of the classes among some samples."""
+    """Return the means, covariances and sizes of the classes in some samples."""
     means, covariances, sizes = [], [], []
     for c in range(data.n_classes):
         x = data.numbers[samples & (data.labels == c)][:, features]
@@ -602,7 +602,7 @@ def _log_density(s: Floats, source: str) -> Floats:
 
 
 def _pair_row(data: Data, i: int, u: int) -> Floats:
-    """The row log p(x_i|x_u,c), learnt without the sample's fold."""
+    """Return log p(x_i|x_u,c), fitted without the sample's fold."""
     row = np.empty((data.n_samples, data.n_classes))
     for fold in range(N_FOLDS):
         here = data.folds == fold
@@ -612,7 +612,7 @@ def _pair_row(data: Data, i: int, u: int) -> Floats:
 
 
 def _pair_table(data: Data, i: int, u: int, fold: int) -> Floats:
-    """The table p(b|a,c) of a feature given its parent, learnt without a fold: (a, c, b)."""
+    """Return the table p(b|a,c) (a, c, b) of a feature and its parent, fitted without a fold."""
     p = _table(data, i, fold)
     counts = np.zeros((data.n_codes[u], data.n_classes, data.n_codes[i]))
     kept = data.folds != fold
@@ -636,6 +636,6 @@ def _pair_table(data: Data, i: int, u: int, fold: int) -> Floats:
 
 
 def _parent_gain(data: Data, i: int, u: int) -> float:
-    """How much better a parent predicts the codes of a feature in the sample's own class."""
+    """Return the gain in log-likelihood of a feature by a parent, within the true classes."""
     difference = _pair_row(data, i, u) - _table_row(data, i)
     return float(difference[np.arange(data.n_samples), data.labels].mean())

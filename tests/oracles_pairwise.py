@@ -1,8 +1,8 @@
-"""The baselines of HOFS on plain arrays in memory, slow and obvious.
+"""A slow and simple implementation of the baselines on arrays in memory.
 
-It shares no code with the package. Every information is the mean over the samples of the logarithm
-of a ratio of its own counts, never a difference or a sum of other informations, so that identities
-which the package uses are tested and not assumed.
+It shares no code with the package. Every information is computed as a mean over samples of the log
+of a ratio of counts, never from other informations, so that identities which the package uses are
+tested and not assumed.
 
 The criteria are those of Brown et al., Conditional likelihood maximisation (2012), with CMIM in
 the form of Fleuret (2004), SPEC_CMI of Nguyen et al. (2014), JMIM and NJMIM of Bennasar et al.
@@ -28,14 +28,14 @@ TIE, TIE_FLOOR = 1e-9, 1e-12
 
 
 class Ranking(NamedTuple):
-    """The chosen columns in their order, and the score of each in the round that chose it."""
+    """The chosen columns in order, and the score of each in its round."""
 
     indices: list[int]
     scores: list[float]
 
 
 class Epochs(NamedTuple):
-    """A ranking of VMI: its scores are bounds, each of the posterior of its epoch."""
+    """A ranking of VMI, whose scores are bounds of the posterior of the epoch."""
 
     indices: list[int]
     scores: list[float]
@@ -46,7 +46,7 @@ class Epochs(NamedTuple):
 
 
 def alike(*columns: Integers) -> Integers:
-    """For each sample the number of samples that have the same values in all columns.
+    """Return, for each sample, the number of samples with the same values in all columns.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def alike(*columns: Integers) -> Integers:
 
 
 def entropy(*columns: Integers) -> float:
-    """H of the columns taken together, in nats.
+    """Return the joint entropy of columns, in nats.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def entropy(*columns: Integers) -> float:
 
 
 def information(a: Sequence[Integers], b: Sequence[Integers]) -> float:
-    """I(a : b) of two groups of columns, in nats.
+    """Return I(a : b) of two groups of columns, in nats.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def information(a: Sequence[Integers], b: Sequence[Integers]) -> float:
 
 
 def conditional(a: Integers, b: Integers, given: Integers) -> float:
-    """I(a : b | given), in nats.
+    """Return I(a : b | given), in nats.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def conditional(a: Integers, b: Integers, given: Integers) -> float:
 
 
 class Table:
-    """The informations of columns of codes and a label, each counted once.
+    """The informations of columns of codes and a label, each computed once.
 
     Examples
     --------
@@ -119,31 +119,31 @@ class Table:
         self.given = cache(self._given)
 
     def _relevance(self, i: int) -> float:
-        """I(x_i : y)."""
+        """Return I(x_i : y)."""
         return information([self.columns[i]], [self.y])
 
     def _between(self, i: int, j: int) -> float:
-        """I(x_i : x_j)."""
+        """Return I(x_i : x_j)."""
         return information([self.columns[i]], [self.columns[j]])
 
     def _between_in_class(self, i: int, j: int) -> float:
-        """I(x_i : x_j | y)."""
+        """Return I(x_i : x_j | y)."""
         return conditional(self.columns[i], self.columns[j], self.y)
 
     def _joint(self, i: int, j: int) -> float:
-        """I(x_i, x_j : y)."""
+        """Return I(x_i, x_j : y)."""
         return information([self.columns[i], self.columns[j]], [self.y])
 
     def _joint_entropy(self, i: int, j: int) -> float:
-        """H(x_i, x_j, y)."""
+        """Return H(x_i, x_j, y)."""
         return entropy(self.columns[i], self.columns[j], self.y)
 
     def _given(self, i: int, j: int) -> float:
-        """I(x_i : y | x_j)."""
+        """Return I(x_i : y | x_j)."""
         return conditional(self.columns[i], self.y, self.columns[j])
 
 
-# Criteria: the score of column i when the columns `chosen`, one at least, are in
+# Criteria: the score of column i given the columns `chosen`, at least one
 
 
 def _mim(t: Table, i: int, chosen: Sequence[int]) -> float:
@@ -243,21 +243,21 @@ def select(
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
 ) -> Ranking:
-    """The picks of a method and their scores.
+    """Return the picks of a method and their scores.
 
     Parameters
     ----------
     x, y : (n, m), (n,)
         Codes of the cells and of the labels.
     n_features
-        How many columns to choose.
+        Number of columns to choose.
     method
         A key of `GREEDY`, or ``"mifs"``, ``"spec_cmi spectral"``, ``"vmi naive"``,
         ``"vmi pairwise"``.
     beta, restart
         The options of MIFS and of VMI.
     include, exclude
-        Columns that come first, in this order, and columns that are as if they were not there.
+        Columns that are chosen first, in this order, and columns that are ignored.
 
     Examples
     --------
@@ -293,7 +293,7 @@ def select(
 
 
 def best(scores: dict[int, float]) -> int:
-    """The column of the best score; of those that tie with it, the lowest.
+    """Return the column with the best score; the lowest one in a tie.
 
     Examples
     --------
@@ -305,7 +305,7 @@ def best(scores: dict[int, float]) -> int:
 
 
 def spectral_entries(table: Table, candidates: Sequence[int]) -> dict[int, float]:
-    """The entry of each candidate in the dominant eigenvector of SPEC_CMI's matrix.
+    """Return the entry of each candidate in the dominant eigenvector of SPEC_CMI's matrix.
 
     Examples
     --------
@@ -338,10 +338,10 @@ def select_vmi(
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
 ) -> Epochs:
-    """The picks of VMI, their bounds, and the number of restarts before each.
+    """Return the picks of VMI, their bounds, and the number of restarts before each.
 
-    Every sample has a weight log p(c) + sum_t log q(x_t | x_<t, c) for every class; x_<t are the
-    columns chosen since the last restart. The bound is H(y) and the mean of log q(y | x).
+    Every sample has a weight log p(c) + sum_t log q(x_t | x_<t, c) for every class, where x_<t are
+    the columns chosen since the last restart. The bound is H(y) + the mean of log q(y | x).
 
     Parameters
     ----------
@@ -349,10 +349,10 @@ def select_vmi(
         As for `select`.
     form
         ``"naive"``: q = p(x_t | c). ``"pairwise"``: the geometric mean of p(x_t | x_i, c) over the
-        columns x_i before, p(x_t | c) for the first.
+        earlier columns x_i, and p(x_t | c) for the first.
     restart
-        A gain below this, by more than rounding, starts a fresh posterior, unless it is that of
-        its first column.
+        The posterior restarts if the gain is below this by more than rounding, except for the
+        first column of an epoch.
 
     Examples
     --------
@@ -390,7 +390,7 @@ def select_vmi(
 def _log_row(
     x: Integers, y: Integers, n_classes: int, i: int, since: Sequence[int], form: str
 ) -> Floats:
-    """log q(x_i | the columns since, c) of every sample and class; -inf where nothing was seen."""
+    """Return log q(x_i | columns of the epoch, c) of every sample and class; -inf if unseen."""
     everyone = np.zeros(len(y), dtype=int)
     if form == "naive" or not since:
         return _log_share(x[:, i], everyone, y, n_classes)
@@ -400,13 +400,13 @@ def _log_row(
 
 
 def _log_share(column: Integers, given: Integers, y: Integers, n_classes: int) -> Floats:
-    """log p(column | given, c) of every sample and class, from counts that are not smoothed."""
+    """Return log p(column | given, c) of every sample and class from counts, without smoothing."""
     result = np.empty((len(y), n_classes))
     for c in range(n_classes):
         counts = np.zeros((given.max() + 1, column.max() + 1))
         np.add.at(counts, (given[y == c], column[y == c]), 1)
         both = counts[given, column]
-        # where `given` was not seen in the class, the class is ruled out already
+        # if `given` does not occur in the class, the class already has probability zero
         shares = both / np.maximum(counts.sum(axis=1)[given], 1)
         result[:, c] = np.log(shares, out=np.full(len(y), -np.inf), where=both > 0)
     return result
@@ -417,11 +417,11 @@ def _bound(weights: Floats, y: Integers) -> float:
     return entropy(y) + float((own - logsumexp(weights, axis=1)).mean())
 
 
-# What is reported of any ranking
+# Statistics of a ranking
 
 
 def redundancies(x: Integers, indices: Sequence[int]) -> list[float]:
-    """The mean information of each pick with the earlier ones, 0 for the first.
+    """Return the mean information of each pick with the earlier ones, 0 for the first.
 
     Examples
     --------
@@ -437,9 +437,9 @@ def redundancies(x: Integers, indices: Sequence[int]) -> list[float]:
 
 
 def gains(x: Integers, y: Integers, indices: Sequence[int]) -> list[float]:
-    """What each pick of a method without a model of their own is taken to add.
+    """Return the gain of each pick of a method without a model.
 
-    The first adds I(x:y), each other the least I(x:y|x_j) of the earlier picks x_j.
+    For the first it is I(x:y), for each other the minimum of I(x:y|x_j) over earlier picks x_j.
 
     Examples
     --------
@@ -456,7 +456,7 @@ def gains(x: Integers, y: Integers, indices: Sequence[int]) -> list[float]:
 
 
 def informations(x: Integers, y: Integers, indices: Sequence[int]) -> list[float]:
-    """What those picks are taken to tell together: the sum of their gains, no more than H(y).
+    """Return the information of the picks up to each rank: the sum of gains, at most H(y).
 
     Examples
     --------
@@ -469,7 +469,7 @@ def informations(x: Integers, y: Integers, indices: Sequence[int]) -> list[float
 
 
 def subsets(x: Integers, indices: Sequence[int], threshold: float = 0.2) -> list[int]:
-    """The subset of each pick: the one of the largest mean correlation, if that is large enough.
+    """Return the subset of each pick: that of the largest mean correlation above the threshold.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The answers are those that were recorded: of all methods, for many kinds of input."""
+"""The results of all methods equal the recorded ones, for many kinds of input."""
 
 import json
 import warnings
@@ -16,7 +16,7 @@ def made(tmp_path_factory):
     return dict(baseline.answers(tmp_path_factory.mktemp("baseline")))
 
 
-def test_baseline__has_every_answer(made):
+def test_baseline__has_every_result(made):
     assert list(made) == list(RECORDED)
     assert len(list(baseline.cases())) >= 40
     assert {name.split(": ")[1] for name in made if name.count(": ")} >= set(baseline.METHODS)
@@ -24,7 +24,7 @@ def test_baseline__has_every_answer(made):
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_baseline__is_unchanged(made, name):
-    with warnings.catch_warnings(action="ignore"):  # of what an input has on purpose
+    with warnings.catch_warnings(action="ignore"):  # some inputs cause warnings on purpose
         found = json.loads(json.dumps(made[name]()))
     expected = RECORDED[name]
     for part in ("features", "subsets"):

@@ -1,4 +1,4 @@
-"""`compare`: every method's own answer, in the scans that one method needs."""
+"""`compare`: the same results as separate selections, in the scans of one method."""
 
 import dask
 import numpy as np
@@ -18,7 +18,7 @@ SPECTRAL = hd.SpecCMI(form="spectral")
 
 
 def interacting_data():
-    """Integers with a copy, a noisy copy, an exclusive or, three classes and lost labels."""
+    """Return integers with a copy, a noisy copy, an XOR, three classes and missing labels."""
     rng = np.random.default_rng(11)
     y = rng.integers(0, 3, N)
     x = rng.integers(0, 4, (N, M))
@@ -40,23 +40,23 @@ def codes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def everything(codes):
-    """All methods at once, with the events."""
+    """A comparison of all methods, and its events."""
     events = []
     methods = [*hd.METHODS, *PAIRWISE[6:], SPECTRAL, hd.VMI(form="pairwise")]
     return hd.compare(codes, None, T, methods=methods, callback=events.append), events
 
 
 @pytest.mark.parametrize("name", [*hd.METHODS, *PAIRWISE[6:]])
-def test_compare__every_method_gives_its_own_answer(codes, everything, name):
+def test_compare__every_method_gives_the_result_of_select(codes, everything, name):
     assert everything[0][name] == hd.select(codes, None, T, method=name)
 
 
 @pytest.mark.parametrize("method", [SPECTRAL, hd.VMI(form="pairwise")])
-def test_compare__methods_with_options_are_told_apart(codes, everything, method):
+def test_compare__distinguishes_methods_by_their_options(codes, everything, method):
     assert everything[0][method.label] == hd.select(codes, None, T, method=method)
 
 
-def test_compare__the_pairwise_family_takes_the_scans_of_one_method(codes):
+def test_compare__pairwise_methods_share_the_scans_of_one_method(codes):
     scans = []
 
     def listen(event):
@@ -64,14 +64,14 @@ def test_compare__the_pairwise_family_takes_the_scans_of_one_method(codes):
             scans.append(event)
 
     together = hd.compare(codes, None, T, methods=PAIRWISE, callback=listen)
-    assert len(scans) == T  # the counts of every feature, and one scan a round but the last
+    assert len(scans) == T  # the marginal counts, and one scan per round except the last
     chosen = {pick for name in PAIRWISE for pick in together[name].indices[:-1].tolist()}
     assert sum(event.n_reductions for event in scans) == 1 + len(chosen)
     attrs = together.to_dataset().attrs
     assert (attrs["n_scans"], attrs["n_reductions"]) == (len(scans), 1 + len(chosen))
 
 
-def test_compare__says_its_scans(codes, capsys):
+def test_compare__progress_shows_scans(codes, capsys):
     result = hd.compare(codes, None, 2, methods=["jmi", "mim"], progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[:2] for line in lines] == [["scan", "1"], ["scan", "2"]]
@@ -99,9 +99,7 @@ def test_compare__is_the_same_for_any_chunks(tmp_path, chunks):
     xr.testing.assert_identical(*results)
 
 
-def test_compare__scans_that_do_not_fit_are_cut_and_the_result_is_the_same(
-    codes, everything, monkeypatch
-):
+def test_compare__splits_scans_that_do_not_fit_with_the_same_result(codes, everything, monkeypatch):
     sizes = []
     run = scanning.run
 
@@ -110,7 +108,7 @@ def test_compare__scans_that_do_not_fit_are_cut_and_the_result_is_the_same(
         return run(codes, scan)
 
     monkeypatch.setattr("hofs_dask.search.rounds.run", counting)
-    # room for the largest single reduction and little more
+    # memory for the largest single reduction and little more
     n_codes = int(codes.n_codes.max())
     largest = Request(PAIR_COUNTS, PairContext(3, n_codes, by_fold=True))
     (worker,) = scanning.current_workers()
@@ -128,7 +126,7 @@ def test_compare__scans_that_do_not_fit_are_cut_and_the_result_is_the_same(
         assert result[name] == everything[0][name]
 
 
-def test_compare__a_run_that_was_cut_short_goes_on(codes, everything, tmp_path):
+def test_compare__resumes_an_interrupted_run(codes, everything, tmp_path):
     class CutError(Exception):
         pass
 
@@ -171,7 +169,7 @@ def test_compare__bad_options_are_refused(codes, options, error, message):
         hd.compare(codes, None, 2, **options)
 
 
-def test_resample__counts_every_row_as_often_as_it_was_drawn(codes):
+def test_resample__counts_every_row_as_many_times_as_it_is_drawn(codes):
     n_codes = int(codes.n_codes.max())
     context = PairContext(3, n_codes, by_fold=False)
     (total,) = scanning.run(codes, [Request(PAIR_COUNTS, context, (4,), resample=7)])
@@ -185,7 +183,7 @@ def test_resample__counts_every_row_as_often_as_it_was_drawn(codes):
     np.testing.assert_array_equal(total["counts"][:, 0], expected)
 
 
-def test_resample__draws_blocks_of_neighbours_about_once():
+def test_resample__draws_blocks_of_rows_once_on_average():
     n = 5 * N_BLOCKS
     rows = np.arange(n, dtype=np.uint64)
     draws = np.array([multiplicity(rows, n, resample) for resample in range(50)])
@@ -193,16 +191,16 @@ def test_resample__draws_blocks_of_neighbours_about_once():
     # Poisson of mean 1: 51 200 draws, standard error below 0.005
     assert draws.mean() == pytest.approx(1, abs=0.02)
     assert draws[:, ::5].var() == pytest.approx(1, abs=0.05)
-    # resamples are independent of one another
+    # resamples are independent
     pairs = np.corrcoef(draws[:, ::5])[np.triu_indices(50, 1)]
     assert abs(pairs).max() < 0.2
     np.testing.assert_array_equal(multiplicity(rows[100:200], n, 3), draws[3, 100:200])
 
 
-def test_stability__is_high_for_what_is_plain_and_low_for_noise(codes):
+def test_stability__is_high_for_relevant_features_and_low_for_noise(codes):
     result = hd.compare(codes, None, 4, methods=["mim"], n_resamples=8).to_dataset()
     stability = result["stability"].sel({"method": "mim"}).values
-    # x4 and its copies say most; after the three of them all is noise
+    # x4 and its copies are most relevant; after these three, all is noise
     assert stability[2] == 1
     assert stability[3] < 1
     frequency = result["frequency"].sel({"method": "mim"}).values
@@ -210,7 +208,7 @@ def test_stability__is_high_for_what_is_plain_and_low_for_noise(codes):
 
 
 @pytest.mark.parametrize("kind", ["spectral", "conditional", "joint", "redundancy"])
-def test_information_matrix__is_what_pairs_say(codes, kind):
+def test_information_matrix__agrees_with_direct_computation(codes, kind):
     matrix = hd.information_matrix(codes, None, kind=kind)
     assert matrix.dims == ("feature", "other")
     assert matrix.attrs["units"] == "nats"
@@ -257,8 +255,8 @@ def test_information_matrix__refuses_an_unknown_kind(codes):
         hd.information_matrix(codes, None, kind="mutual")
 
 
-def test_resamples__a_feature_that_is_constant_in_one_by_chance_is_left_out_of_it():
-    """One sample differs: a third of the resamples do not have it."""
+def test_resample__excludes_a_feature_that_is_constant_in_it():
+    """One sample differs, and a third of the resamples do not include it."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 4))
     x[:, 3] = np.arange(60) == 30

@@ -1,4 +1,4 @@
-"""Workers and schedulers that are killed: the same result, or an error that says what to do."""
+"""Killed workers and schedulers: the same result, or an error with the remedy."""
 
 import os
 import signal
@@ -21,14 +21,14 @@ from hofs_dask.scheduling.waits import LostSchedulerError, StrandedError, timeou
 
 pytestmark = pytest.mark.processes
 
-#: How long a worker that was killed may take to be started again on a busy machine.
+#: Maximum time, in seconds, to restart a killed worker on a busy machine.
 LONG = 60
 WAITING = "ignore:the scheduler at .* has no workers; waiting:UserWarning"
 
 
 @pytest.fixture(scope="module")
 def workers(scratch: str) -> Iterator[LocalCluster]:
-    """Two workers that a nanny starts again, for tests that kill them."""
+    """Two workers that a nanny restarts, for tests that kill them."""
     with LocalCluster(
         n_workers=2,
         threads_per_worker=1,
@@ -59,12 +59,12 @@ def send(pids: list[int], number: int) -> None:
 
 
 @pytest.mark.filterwarnings(WAITING)
-def test_scan__all_workers_killed_in_it_gives_the_same(workers, codes):
+def test_scan__gives_the_same_result_if_all_workers_are_killed_during_it(workers, codes):
     threads: list[threading.Timer] = []
 
     def listen(event: object) -> None:
         if isinstance(event, hd.ScanStarted) and not threads:
-            send(pids, signal.SIGSTOP)  # so that no task of the scan is done before the kill
+            send(pids, signal.SIGSTOP)  # no task of the scan may finish before the kill
             threads.append(threading.Timer(0.5, send, [pids, signal.SIGKILL]))
             threads[0].start()
 
@@ -77,7 +77,7 @@ def test_scan__all_workers_killed_in_it_gives_the_same(workers, codes):
 
 
 @pytest.mark.filterwarnings(WAITING)
-def test_scan__all_workers_killed_before_it_gives_the_same(workers, codes):
+def test_scan__gives_the_same_result_if_all_workers_are_killed_before_it(workers, codes):
     with Client(workers) as client:
         expected = hd.select(codes, None, 2, method="mim")
         send(pids_of(client), signal.SIGKILL)
@@ -89,20 +89,20 @@ def slow(seconds: float) -> float:
     return seconds
 
 
-def test_compute__a_task_that_takes_longer_than_the_timeout_is_no_hang(client):
-    # a worker reports about once a second what it executes
+def test_compute__a_task_longer_than_the_timeout_is_not_an_error(client):
+    # a worker reports its running tasks about once per second
     with dask.config.set({"hofs_dask.timeout": "2 s"}):
         assert compute(delayed(slow)(4.0)) == (4.0,)
 
 
-def test_compute__tasks_behind_those_of_others_are_no_hang(client):
+def test_compute__waiting_behind_other_tasks_is_not_an_error(client):
     others = client.map(slow, [4.0, 4.1], priority=100)
     with dask.config.set({"hofs_dask.timeout": "2 s"}):
         assert compute(delayed(slow)(0.0)) == (0.0,)
     client.gather(others)
 
 
-def test_compute__that_no_worker_may_do_ends_with_an_error(client):
+def test_compute__tasks_that_no_worker_can_run_are_an_error(client):
     with (
         dask.config.set({"hofs_dask.timeout": "1 s"}),
         dask.annotate(resources={"GPU": 1}),
@@ -113,7 +113,7 @@ def test_compute__that_no_worker_may_do_ends_with_an_error(client):
 
 @pytest.fixture
 def leaving(scratch: str) -> Iterator[Client]:
-    """The client of a cluster whose only worker leaves for good in half a second."""
+    """The client of a cluster whose only worker leaves after half a second."""
     with (
         LocalCluster(
             n_workers=1,
@@ -130,7 +130,7 @@ def leaving(scratch: str) -> Iterator[Client]:
         timer.join()
 
 
-def test_compute__workers_that_never_come_back_are_an_error_in_time(leaving):
+def test_compute__lost_workers_are_an_error_after_the_timeout(leaving):
     start = time.monotonic()
     with (
         dask.config.set({"hofs_dask.timeout": "2 s"}),
@@ -142,7 +142,7 @@ def test_compute__workers_that_never_come_back_are_an_error_in_time(leaving):
     assert time.monotonic() - start < 10
 
 
-def test_compute__tasks_that_prefer_a_worker_are_stranded_when_it_is_gone(leaving):
+def test_compute__tasks_for_a_lost_worker_are_an_error(leaving):
     start = time.monotonic()
     (address,) = leaving.nthreads()
     with (
@@ -155,7 +155,7 @@ def test_compute__tasks_that_prefer_a_worker_are_stranded_when_it_is_gone(leavin
 
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A scheduler with a worker in a process of its own."""
+    """A scheduler with a worker, in another process."""
     program = (
         "import sys, time; from distributed import LocalCluster\n"
         "c = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, protocol='tcp://', "
@@ -172,14 +172,14 @@ def scheduler(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def remote(scheduler: subprocess.Popen[bytes]) -> Iterator[Client]:
-    """Its client."""
+    """A client of the scheduler."""
     assert scheduler.stdout is not None
     with Client(scheduler.stdout.readline().decode().strip(), timeout=3) as client:
         yield client
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_scheduler__lost_in_a_scan_is_an_error_that_says_what_to_do(scheduler, remote, number):
+def test_scheduler__lost_in_a_scan_is_an_error_with_the_remedy(scheduler, remote, number):
     threading.Timer(0.5, os.kill, [scheduler.pid, number]).start()
     reason = "was lost" if number == signal.SIGKILL else "did not answer"
     with (
@@ -187,22 +187,19 @@ def test_scheduler__lost_in_a_scan_is_an_error_that_says_what_to_do(scheduler, r
         pytest.raises(LostSchedulerError, match=f"scheduler .*{reason}") as caught,
     ):
         compute(delayed(slow)(30.0))
-    scheduler.kill()  # a client that is closed waits for one that was stopped
-    for words in (
-        "run the same call",
-        "a checkpoint, if one was given, contains all finished rounds",
-    ):
+    scheduler.kill()  # closing the client would wait for a stopped scheduler
+    for words in ("run the same call", "a checkpoint, if one was given, holds all finished rounds"):
         assert words in str(caught.value)
 
 
-def test_scheduler__lost_before_a_scan_is_an_error_that_says_what_to_do(scheduler, remote, codes):
+def test_scheduler__lost_before_a_scan_is_an_error_with_the_remedy(scheduler, remote, codes):
     scheduler.kill()
     scheduler.wait()
     with pytest.raises(LostSchedulerError, match="the scheduler was lost: no connection to tcp"):
         hd.select(codes, None, 1, method="mim")
 
 
-def test_compute__tasks_that_another_client_cancels_are_an_error(client):
+def test_compute__tasks_cancelled_by_another_client_are_an_error(client):
     with Client(client.scheduler.address, set_as_default=False) as other:
 
         def cancel() -> None:
@@ -215,7 +212,7 @@ def test_compute__tasks_that_another_client_cancels_are_an_error(client):
 
 
 @pytest.mark.parametrize("given", ["soon", 0, "-1 s", None])
-def test_timeout__that_is_none_is_an_error(given):
+def test_timeout__invalid_value_is_an_error(given):
     with (
         dask.config.set({"hofs_dask.timeout": given}),
         pytest.raises(ValueError, match="hofs_dask.timeout is .*give a positive time"),

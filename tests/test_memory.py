@@ -1,4 +1,4 @@
-"""Bounded memory, on real worker processes: the peak of each is read within it."""
+"""Bounded memory on real worker processes, which measure their own peaks."""
 
 import os
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ SIGNAL = np.array([1.0, 0.7, 0.5, 0.4, 0.3], dtype=np.float32)
 
 
 def memory(field):
-    """A line of this process's status, in bytes: VmHWM is the peak, VmRSS what it takes now."""
+    """Return a field of this process's status, in bytes: VmHWM is the peak, VmRSS the current."""
     lines = Path("/proc/self/status").read_text().splitlines()
     (line,) = (line for line in lines if line.startswith(field))
     return int(line.split()[1]) * 1024
@@ -47,7 +47,7 @@ def small_cluster(limit, folder):
 
 
 def fill(path, block, rows):
-    """Write one block of rows, and return its labels."""
+    """Write one block of rows; return its labels."""
     array = zarr.open_array(path, mode="r+")
     n_rows = min(rows, array.shape[0] - block * rows)
     rng = np.random.default_rng(block)
@@ -60,7 +60,7 @@ def fill(path, block, rows):
 
 
 def peaks_of(folder, n_samples, n_features, limit, rows=20_000):
-    """The peaks of two workers while they encode and select, and the largest estimate."""
+    """Return the peaks of two workers in encoding and selection, and the largest estimate."""
     path = str(folder / "source.zarr")
     shape = (n_samples, n_features)
     zarr.create_array(path, shape=shape, chunks=(rows, n_features), dtype="f4", compressors=None)
@@ -99,11 +99,11 @@ def assert_bounded(half, whole, limit):
     assert max(whole[:2]) < 1.2 * max(half[:2])
 
 
-def test_memory__small_form_is_bounded(tmp_path):
+def test_memory__of_a_small_selection_is_bounded(tmp_path):
     limit = 800 * 10**6
     (tmp_path / "half").mkdir()
     (tmp_path / "whole").mkdir()
-    # both of more samples than are kept to make tables of, which fewer would not fill
+    # both have more samples than the subsample for tables, so its memory is the same
     half = peaks_of(tmp_path / "half", 150_000, 100, limit, rows=25_000)
     whole = peaks_of(tmp_path / "whole", 300_000, 100, limit, rows=25_000)
     report("60 MB", *half)
@@ -112,7 +112,7 @@ def test_memory__small_form_is_bounded(tmp_path):
 
 
 @pytest.mark.slow
-def test_memory__six_gigabytes_on_two_workers_of_one(tmp_path):
+def test_memory__of_six_gigabytes_is_bounded_on_workers_of_one_gigabyte(tmp_path):
     limit = 10**9
     (tmp_path / "half").mkdir()
     half = peaks_of(tmp_path / "half", 1_500_000, 500, limit)
@@ -124,7 +124,7 @@ def test_memory__six_gigabytes_on_two_workers_of_one(tmp_path):
 
 
 @pytest.mark.slow
-def test_memory__is_flat_over_a_hundred_rounds(tmp_path):
+def test_memory__does_not_grow_over_a_hundred_rounds(tmp_path):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 5000)
     x = rng.normal(size=(5000, 110)) + y[:, None] * rng.uniform(0, 0.5, 110)
@@ -150,7 +150,7 @@ def test_memory__is_flat_over_a_hundred_rounds(tmp_path):
 
 
 @pytest.mark.slow
-def test_memory__all_pairs_of_two_thousand_features_on_workers_of_one_gigabyte(tmp_path):
+def test_memory__of_all_pairs_is_bounded_on_workers_of_one_gigabyte(tmp_path):
     limit, n_features = 10**9, 2000
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 5000)

@@ -1,4 +1,4 @@
-"""What a selection must find: the paper's models, interactions, spreads, and nothing in noise."""
+"""Selections on models with known answers: the paper's models, interactions, spreads, noise."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def tree_results(tree):
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_tree__features_that_work_together_share_a_subset(tree_results, criterion):
+def test_tree__dependent_features_share_a_subset(tree_results, criterion):
     subsets = [set(subset) for subset in tree_results[criterion].subsets]
     assert sorted(subsets, key=sorted) == sorted(TREE_SUBSETS, key=sorted)
 
@@ -41,7 +41,7 @@ def test_tree__first_picks_are_the_roots_of_the_branches(tree_results, criterion
     assert tree_results[criterion].features[:3] == ["x1", "x2", "x3"]
 
 
-def test_tree__information_of_each_feature_is_near_the_integral(tree_results):
+def test_tree__relevance_is_near_the_exact_integral(tree_results):
     relevance = tree_results["joint"].to_dataset().relevance
     for name in relevance.feature.values:
         truth = tree_information(str(name))
@@ -80,7 +80,7 @@ def xnor(n, seed, n_noise=0):
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_xor__the_pair_is_returned_and_the_constant_never(criterion):
+def test_xor__pair_is_chosen_and_the_constant_is_not(criterion):
     x, y = xnor(1000, seed=0)
     result = hd.select(x, y, 2, method=hd.HOFS(criterion=criterion))
     assert sorted(result.features) == ["x0", "x1"]
@@ -95,7 +95,7 @@ def test_printout__names_constant_and_all_missing_features():
         assert result.to_dataset()["usable"].values.tolist() == [True, True, False, False]
 
 
-def test_xor__joint_puts_the_pair_in_one_subset_with_all_its_information():
+def test_xor__joint_finds_the_pair_in_one_subset_with_all_information():
     x, y = xnor(1000, seed=0)
     result = hd.select(x, y, 2)
     assert [set(subset) for subset in result.subsets] == [{"x0", "x1"}]
@@ -109,7 +109,7 @@ def test_xor__partner_is_next_among_fifty_noise_features(seed):
     assert result.features == ["x0", "x1"]
 
 
-def test_interaction__is_found_where_no_class_shows_a_correlation():
+def test_interaction__is_found_without_correlations_within_classes():
     # y = [x3 + x7 x8 > 0]: x7 and x8 are uncorrelated with everything, in every class
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50_000, 12))
@@ -120,7 +120,7 @@ def test_interaction__is_found_where_no_class_shows_a_correlation():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_spread__a_feature_whose_spread_tells_the_classes_apart_is_found(seed):
+def test_spread__feature_whose_variance_differs_between_classes_is_found(seed):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, 1000)
     x = rng.normal(size=(1000, 30))
@@ -129,7 +129,7 @@ def test_spread__a_feature_whose_spread_tells_the_classes_apart_is_found(seed):
 
 
 def two_class_information(first, second, low=-12, high=12):
-    """I(x:y) of a fair coin y and x with these two densities, by numerical integration."""
+    """Return I(x:y) for equal classes with these two densities, by numerical integration."""
 
     def integrand(x):
         p, q = first(x), second(x)
@@ -145,15 +145,15 @@ def shift_information(distance):
 
 def tree_sample(n, seed):
     model = tree_model(n, seed=seed)
-    # x1, x2, x3 are independent given y and x4..x9 add nothing: normals of unit variance whose
-    # means differ by 1, 1/1.5 and 1/2.25 tell as much as one with the length of that vector
+    # x1, x2, x3 are independent given y, and x4..x9 add nothing. Normals of unit variance whose
+    # means differ by 1, 1/1.5 and 1/2.25 are equivalent to one with the norm of that vector.
     truth = shift_information(np.sqrt(1 + 1.5**-2 + 2.25**-2))
     return model.x.values, model.y.values, truth
 
 
 def correlated_sample(n, seed):
-    # two normals, correlation r, means differ by (1, 0): the Mahalanobis distance is
-    # 1 / sqrt(1 - r^2), so the second feature alone says nothing and beside the first a lot
+    # Two normals of correlation r whose means differ by (1, 0): the Mahalanobis distance is
+    # 1 / sqrt(1 - r^2), so the second feature is informative only together with the first.
     rng, r = np.random.default_rng(seed), 0.8
     y = rng.integers(0, 2, n)
     x = rng.multivariate_normal([0, 0], [[1, r], [r, 1]], n)
@@ -180,7 +180,7 @@ def test_information__stays_below_the_truth_up_to_sampling_error(sample, n):
         excess.append(float(result.to_dataset().information.max()) - truth)
     # the log posterior of a sample varies by less than 0.7 nats here, and each seed is one draw
     assert np.mean(excess) < 3 * 0.7 / np.sqrt(n * len(excess))
-    if n == 5000:  # and it is no idle bound
+    if n == 5000:  # the bound is also tight
         assert np.mean(excess) > -0.2 * truth
 
 
@@ -198,7 +198,7 @@ def test_information__is_near_zero_on_pure_noise(kind, n):
     assert max(largest) < 0.1
 
 
-def test_continuous_target__is_taken_by_every_criterion():
+def test_continuous_target__works_with_every_criterion():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2000, 8))
     y = x[:, 2] + 0.5 * x[:, 5] + 0.3 * rng.normal(size=2000)
@@ -224,7 +224,7 @@ def test_ordinal_target__differs_from_classes_for_sum():
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_classes_relabelled__give_the_same_picks(criterion):
     rng = np.random.default_rng(3)
-    y = rng.permutation(np.repeat([0, 1, 2], 400))  # equal sizes: only the names could tell
+    y = rng.permutation(np.repeat([0, 1, 2], 400))  # equal sizes, so only the names differ
     x = rng.normal(size=(1200, 8))
     x[:, 0] += y == 0
     x[:, 1] += 0.9 * (y == 1)
@@ -239,7 +239,7 @@ def test_classes_relabelled__give_the_same_picks(criterion):
         np.testing.assert_allclose(other.scores, first.scores, rtol=1e-9, atol=1e-9)
 
 
-def test_include__comes_first_in_its_order_and_counts():
+def test_include__comes_first_in_order_and_counts_towards_n_features():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 800)
     x = rng.normal(size=(800, 6))
@@ -258,7 +258,7 @@ def test_exclude__is_never_chosen():
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_min_gain__stops_instead_of_going_on(criterion):
+def test_min_gain__stops_the_search(criterion):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 2000)
     x = rng.normal(size=(2000, 12))
@@ -280,10 +280,10 @@ def test_ties__go_to_the_lowest_column():
         assert result.margin[0] == pytest.approx(0, abs=1e-9)
 
 
-def test_nominal_features__work_in_every_criterion():
+def test_nominal_features__work_with_every_criterion():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 1500)
-    # categories in an order that means nothing: a number would hide the pattern
+    # the order of categories is arbitrary: treating codes as numbers would hide the pattern
     category = np.array([3, 0, 4])[y]
     category = np.where(rng.random(1500) < 0.4, rng.integers(0, 5, 1500), category)
     x = np.column_stack([rng.normal(size=(1500, 4)), category])
@@ -294,7 +294,7 @@ def test_nominal_features__work_in_every_criterion():
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_missing_values__are_taken_by_every_criterion(criterion):
+def test_missing_values__work_with_every_criterion(criterion):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 1500)
     x = rng.normal(size=(1500, 6))
@@ -307,7 +307,7 @@ def test_missing_values__are_taken_by_every_criterion(criterion):
 
 
 @pytest.mark.parametrize("scale", [1e300, 1e-300])
-def test_numbers__of_any_size_give_the_same(scale):
+def test_numbers__of_any_scale_give_the_same_result(scale):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(500, 4))
     y = x[:, 0] + x[:, 2] * 0.5 + 0.3 * rng.normal(size=500)
@@ -332,12 +332,12 @@ print(hd.select(x, x[:, 1] > 0, 1).features)
     assert done.stdout.strip() == "['x1']", done.stderr
 
 
-def test_noise__of_features_that_add_nothing_the_more_relevant_come_first():
+def test_noise__is_ranked_by_relevance():
     rng = np.random.default_rng(0)
     result = hd.select(rng.normal(size=(60, 30)), rng.integers(0, 2, 60), 30)
     data = result.to_dataset()
     relevance = data.relevance.values[result.indices]
-    # where all rows say nothing, a score is a millionth of the relevance
+    # if no row gains anything, the score is a millionth of the relevance
     idle = np.isclose(result.scores, 1e-6 * relevance, rtol=0, atol=1e-12)
     assert idle.sum() > 3
     assert (np.diff(relevance[idle]) <= 0).all()

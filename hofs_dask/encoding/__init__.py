@@ -1,1 +1,1 @@
-"""From a source to a code store, on the engine."""
+"""Encode a source as a code store."""

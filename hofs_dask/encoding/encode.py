@@ -1,4 +1,4 @@
-"""From a source to a code store: two reads, one compute each."""
+"""Encode a source as a code store, in two reads with one compute each."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ if TYPE_CHECKING:
 
     from hofs_dask.io.source import Source
 
-#: The sampled rows of the features whose tables one task makes stay below this.
+#: Upper limit for the sampled rows of the features that one task makes tables for.
 TILE_BYTES = 32 * 2**20
-#: So few tiles are cut by the tasks that use them: a cut is a task of its own, and a worker that
-#: has such a task to do waits for its next block.
+#: Up to this many tiles are sliced inside the tasks that use them. Otherwise each slice is a
+#: separate task, and delays the worker's next block.
 FEW_TILES = 4
 FAN_IN = 16
 
@@ -86,23 +86,23 @@ def encode_source(
     chunks: tuple[int, int] | None = None,
     room: Room | None = None,
 ) -> CodeStore:
-    """Return the code store of a source, writing only what ``store`` does not hold yet.
+    """Return the code store of a source, writing only the parts that ``store`` lacks.
 
     Parameters
     ----------
     source : Source
         Data with a target.
     store : str or path
-        Where the store is, or will be: an empty or absent place, or a code store. One of other
-        data or options is replaced once the new one is whole.
+        Path or URL of the store: absent, empty, or a code store. A code store of other data or
+        other options is replaced when the new one is complete.
     bins : int, "auto", "width" or None
-        Bins of a numeric feature with more distinct values than that.
+        Number of bins of a numeric feature that has more distinct values than that.
     target_kind : {"auto", "class", "ordinal", "continuous"}
-        How the target is read.
+        How to interpret the target.
     chunks : tuple of int, optional
-        Samples and features of a chunk. By default what `choose_layout` says.
+        Number of samples and of features in a chunk. Chosen by `choose_layout` by default.
     room : Room, optional
-        What the smallest worker has free: chunks are such that a reduction fits.
+        Free memory of the smallest worker. Chunks are chosen such that a reduction fits into it.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def encode_source(
         key = digest([source.target_fingerprint, source.target_name, kind, VERSION])[:16]
 
     def found() -> CodeStore | None:
-        """The store, if it has all of this already."""
+        """Return the store if it already holds these codes and labels, else None."""
         manifest = read_manifest(path)
         if manifest is None or fingerprint is None or manifest.fingerprint != fingerprint:
             return None
@@ -140,13 +140,13 @@ def encode_source(
         return None if target is None else load_codes(path, manifest, target)
 
     made = None
-    # without the lock another process may replace what is read here
+    # another process may replace the files during this read, which holds no lock
     with contextlib.suppress(CodeStoreError):
         made = found() if store_version(path) == VERSION else None
     if made is not None:
         return _checked(made)
     with writing(path) as folder:
-        made = found()  # another process may have made it meanwhile
+        made = found()  # another process may have written it while this one waited
         if made is not None:
             return _checked(made)
         manifest = read_manifest(path)
@@ -159,8 +159,8 @@ def encode_source(
             (target,) = manifest.targets
         if source.state() != source.opened_state:
             raise ValueError(
-                "the data changed while it was read, and nothing was kept of it; run the same call "
-                "again when nothing writes to the data"
+                "the data changed while it was read, so no codes were kept; run the same "
+                "call again when no other process writes to the data"
             )
         write_manifest(path, manifest)
         return _checked(load_codes(path, manifest, target), coding)
@@ -168,12 +168,12 @@ def encode_source(
 
 @dataclass(frozen=True)
 class _Job:
-    """What is encoded, and where to."""
+    """A source and the folder that it is encoded into."""
 
     source: Source
     path: str
     folder: str
-    key: str  # of the labels
+    key: str  # name of the labels
 
     @property
     def place(self) -> str:
@@ -188,7 +188,7 @@ def _encode(
     room: Room | None,
     fingerprint: str | None,
 ) -> tuple[Manifest, Coding]:
-    """Write codes, tables and labels into the folder of a job."""
+    """Write codes, tables and labels into the folder of a job; return their manifest."""
     source, kept = job.source, find_kept(job.source)
     coding, features, n_bins = _first_read(source, kept, bins, kind)
     grid = choose_layout(
@@ -204,8 +204,8 @@ def _encode(
     write_label_metadata(job.place, job.key, kept.n_rows, grid[0])
     writes = _write_tasks(job, kept, features, grid)
     labels = _label_tasks(job, kept, coding, grid[0])
-    # first what is for the driver: the scheduler may be a thread of the same process, and should
-    # have it to itself while the workers write
+    # the driver's tasks run first: its process may also run the scheduler, which should not
+    # compete with them while the workers write
     here, there = (labels, []) if source.target_in_memory else ([], labels)
     (coded,) = compute(here, here=True)
     (tables, *checksums), more = compute(writes, there)
@@ -238,7 +238,7 @@ def _encode(
 def _first_read(
     source: Source, kept: Kept, bins: Bins, target_kind: TargetKind
 ) -> tuple[Coding, list[Feature], int]:
-    """Read all once: how to code the target and each feature."""
+    """Read the source once; return the coding of the target and of each feature."""
     run = uuid.uuid4().hex
     coding = _coding(source, kept, target_kind, run)
     n_bins = delayed(_resolve_bins)(bins, kept.n_rows, coding, dask_key_name=f"encode-bins-{run}")
@@ -249,11 +249,12 @@ def _first_read(
         width = max(1, TILE_BYTES // (rows * max(part.dtype.itemsize, 1)))
         blocks = part.to_delayed(optimize_graph=False)
         for column, n_columns in enumerate(part.chunks[1]):
-            # Of equal widths: the read ends with these tasks, and the widest keeps all waiting.
+            # Equal widths, because the read ends when the task of the widest tile ends.
             n_tiles = -(-n_columns // width)
             few = n_tiles <= FEW_TILES
             cuts = [n_columns * tile // n_tiles for tile in range(n_tiles + 1)]
-            # One key for all rows: a copy in every task would outgrow the data of a wide source.
+            # One key for all rows: with a copy in every task, the graph of a wide source would
+            # outgrow its data.
             nominal = delayed(
                 source.nominal[first_feature : first_feature + n_columns],
                 name=f"encode-nominal-{number}-{column}-{run}",
@@ -303,13 +304,13 @@ def _first_read(
 def _add_labels(
     job: _Job, target_kind: TargetKind, manifest: Manifest
 ) -> tuple[Manifest, Target, Coding]:
-    """Write the labels of a further target beside the codes that a store has."""
+    """Write the labels of another target to a store that already holds the codes."""
     source, kept = job.source, find_kept(job.source)
     if kept.digest != manifest.kept:
         others = some_of(sorted({each.name for each in manifest.targets}))
         raise ValueError(
-            f"target {source.target_name!r} is missing for other samples than {others}, whose "
-            f"codes the store {job.path!r} holds; give another store"
+            f"target {source.target_name!r} is missing for other samples than {others}, the target "
+            f"of the codes in the store {job.path!r}; give another store"
         )
     rows = manifest.content.chunks[0]
     (coding,) = compute(_coding(source, kept, target_kind, uuid.uuid4().hex))
@@ -318,13 +319,13 @@ def _add_labels(
     release()
     target = _target(job, kept, coding, written)
     same = next((each for each in manifest.targets if each.content == target.content), target)
-    if same is not target:  # of a target without a fingerprint, whose labels are there already
+    if same is not target:  # a target without a fingerprint whose labels the store already has
         places.remove(job.place, f"labels/{target.key}")
     return manifest.with_target(same), same, coding
 
 
 def _target(job: _Job, kept: Kept, coding: Coding, written: list[tuple[np.ndarray, int]]) -> Target:
-    """What the manifest has of labels that have been written."""
+    """Return the manifest entry of the written labels."""
     counts = np.sum([each for each, _ in written], axis=0)
     return Target(
         key=job.key,
@@ -339,7 +340,7 @@ def _target(job: _Job, kept: Kept, coding: Coding, written: list[tuple[np.ndarra
 
 
 def _coding(source: Source, kept: Kept, target_kind: TargetKind, run: str) -> Delayed | Coding:
-    """How to code the target: at once where it is in memory, else a task."""
+    """Return the coding of the target: computed if the target is in memory, else a task."""
     target = source.target
     assert target is not None
     blocks = target.to_delayed(optimize_graph=False)
@@ -370,9 +371,9 @@ def _coding(source: Source, kept: Kept, target_kind: TargetKind, run: str) -> De
 def _write_tasks(
     job: _Job, kept: Kept, features: list[Feature], grid: tuple[int, int]
 ) -> list[Delayed]:
-    """One task a chunk of the store: take its cells, code them, write them. First one for tables.
+    """Return one task per chunk of the store that encodes and writes it, after one for the tables.
 
-    That one is not for the driver, which may be the scheduler too and has tasks to send.
+    The tables are written in a task because the driver may also run the scheduler.
     """
     source, run = job.source, uuid.uuid4().hex
     bits = count_bits(features)
@@ -416,15 +417,15 @@ def _write_tasks(
 
 
 def _pieces(part: da.Array, rows: tuple[int, ...], first: int, last: int) -> np.ndarray:
-    """Tasks that read some columns of a part, of so many rows each."""
+    """Return tasks that read some columns of a part, one for each entry of ``rows``."""
     cut = part[:, first:last].rechunk((rows, (last - first,)))
-    # Unoptimised, chunks that several pieces need keep one key and are read once.
+    # Without optimization, a chunk that several pieces need keeps one key and is read once.
     pieces: np.ndarray = cut.to_delayed(optimize_graph=False)[:, 0]
     return pieces
 
 
 def _label_tasks(job: _Job, kept: Kept, coding: Coding, chunk_rows: int) -> list[Delayed]:
-    """One task a chunk of labels: write them, count the samples of each class."""
+    """Return one task per chunk of labels that writes it and counts the samples of each class."""
     run = uuid.uuid4().hex
     assert job.source.target is not None
     spans = kept.spans(chunk_rows)
@@ -456,7 +457,7 @@ def _summarise(
     cuts: Sequence[int] | None,
     sources: tuple[str, ...],
 ) -> Summary | list[Summary]:
-    """The summary of the kept rows of a block, or one for each tile between the cuts."""
+    """Return the summary of the kept rows of a block, or a list with one summary per tile."""
     check_reachable(sources)
     summary = summarise(take(block, mask), first_row, n_samples, nominal, limit)
     if cuts is None:
@@ -495,8 +496,8 @@ def _write_codes(
     pieces = [take(piece, mask) for piece in pieces]
     if any(len(piece) != n_rows for piece in pieces):
         raise ValueError(
-            f"a block of the data has {[len(piece) for piece in pieces]} rows where {n_rows} were "
-            "announced; its tasks do not return the shape that they say"
+            f"a block of the data has {[len(piece) for piece in pieces]} rows, but its chunks "
+            f"declare {n_rows}; fix the function that makes the block, or its declared chunks"
         )
     planes = np.zeros((len(features), bits, -(-n_rows // WORD)), np.uint64)
     done = 0
@@ -510,7 +511,7 @@ def _write_codes(
 def _write_labels(
     block: np.ndarray, mask: Mask, coding: Coding, place: str, file: str, chunk_rows: int
 ) -> tuple[np.ndarray, int]:
-    """Write a chunk of labels; return the samples of each class and its checksum."""
+    """Write a chunk of labels; return the number of samples of each class and the checksum."""
     labels = encode_target(take(block, mask), coding)
     whole = np.full(chunk_rows, LABEL_FILL, np.uint8)
     whole[: len(labels)] = labels
@@ -518,7 +519,7 @@ def _write_labels(
 
 
 def _tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) -> list[Delayed]:
-    """Merge in groups of neighbours, until there are so few that one task can take them."""
+    """Merge neighbours level by level; return at most ``FAN_IN`` tasks."""
     level = 0
     while len(parts) > FAN_IN:
         parts = [
@@ -544,7 +545,7 @@ def _make_coding(
 
 
 def source_rows(source: Source) -> int | None:
-    """Return the rows of a chunk of the source, None where it has one chunk or they differ.
+    """Return the rows per chunk of the source, or None if it has one chunk or uneven ones.
 
     Examples
     --------
@@ -559,15 +560,15 @@ def source_rows(source: Source) -> int | None:
 
 
 def _checked(store: CodeStore, coding: Coding | None = None) -> CodeStore:
-    """Return the store, with a warning of classes that are too small or may not be meant.
+    """Return the store; warn about classes of one sample and about classes that may be numbers.
 
-    The coding is that of labels that have been made just now.
+    ``coding`` is given if the labels were made by this call.
     """
     labels = store.labels
     if coding is not None and coding.n_whole:
         warnings.warn(
             f"target {labels.name!r} holds {coding.n_whole} different whole numbers as floats and "
-            f"is cut into {len(labels.classes)} ranges; if they are classes, give "
+            f"is cut into {len(labels.classes)} ranges; if the numbers are classes, give "
             'target_kind="class", else target_kind="continuous"',
             stacklevel=3,
         )
@@ -576,8 +577,8 @@ def _checked(store: CodeStore, coding: Coding | None = None) -> CodeStore:
         numbers = all(type(each) in (int, float) for each in labels.classes)
         otherwise = ', or give target_kind="continuous" if it is a number' if numbers else ""
         warnings.warn(
-            f"target {labels.name!r} has one sample only of class {some_of(single)}; drop such "
-            f"samples or join the classes{otherwise}",
+            f"target {labels.name!r} has only one sample of class {some_of(single)}; drop such "
+            f"samples or merge the classes{otherwise}",
             stacklevel=3,
         )
     return store

@@ -1,7 +1,7 @@
-"""The samples that have a target: all others are as if they were not there.
+"""Select the samples that have a target; all others are ignored.
 
-Bins, tables, folds, resamples and chunks count the samples that are kept, so that a target with
-missing values gives what its samples would give alone.
+Bins, tables, folds, resamples and chunks count kept samples only, so a target with missing values
+gives the same result as a source without those samples.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from hofs_dask.store.summary import clean_objects
 if TYPE_CHECKING:
     from hofs_dask.io.source import Source
 
-#: Which rows of a block are kept, a bit each; None for all.
+#: Packed bits that say which rows of a block are kept; None if all are.
 Mask = np.ndarray | None
 
 
 @dataclass(frozen=True)
 class Span:
-    """Rows of the source that hold the samples of one chunk of a store."""
+    """The rows of the source that hold the samples of one chunk of a store."""
 
     n_source: int
     mask: Mask
@@ -35,14 +35,14 @@ class Span:
 
 @dataclass(frozen=True)
 class Kept:
-    """Which rows of a source are kept, by block.
+    """The rows of a source that are kept, block by block.
 
     Attributes
     ----------
     sizes : tuple of int
-        Rows of each block of the source.
+        Number of rows of each block of the source.
     masks : tuple of Mask
-        Which of them are kept.
+        The kept rows of each block.
     """
 
     sizes: tuple[int, ...]
@@ -57,7 +57,7 @@ class Kept:
 
     @property
     def n_rows(self) -> int:
-        """The number of rows that are kept."""
+        """The number of kept rows."""
         return sum(self._counts)
 
     @property
@@ -72,13 +72,13 @@ class Kept:
 
     @property
     def digest(self) -> str | None:
-        """A digest of which rows are kept, whatever the blocks; None for all."""
+        """A digest of the kept rows that does not depend on the blocks; None if all are kept."""
         if self.whole:
             return None
         return hashlib.sha256(np.packbits(self._flags(0, sum(self.sizes))).tobytes()).hexdigest()
 
     def spans(self, length: int) -> list[Span]:
-        """Return spans of rows of which so many are kept each, fewer in the last.
+        """Return spans with ``length`` kept rows each; the last one may have fewer.
 
         Examples
         --------
@@ -92,7 +92,7 @@ class Kept:
         return [Span(b - a, self._mask(a, b)) for a, b in itertools.pairwise(edges)]
 
     def _end(self, n_kept: int) -> int:
-        """Return how many rows of the source it takes to have so many that are kept."""
+        """Return how many leading source rows hold ``n_kept`` kept rows."""
         if self.whole:
             return n_kept
         starts, firsts = [0, *itertools.accumulate(self.sizes)], self.firsts
@@ -105,7 +105,7 @@ class Kept:
         return None if flags is None or flags.all() else np.packbits(flags)
 
     def _flags(self, first: int, last: int) -> np.ndarray:
-        """Return which rows of a range of the source are kept."""
+        """Return a boolean array with the kept rows of a range of the source."""
         found, start = [], 0
         for size, mask in zip(self.sizes, self.masks, strict=True):
             own = slice(max(first - start, 0), max(min(last - start, size), 0))
@@ -117,7 +117,7 @@ class Kept:
 
 
 def find_kept(source: Source) -> Kept:
-    """Return which samples of a source have a target, or raise where none has.
+    """Return the samples of a source that have a target; raise a ValueError if none has.
 
     Examples
     --------
@@ -127,20 +127,20 @@ def find_kept(source: Source) -> Kept:
     """
     target: Any = source.target
     sizes = tuple(target.chunks[0])
-    if target.dtype.kind in "iub":  # which cannot be missing
+    if target.dtype.kind in "iub":  # these types have no missing values
         return Kept(sizes, (None,) * len(sizes))
     blocks = target.to_delayed(optimize_graph=False)
     masks = compute(*(delayed(_present)(block) for block in blocks), here=source.target_in_memory)
     kept = Kept(sizes, masks)
     if not kept.n_rows:
         raise ValueError(
-            f"target {source.target_name!r} has no value: all {source.n_samples} are missing"
+            f"target {source.target_name!r} has no values: all {source.n_samples} are missing"
         )
     return kept
 
 
 def take(block: np.ndarray, mask: Mask) -> np.ndarray:
-    """Return the rows of a block that are kept.
+    """Return the kept rows of a block.
 
     Examples
     --------
@@ -151,10 +151,10 @@ def take(block: np.ndarray, mask: Mask) -> np.ndarray:
 
 
 def _present(block: np.ndarray) -> Mask:
-    """Return which values of a target are there."""
+    """Return the mask of the values of a target that are not missing."""
     if block.dtype == object:
         values, strange = clean_objects(block)
-        # what is strange is refused later, by name
+        # unsupported types are kept here: a later check refuses them by name
         flags = np.array([bool(strange) or value is not None for value in values], dtype=bool)
     else:
         flags = ~np.isnan(block)

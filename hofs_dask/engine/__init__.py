@@ -1,1 +1,1 @@
-"""Reductions as records, and the scans over the code store that total them."""
+"""Reductions, and the scans over the code store that compute them."""

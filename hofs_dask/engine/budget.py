@@ -1,4 +1,4 @@
-"""What a scan over the samples takes of a worker's memory, known before it starts."""
+"""Estimate the memory that a scan needs on a worker, before the scan starts."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from hofs_dask.engine.reduction import Request
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.layout import layout_of
 
-#: A worker pauses at 80 % of its limit; what is planned stays below.
+#: Planned fraction of a worker's memory limit, below the 80 % at which a worker pauses.
 USABLE = 0.75
-#: The share of a worker's memory limit that chunks may take where there is room.
+#: Maximum fraction of a worker's memory limit for cached chunks.
 CACHE_SHARE = 0.3
-#: What a block of signals or posteriors takes within a map task.
+#: Bytes of a block of signals or posteriors in a map task.
 BLOCK_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The memory of the worker that a reduction presses most.
+    """Memory of a scan on the worker with the least free memory, in bytes.
 
     Attributes
     ----------
     resident
-        What the process takes before the reduction.
+        Memory that the process uses before the scan.
     tasks
-        Chunks, blocks and one partial a thread.
+        Chunks, blocks and partials of the running tasks, one task per thread.
     partials
         Partials that wait to be combined.
     context
-        What the driver sends.
+        Contexts that the driver sends.
     cache
-        Decoded chunks that are kept for the next reduction.
+        Decoded chunks that are kept for the next scan.
     limit
-        What the worker may take.
+        Memory limit of the worker.
     """
 
     resident: int
@@ -54,7 +54,7 @@ class Estimate:
 
     @property
     def needed(self) -> int:
-        """Bytes without which the reduction cannot run."""
+        """The bytes that the scan cannot do without: all except the cache."""
         return self.resident + self.tasks + self.partials + self.context
 
     @property
@@ -64,26 +64,26 @@ class Estimate:
 
     @property
     def fits(self) -> bool:
-        """Whether a worker can do it without pausing."""
+        """Whether the scan fits without pausing the worker."""
         return self.needed <= int(USABLE * self.limit)
 
     def __str__(self) -> str:
         parts = ("resident", "tasks", "partials", "context", "cache")
         inner = ", ".join(f"{name} {format_bytes(getattr(self, name))}" for name in parts)
-        return f"{format_bytes(self.total)} of {format_bytes(self.limit)} a worker ({inner})"
+        return f"{format_bytes(self.total)} of {format_bytes(self.limit)} per worker ({inner})"
 
 
 def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, ...]) -> Estimate:
-    """The memory that a scan takes of the worker with the least room.
+    """Return the memory that a scan needs on the worker with the least free memory.
 
     Parameters
     ----------
     codes
         The store.
     scan
-        The reductions that share it.
+        The reductions that share the scan.
     workers
-        The processes that it runs on.
+        The processes that run it.
     """
     worker = min(workers, key=lambda worker: worker.memory_limit - worker.resident)
     layout = layout_of(codes)
@@ -91,14 +91,14 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
     resampled = any(request.resample is not None for request in scan)
     chunk = held_bytes(layout, len(columns), CHUNK_COPIES + resampled)
     groups = Partition(layout).groups(sum(worker.n_threads for worker in workers))
-    # of floats a task keeps what its spans add up to by node of the tree, two a level at most
+    # a task keeps a float total for each node of the tree, at most two per level
     n_nodes = 2 * max(group.stop - group.start for group in groups).bit_length() - 1
     partial = sum(
         request.reduction.nbytes(request.context, layout.chunks[1])
         * (1 if request.reduction.exact(request.context) else n_nodes)
         for request in scan
     )
-    # of few map tasks few partials can wait: a worker's own, those that one task adds up, their sum
+    # few map tasks leave few waiting partials: a worker's own, the inputs of one combine, its sum
     n_own = -(-len(layout.tiles) * len(groups) // len(workers))
     n_waiting = min(WAITING, n_own + min(FAN_IN, len(groups)) + 1)
     found = Estimate(
@@ -109,7 +109,7 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
         cache=0,
         limit=worker.memory_limit,
     )
-    # codes, labels and copied columns, shared out in whole chunks
+    # codes, labels and copied columns, divided among the workers in whole chunks
     width = (codes.n_features + len(columns)) * codes.bits / 8 + 1
     share = int((codes.n_samples // len(workers) + codes.chunks[0]) * width)
     room = int(USABLE * found.limit) - found.needed
@@ -118,7 +118,7 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
 
 
 def check(codes: CodeStore, request: Request, found: Estimate, workers: tuple[Worker, ...]) -> None:
-    """Raise a MemoryError where a reduction does not fit, with the chunks to use instead."""
+    """Raise a MemoryError if a reduction does not fit, with the chunks to use instead."""
     if found.fits:
         return
     enough = format_bytes(int(found.needed / USABLE) + 1)
@@ -128,7 +128,7 @@ def check(codes: CodeStore, request: Request, found: Estimate, workers: tuple[Wo
     if fitting is not None:
         advice = f"encode again with chunks={fitting}, or {advice}"
     raise MemoryError(
-        f"the reduction {request.reduction.name} takes {format_bytes(found.needed)} of a worker "
+        f"the reduction {request.reduction.name} needs {format_bytes(found.needed)} on a worker "
         f"that may use {format_bytes(int(USABLE * found.limit))} of its "
         f"{format_bytes(found.limit)} "
         f"with chunks of {codes.chunks[0]} samples x {layout_of(codes).chunks[1]} features; "
@@ -137,7 +137,7 @@ def check(codes: CodeStore, request: Request, found: Estimate, workers: tuple[Wo
 
 
 def room() -> Room | None:
-    """What the smallest of the current workers has free for a reduction, None if that is not known.
+    """Return the free memory of the smallest of the current workers, or None if unknown.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def room() -> Room | None:
 def _fitting_chunks(
     codes: CodeStore, request: Request, workers: tuple[Worker, ...]
 ) -> tuple[int, int] | None:
-    """Chunks with which a reduction fits, None where none do."""
+    """Return chunks with which a reduction fits, or None if there are none."""
     usable = min(int(USABLE * worker.memory_limit) - worker.resident for worker in workers)
     n_threads = max(worker.n_threads for worker in workers)
     samples, features = choose_layout(
@@ -180,7 +180,7 @@ def _cache_setting(limit: int) -> int:
 
 
 def size_of(value: Any) -> int:
-    """The bytes of the arrays in a context."""
+    """Return the number of bytes of the arrays in a context."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""How large the chunks of a store are: chosen so that a scan fits the memory of a worker.
+"""Choose the chunks of a store such that a scan fits the memory of a worker.
 
-All of it follows from the numbers of samples, features, codes and classes and from the memory of a
-worker, and every choice has its reason.
+The layout depends on the numbers of samples, features, codes and classes and on the memory of a
+worker. Every choice comes with its reason as text.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from hofs_dask.engine.partition import CHUNK_COPIES, SAMPLE_BYTES, WAITING
 from hofs_dask.kernels.planes import WORD, n_bits
 from hofs_dask.store.layout import Layout, check_chunks
 
-#: Cells of a chunk where memory allows: a task is then long and a read large enough to be cheap.
+#: Cells per chunk if memory allows: large enough that the overhead of a task and a read is small.
 CHUNK_CELLS = 8 * 2**20
-#: Features of a chunk at most: a tile's share of contexts and partials stays small.
+#: Maximum number of features per chunk, which keeps the contexts and partials of a tile small.
 CHUNK_FEATURES = 1024
-#: A chunk is not cut shorter than this, whatever the memory.
+#: Minimum number of samples per chunk, even if memory is short.
 MIN_CHUNK_SAMPLES = 1024
-#: Where a store of few features has samples enough, it has this many chunks to share out.
+#: Number of chunks of a store with few features and enough samples, to keep workers busy.
 MIN_CHUNKS = 16
-#: Chunks of few features are not cut shorter than this to reach that number.
+#: Minimum number of samples per chunk when cutting to reach `MIN_CHUNKS`.
 SHARED_CHUNK_SAMPLES = 8192
-#: Samples of a cache line of a plane of bits: eight words.
+#: Samples in a cache line of a bit plane: eight words.
 LINE = 8 * WORD
-#: What a cell of pair counts takes, the largest partial there is: int64, four folds.
+#: Bytes per cell of pair counts, the largest partial: int64 in four folds.
 PAIR_BYTES = 4 * 8
-#: The shares of the free memory of a worker that partials and chunks are planned to take.
+#: Fractions of the free memory of a worker that are planned for partials and for chunks.
 PARTIAL_SHARE, CHUNK_SHARE = 0.5, 0.25
 
 
 @dataclass(frozen=True)
 class Room:
-    """What a worker has free for a reduction; by default that of one of which nothing is known."""
+    """Free memory of a worker, and its threads; the defaults are for an unknown worker."""
 
     n_bytes: int = 2**30
     n_threads: int = 1
@@ -50,22 +50,22 @@ def choose_layout(
     room: Room | None = None,
     chunks: tuple[int, int] | None = None,
 ) -> Layout:
-    """The layout of a store, with its reasons.
+    """Return the layout of a store, with its reasons.
 
     Parameters
     ----------
     n_samples, n_features
-        Of the data.
+        Size of the data.
     n_codes
-        Codes of the feature that has the most.
+        Largest number of codes of a feature.
     n_classes
-        Classes of the target.
+        Number of classes of the target.
     source_rows
-        Rows of a chunk of the source, where they are all the same.
+        Rows per chunk of the source, if all its chunks have the same number.
     room
-        What the smallest worker has free, None where that is not known.
+        Free memory of the smallest worker; None if unknown.
     chunks
-        Samples and features of a chunk, where the user gave them.
+        Samples and features per chunk, if the user gave them.
 
     Examples
     --------
@@ -91,37 +91,37 @@ def choose_layout(
         shape, made = (length, width), (why_width, why_length)
     layout = Layout(n_samples, n_features, shape, bits)
     reasons = (
-        f"{bits} bit{'s' * (bits > 1)} a code, in planes: the widest feature has {n_codes} codes",
+        f"{bits} bit{'s' * (bits > 1)} per code, in planes: features have up to {n_codes} codes",
         *made,
-        f"a chunk takes {format_bytes(shape[0] * shape[1])} as bytes, "
+        f"a chunk takes {format_bytes(shape[0] * shape[1])} with one byte per code, "
         f"{format_bytes(layout.chunk_bytes)} as a file",
         "no shards: a chunk is one file and one read, without an index",
-        "no compression: bits are packed already; a checksum shows damage",
+        "no compression: the bits are already packed; a checksum detects damage",
     )
     return Layout(n_samples, n_features, shape, bits, reasons)
 
 
 def _tile(n_features: int, per_feature: int, free: Room) -> tuple[int, str]:
-    """The features of a chunk, and why."""
+    """Return the number of features per chunk, and the reason."""
     n_partials = free.n_threads + WAITING
     room = int(PARTIAL_SHARE * free.n_bytes)
     fitting = max(1, room // (n_partials * per_feature))
     most = min(n_features, CHUNK_FEATURES, fitting)
-    # tiles of one width: a chunk that is mostly empty is as long a file
+    # tiles of equal width, because a mostly empty chunk takes as many bytes as a full one
     width = -(-n_features // -(-n_features // most))
     if width == n_features:
-        return width, f"{width:,} features a chunk: all of them, one tile"
-    tiles = f"{width:,} features a chunk, {-(-n_features // width):,} tiles"
+        return width, f"{width:,} features per chunk: all features, one tile"
+    tiles = f"{width:,} features per chunk, {-(-n_features // width):,} tiles"
     if fitting < CHUNK_FEATURES:
         return width, (
-            f"{tiles}: {n_partials} partials of {format_bytes(per_feature)} a feature "
-            f"fit half of the {format_bytes(free.n_bytes)} free"
+            f"{tiles}: {n_partials} partials of {format_bytes(per_feature)} per feature "
+            f"fit half of the {format_bytes(free.n_bytes)} of free memory"
         )
-    return width, f"{tiles}: at most {CHUNK_FEATURES:,}, so that a tile's tables stay small"
+    return width, f"{tiles}: at most {CHUNK_FEATURES:,}, which keeps the tables of a tile small"
 
 
 def _length(n_samples: int, width: int, source_rows: int | None, free: Room) -> tuple[int, str]:
-    """The samples of a chunk, and why."""
+    """Return the number of samples per chunk, and the reason."""
     held = (CHUNK_COPIES + 1) * width + SAMPLE_BYTES
     fitting = int(CHUNK_SHARE * free.n_bytes) // (free.n_threads * held)
     wanted = max(CHUNK_CELLS // width, MIN_CHUNK_SAMPLES)
@@ -129,21 +129,24 @@ def _length(n_samples: int, width: int, source_rows: int | None, free: Room) -> 
     length = max(min(wanted, shared, fitting), MIN_CHUNK_SAMPLES)
     if length == shared:
         many = n_samples > MIN_CHUNKS * SHARED_CHUNK_SAMPLES
-        why = f"{MIN_CHUNKS} chunks to share out" if many else "as short as is worth sharing out"
+        why = f"{MIN_CHUNKS} chunks for the workers" if many else "shorter tasks are not efficient"
     elif length == wanted:
-        why = f"about {format_bytes(CHUNK_CELLS)} as bytes"
+        why = f"about {format_bytes(CHUNK_CELLS)} with one byte per code"
     else:
-        why = f"{free.n_threads} at a time fit a quarter of the {format_bytes(free.n_bytes)} free"
+        why = (
+            f"{free.n_threads} at a time fit a quarter of the {format_bytes(free.n_bytes)} "
+            "of free memory"
+        )
     length = max(length // LINE, 1) * LINE
     if source_rows is not None and n_samples > length:
-        # in step before whole words: a chunk of the source is then read for one chunk alone, and
-        # the bits that a last word leaves free are few; four times as long is still a chunk
+        # A multiple of the source's chunks is better than a multiple of whole words: each source
+        # chunk is then read once, and the last word wastes few bits.
         most = min(4 * length, max(fitting, length))
         if source_rows <= most:
             length = min(max(round(length / source_rows), 1), most // source_rows) * source_rows
-            why += f", in step with the source's {source_rows:,}"
+            why += f", a multiple of the {source_rows:,} of the source"
         else:
-            why += f", however long the source's {source_rows:,}"
+            why += f"; the {source_rows:,} of the source are too many"
     if length >= n_samples:
-        return n_samples, f"{n_samples:,} samples a chunk: all of them"
-    return length, f"{length:,} samples a chunk: {why}"
+        return n_samples, f"{n_samples:,} samples per chunk: all samples"
+    return length, f"{length:,} samples per chunk: {why}"

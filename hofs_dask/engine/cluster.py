@@ -1,4 +1,4 @@
-"""The workers of a scan: addresses, memory, versions."""
+"""Query the workers of a scan: addresses, memory, versions."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
     from hofs_dask.engine.reduction import Request
 
-#: How often workers are asked anew what they take where one is lost meanwhile.
+#: Attempts to query the workers if one is lost during the query.
 ATTEMPTS = 5
 
 
 class _LostError(Exception):
-    """A worker has gone that was asked what it takes."""
+    """A worker was lost during a query."""
 
 
-#: What a worker takes before a reduction, about: its libraries and compiled kernels.
+#: Approximate memory of a worker before a scan: its libraries and compiled kernels.
 RESIDENT = 340 * 2**20
 
-#: Bytes of free memory that malloc of a worker keeps, and the largest array that comes of it. Dask
-#: has it give back all above 64 KiB, for which it maps every array of 128 KiB by itself: touching
-#: such pages for the first time takes longer than reading a chunk of a Zarr array into them.
+#: Bytes of free memory that a worker's malloc keeps, and the largest array that malloc serves from
+#: it. With Dask's default of 64 KiB, malloc maps new pages for every array of 128 KiB or more, and
+#: touching new pages takes longer than reading a chunk of a Zarr array into them.
 KEPT_MEMORY = 32 * 2**20
 
 #: Dask settings of the workers of a cluster, made before it starts.
@@ -54,7 +54,7 @@ WORKER_SETTINGS = {
     "distributed.worker.preload": [PRELOAD],
 }
 
-#: Packages whose versions must be the same everywhere: they decide what a task computes.
+#: Packages that must have the same version in all processes, since the result depends on them.
 SAME_VERSIONS = ("hofs-dask", "dask", "distributed", "numpy", "numba", "zarr")
 
 
@@ -65,18 +65,20 @@ class Worker:
     address: str  # empty for this process
     n_threads: int
     memory_limit: int  # bytes
-    resident: int  # bytes that it takes before a reduction
+    resident: int  # bytes in use before a scan
 
 
 def current_workers(scan: Sequence[Request] = (), *, anew: bool = False) -> tuple[Worker, ...]:
-    """The workers of the current Dask client, by address; this process where there is none.
+    """Return the workers of the current Dask client, sorted by address.
+
+    Without a client, the only worker is this process.
 
     Parameters
     ----------
     scan
-        What they are to do: kernels are compiled first, which takes memory for good.
+        Requests whose kernels the workers compile first, since compiled kernels stay in memory.
     anew
-        Whether to ask workers that are known already what they take now.
+        Whether to query workers again whose memory is known from an earlier query.
 
     Examples
     --------
@@ -96,7 +98,7 @@ def current_workers(scan: Sequence[Request] = (), *, anew: bool = False) -> tupl
         known.workers.clear()
     known.compiled |= _modules(scan)
     for _ in range(ATTEMPTS):
-        # another worker may come in the place of one that was lost
+        # a new worker may have replaced one that was lost
         threads = threads_of_workers(client)
         with contextlib.suppress(_LostError):
             asked = (tuple(sorted(threads)), known.compiled)
@@ -105,7 +107,8 @@ def current_workers(scan: Sequence[Request] = (), *, anew: bool = False) -> tupl
             found = known.workers[asked]
             return tuple(Worker(each, threads[each], *found[each]) for each in sorted(threads))
     raise RuntimeError(
-        f"workers were lost {ATTEMPTS} times while they compiled; see their logs for the reason"
+        f"workers were lost {ATTEMPTS} times while compiling kernels; see the logs of the workers "
+        "for the reason"
     )
 
 
@@ -140,10 +143,10 @@ def _kernels(modules: Iterable[str]) -> list[Any]:
 
 
 def memory_limits() -> list[tuple[int, int]]:
-    """The memory limit and the threads of each current worker, as far as the scheduler knows.
+    """Return the memory limit and the number of threads of each worker, from the scheduler.
 
-    Unlike `current_workers` this asks the workers nothing and compiles nothing: it is for what is
-    decided before the first reduction. The limit of a worker that has none is 0.
+    Unlike `current_workers`, this does not query the workers and compiles no kernels. The limit is
+    0 for a worker without one.
 
     Examples
     --------
@@ -181,15 +184,15 @@ def check_cluster(client: Client) -> None:
     ]
     if differing:
         raise RuntimeError(
-            "the cluster runs other versions than this process: " + "; ".join(differing[:8]) + ". "
+            "the cluster has other versions than this process: " + "; ".join(differing[:8]) + ". "
             "Install the same versions everywhere, for example from one lock file"
         )
 
 
 def _check_limits(client: Client) -> None:
-    """Raise a MemoryError for a worker that could not even import and compile.
+    """Raise a MemoryError if a worker is too small to import the package and compile kernels.
 
-    It would be paused, killed and started again without end.
+    Dask would pause, kill and restart such a worker forever.
     """
     for address, (limit, _) in ask(client, client.run_on_scheduler, _limits).items():
         if 0 < limit < RESIDENT:
@@ -211,16 +214,16 @@ def _local_threads() -> int:
 def _describe(
     client: Client, addresses: tuple[str, ...], modules: frozenset[str]
 ) -> dict[str, tuple[int, int]]:
-    """The memory limit and the resident memory of workers.
+    """Return the memory limit and the resident memory of workers.
 
-    Versions are compared and the kernels of some modules of reductions compiled on the way.
+    This also compares versions and compiles the kernels of ``modules``.
     """
     _check_limits(client)
     try:
         check_cluster(client)
-    except OSError as error:  # a worker went while it was asked
+    except OSError as error:  # a worker was lost during the query
         raise _LostError from error
-    # as tasks: compiling would keep a worker's event loop from its heartbeats
+    # tasks, not `client.run`: compiling in the event loop would delay the worker's heartbeats
     prepared = [
         client.submit(_prepare, modules, key=f"prepare-{uuid4()}", workers=[address], priority=10)
         for address in addresses
@@ -231,7 +234,7 @@ def _describe(
     except StrandedError as error:
         raise _LostError from error
     finally:
-        for future in prepared:  # an error that is kept would keep them
+        for future in prepared:  # a stored traceback would keep them alive
             future.release()
     return dict(zip(addresses, found, strict=True))
 
@@ -239,7 +242,7 @@ def _describe(
 def _prepare(modules: Iterable[str]) -> tuple[int, int]:
     from distributed import get_worker
 
-    # what tasks import is resident too, from the first of them on
+    # tasks import this module, so its memory counts as resident
     import hofs_dask.engine.scanning  # noqa: F401
 
     compile_kernels(_kernels(modules))
@@ -249,22 +252,22 @@ def _prepare(modules: Iterable[str]) -> tuple[int, int]:
 
 
 def _resident() -> int:
-    """What this process takes, without the chunks that it keeps: they go where there is no room."""
+    """Return the resident bytes of this process, without cached chunks, which can be dropped."""
     rss: int = psutil.Process().memory_info().rss
     return max(rss - PROCESS.chunks.nbytes, 0)
 
 
 def _give_back() -> None:
-    """Return free memory to the system: garbage of earlier work is not what a process takes."""
+    """Return free memory to the system, so that garbage does not count as resident memory."""
     gc.collect()
     if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # only in glibc
         if trim is not None:
             trim(0)
 
 
 def _limits(dask_scheduler: Any) -> dict[str, tuple[int, int]]:
-    """The memory limit, 0 for none, and the threads of each worker; runs on the scheduler."""
+    """Return the memory limit, 0 for none, and threads of each worker; runs on the scheduler."""
     workers = dask_scheduler.workers.items()
     return {address: (each.memory_limit or 0, each.nthreads) for address, each in workers}
 

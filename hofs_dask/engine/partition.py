@@ -1,4 +1,4 @@
-"""How a scan is cut into tasks: spans of chunks, shares of spans, and what a task holds."""
+"""Partition a scan into tasks: spans of chunks, groups of spans, and memory of a task."""
 
 from __future__ import annotations
 
@@ -7,37 +7,38 @@ from dataclasses import dataclass
 
 from hofs_dask.store.layout import Layout, cuts
 
-#: Cells that a map task goes through, about: enough to make a task worth its message.
+#: Approximate cells per map task: enough that the overhead of a task is small.
 TASK_CELLS = 256 * 2**20
-#: A thread is given no more tasks than this: a scheduler does some thousand tasks a second.
+#: Maximum tasks per thread: a scheduler handles a few thousand tasks per second.
 MOST_TASKS = 16
-#: Spans that the samples are cut into, as the chunks allow: leaves of the tree of floating sums.
+#: Limits for the number of spans, the leaves of the tree of float sums; fewer if chunks are few.
 LEAST_SPANS, MOST_SPANS = 64, 2**14
-#: Partials that one task of the tree combines: few, so that few wait in memory.
+#: Partials that one combine task takes: few, so that few wait in memory.
 FAN_IN = 4
-#: Partials of a worker beside those of its threads: what a task combines, its sum, two on the way.
+#: Partials of a worker in addition to one per thread: the inputs of a combine task, its sum, and
+#: two in transfer.
 WAITING = FAN_IN + 3
 
-#: Copies of the codes of a chunk as bytes: all of them, those that have a label.
+#: Unpacked copies of a chunk in a task: all samples, and those that have a label.
 CHUNK_COPIES = 2
-#: Bytes a sample beside its codes: its row number and hash, label and fold.
+#: Bytes per sample in addition to its codes: row number and hash, label and fold.
 SAMPLE_BYTES = 40
 
 
 @dataclass(frozen=True)
 class Partition:
-    """How the samples and features of a store are shared out to the tasks of a scan.
+    """The division of the samples and features of a store into the tasks of a scan.
 
     Attributes
     ----------
     layout
-        The chunks of the store.
+        The layout of the store.
     task_cells
-        Cells of a task, about.
+        Approximate number of cells per task.
     most_tasks
-        Tasks of a thread at most.
+        Maximum number of tasks per thread.
     least_spans
-        Spans of the samples at least, as far as there are chunks.
+        Minimum number of spans, if there are enough chunks.
 
     Examples
     --------
@@ -53,7 +54,7 @@ class Partition:
 
     @property
     def spans(self) -> list[slice]:
-        """The samples of each span: whole chunks, the same wherever the store is worked on."""
+        """The samples of each span: whole chunks, independent of the workers."""
         n_samples, (length, width) = self.layout.n_samples, self.layout.chunks
         n_chunks = -(-n_samples // length)
         by_cells = min(-(-n_samples * width // self.task_cells), MOST_SPANS)
@@ -61,7 +62,7 @@ class Partition:
         return cuts(slice(0, n_samples), length * -(-n_chunks // n_spans))
 
     def groups(self, n_threads: int) -> list[slice]:
-        """The spans of each map task of a tile: equal shares, whole tasks for every thread."""
+        """Return the spans of each map task of a tile: the same number of tasks for each thread."""
         cells_a_thread = self.layout.n_samples * self.layout.n_features / n_threads
         n_tasks = n_threads * min(max(round(cells_a_thread / self.task_cells), 1), self.most_tasks)
         n_spans = len(self.spans)
@@ -70,7 +71,7 @@ class Partition:
         return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
     def n_tasks(self, n_threads: int) -> int:
-        """The tasks of one scan: map tasks and the tree of each tile."""
+        """Return the number of tasks of one scan: map tasks and the tree of each tile."""
         level = len(self.groups(n_threads))
         total = level
         while level > FAN_IN:
@@ -80,7 +81,7 @@ class Partition:
 
 
 def held_bytes(layout: Layout, n_columns: int = 0, copies: int = CHUNK_COPIES) -> int:
-    """What a thread holds of a chunk, as it was read and unpacked, and of other columns.
+    """Return the bytes that a thread holds of a chunk, packed and unpacked, and of other columns.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def held_bytes(layout: Layout, n_columns: int = 0, copies: int = CHUNK_COPIES) -
 
 
 def read_bytes(layout: Layout, n_columns: int = 0) -> int:
-    """What a scan reads of a store: codes, and for every tile labels and copies of columns.
+    """Return the bytes that a scan reads: codes, and for every tile labels and copied columns.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The reduction of class posteriors: what each kind of row of each candidate gains."""
+"""The reduction that computes the gain of each kind of row of each candidate in a posterior."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from hofs_dask.kernels import posterior as kernel
 from hofs_dask.kernels.gains import log_evidence
 from hofs_dask.scheduling.process import PROCESS
 
-#: The modules of the kernels that the reduction calls.
+#: The modules of the kernels that the reductions call.
 KERNEL_MODULES = (grids, hashing, planes, kernel)
 
-#: The kinds of rows: a table of the code alone, linear on parents with slopes shared by the classes
-#: or one set a class, and a table of the code and a parent's code.
+#: The kinds of rows: a table of the code alone; linear in the parents, with slopes shared by the
+#: classes or separate for each class; and a table of the code and a parent's code.
 KINDS = ("table", "shared", "class", "pair")
 
-#: Samples of one fold that are worked on at a time, about: enough that what is done once a piece
-#: counts for little where there are few candidates, few enough for the second-level cache.
+#: Approximate samples of one fold per piece: enough that the overhead of a piece is small for few
+#: candidates, and few enough for the L2 cache.
 BLOCK = 2**14
-#: Codes that are copied at a time at most, and numbers of picks or probabilities: less
-#: than `BLOCK` samples where candidates, picks or classes are many.
+#: Maximum codes, and maximum values of picks or probabilities, per piece. With many candidates,
+#: picks or classes a piece has fewer than `BLOCK` samples.
 BLOCK_CODES, BLOCK_NUMBERS = 4 * 2**20, 2**18
 
 
 @dataclass(frozen=True)
 class LinearTerm:
-    """What a linear row has beside its table, see `kernel.add_linear`."""
+    """The linear part of a row, see `kernel.add_linear`."""
 
-    values: np.ndarray  # (code,) the numbers of its codes, NaN where missing
+    values: np.ndarray  # (code,) the numeric value of each code, NaN for missing
     slopes: np.ndarray  # (fold, class, parent)
     shifts: np.ndarray  # (fold, class)
     scales: np.ndarray  # (fold, class)
@@ -52,34 +52,34 @@ class LinearTerm:
 
 @dataclass(frozen=True)
 class PosteriorRow:
-    """One row of a class posterior, fitted without each fold in turn."""
+    """One row of a class posterior, cross-fitted: once without each fold."""
 
     kind: str  # of KINDS
-    column: int  # its place among the columns of the reduction
-    parents: np.ndarray  # (parent,) the places of its parents
-    table: np.ndarray  # logs, (table, fold, class, cell); a pair has a table a parent, others one
+    column: int  # position among the columns of the reduction
+    parents: np.ndarray  # (parent,) positions of its parents
+    table: np.ndarray  # logs, (table, fold, class, cell); a pair has one table per parent
     linear: LinearTerm | None = None
 
 
 @dataclass(frozen=True)
 class CandidateRows(FeatureRecord):
-    """The rows that every candidate could add to a class posterior, one of each kind at most.
+    """The rows that each candidate could add to a class posterior, at most one of each kind.
 
-    Rows are fitted without each fold in turn, or once on all samples: then there is one fold. They
-    are ratios between classes, not logs.
+    Rows are fitted once without each fold, or once on all samples, with a fold axis of length 1.
+    They are ratios between classes, not logs.
     """
 
     linear: tuple[str, ...]  # the kinds of linear rows, of `KINDS`
     table: np.ndarray = per_feature()  # (feature, fold, class, code)
-    values: np.ndarray = per_feature()  # (feature, code) the numbers of the codes, NaN if missing
-    parents: np.ndarray = per_feature()  # (feature, parent) places of linear parents, -1 for none
+    values: np.ndarray = per_feature()  # (feature, code) the value of each code, NaN for missing
+    parents: np.ndarray = per_feature()  # (feature, parent) positions of parents, -1 for none
     linear_table: np.ndarray = per_feature()  # (feature, linear, fold, class, code)
     slopes: np.ndarray = per_feature()  # (feature, linear, fold, class, parent)
     shifts: np.ndarray = per_feature()  # (feature, linear, fold, class)
     scales: np.ndarray = per_feature()  # (feature, linear, fold, class)
-    pair_parents: np.ndarray = per_feature()  # (feature, pair) places from 1, -1 for none
+    pair_parents: np.ndarray = per_feature()  # (feature, pair) positions from 1, -1 for none
     pair_table: np.ndarray = per_feature()  # (feature, pair, fold, class, parent code x code)
-    # (feature, kind, fold) the sum of the log tables of the true class, over the number of samples
+    # (feature, kind, fold) the sum of the log tables of the true class, divided by n_samples
     truth: np.ndarray = per_feature()
 
     @classmethod
@@ -91,14 +91,14 @@ class CandidateRows(FeatureRecord):
         n_parents: int = 0,
         n_pairs: int = 0,
     ) -> CandidateRows:
-        """Return rows of these sizes without content, which take no memory.
+        """Return rows of these sizes filled with placeholders, which take no memory.
 
         Parameters
         ----------
         shape
-            Features, folds, classes and codes.
+            Number of features, folds, classes and codes.
         linear, n_parents, n_pairs
-            The kinds of linear rows, and how many parents of either sort a candidate has at most.
+            The kinds of linear rows, and the maximum number of linear and of pair parents.
 
         Examples
         --------
@@ -132,14 +132,14 @@ class CandidateRows(FeatureRecord):
         return found
 
     def row(self, i: int, kind: str, column: int) -> PosteriorRow:
-        """Return the row of one kind of one candidate, as a posterior keeps it.
+        """Return the row of one kind of one candidate, to be added to a posterior.
 
         Parameters
         ----------
         i, kind
-            The candidate and a kind that it has.
+            The candidate, and a kind of row that it has.
         column
-            The place that it gets among the columns.
+            Its position among the columns.
         """
         with np.errstate(divide="ignore"):  # a table may rule out a class
             if kind == "table":
@@ -160,22 +160,22 @@ class CandidateRows(FeatureRecord):
 
 @dataclass(frozen=True)
 class GainsContext(Context):
-    """What `POSTERIOR_GAINS` needs to know."""
+    """Context of `POSTERIOR_GAINS`."""
 
     prior: np.ndarray  # (class,) logs
-    rows: tuple[PosteriorRow, ...]  # of the posterior before
-    numbers: np.ndarray  # (column, code) the numbers of the codes of the columns
-    logistic: bool  # the density of linear rows, else gaussian
-    n_samples: int  # what sums are divided by
-    parts: tuple[int, ...]  # those whose samples are summed
-    squares: bool  # whether squares of gains are summed too
+    rows: tuple[PosteriorRow, ...]  # rows of the current posterior
+    numbers: np.ndarray  # (column, code) the numeric value of each code
+    logistic: bool  # density of linear rows: logistic or Gaussian
+    n_samples: int  # divisor of the sums
+    parts: tuple[int, ...]  # parts of the samples to sum over
+    squares: bool  # whether to also sum the squares of gains
     candidates: CandidateRows = per_feature()
     wanted: np.ndarray = per_feature()  # bool (feature,); the gains of the others are zero
-    places: np.ndarray | None = None  # (wanted feature,) where they are; known once narrowed
-    grids: tuple[np.ndarray | None, ...] = ()  # of the rows; known once prepared
+    places: np.ndarray | None = None  # (wanted feature,) positions in the tile, set by `_narrowed`
+    grids: tuple[np.ndarray | None, ...] = ()  # one for each of `rows`, set by `_prepared`
 
 
-#: Where the classes begin in a piece that is not sorted by them.
+#: Class boundaries of a piece that is not sorted by class.
 NO_STARTS = np.zeros(0, np.intp)
 #: The base of a row without a parent.
 NO_PARENT = frozen(np.zeros(1, np.intp))
@@ -183,13 +183,13 @@ NO_PARENT = frozen(np.zeros(1, np.intp))
 
 @dataclass(frozen=True)
 class _Piece:
-    """Some samples of one fold, sorted by class where there are linear rows."""
+    """Some samples of one fold, sorted by class if there are linear rows."""
 
     fold: int
-    starts: np.ndarray  # (class + 1,) where each class begins; empty if they are not sorted
+    starts: np.ndarray  # (class + 1,) start of each class; empty if the samples are not sorted
     codes: np.ndarray  # uint8 (feature, sample)
     columns: np.ndarray  # uint8 (column, sample)
-    values: np.ndarray  # (column, code) the numbers of the codes of the columns
+    values: np.ndarray  # (column, code) the numeric value of each code
 
     @property
     def labels(self) -> np.ndarray:
@@ -198,9 +198,9 @@ class _Piece:
 
     @cached_property
     def bases(self) -> np.ndarray:
-        """Where a parent's row begins in a table of pairs, uint16 (1 + column, sample).
+        """Offsets of the parents' codes in a table of pairs, uint16 (1 + column, sample).
 
-        The first is that of no parent.
+        The first row is zero, for no parent.
         """
         found = np.zeros((1 + len(self.columns), self.codes.shape[1]), np.uint16)
         for j, column in enumerate(self.columns):
@@ -209,7 +209,7 @@ class _Piece:
 
     @cached_property
     def numbers(self) -> np.ndarray:
-        """The numbers of the columns, (column, sample)."""
+        """The numeric values of the columns, (column, sample)."""
         found = np.empty(self.columns.shape)
         for values, column, numbers in zip(self.values, self.columns, found, strict=True):
             np.take(values, column, out=numbers, mode="clip")
@@ -217,9 +217,10 @@ class _Piece:
 
 
 def _pieces(context: GainsContext, block: Block) -> Iterator[_Piece]:
-    """The samples of the wanted parts in pieces of one fold; one fold of tables is for all samples.
+    """Yield the samples of the requested parts in pieces of one fold each.
 
-    A piece is void when the next one is asked for: they share their memory.
+    Tables that were fitted once, on all samples, have one fold. All pieces share one buffer, so a
+    piece is valid only until the next one is requested.
     """
     n_features, n_folds, n_classes = context.candidates.table.shape[:3]
     of_fold = [sum(part % n_folds == fold for part in context.parts) for fold in range(n_folds)]
@@ -230,7 +231,7 @@ def _pieces(context: GainsContext, block: Block) -> Iterator[_Piece]:
     for start in range(0, len(block.labels), length):
         labels, parts = (array[start : start + length] for array in (block.labels, block.parts))
         if n_folds == 1 and not context.candidates.linear:
-            # tables do not ask for the class: the order is as good as any
+            # tables do not use the class, so no sorting is needed
             yield _piece(context, block, np.arange(start, start + len(labels)), 0)
             continue
         rows = np.flatnonzero(wanted[parts])
@@ -252,7 +253,7 @@ def _piece(
     fold: int,
     starts: np.ndarray = NO_STARTS,
 ) -> _Piece:
-    """The samples at these rows of a block."""
+    """Return the piece of the samples at these rows of a block."""
     n_codes, n_columns = len(block.tile) * len(rows), len(block.columns) * len(rows)
     memory = PROCESS.memory("posterior-gains", n_codes + n_columns)
     codes, columns = block.tile.some(rows, memory), block.columns.some(rows, memory[n_codes:])
@@ -260,7 +261,7 @@ def _piece(
 
 
 def _grids(context: GainsContext) -> tuple[np.ndarray | None, ...]:
-    """The logs of linear rows of few choices of codes, (1, fold, class, cell), None for others."""
+    """Return the logs of linear rows with few cells, (1, fold, class, cell); None for others."""
     found: list[np.ndarray | None] = []
     for row in context.rows:
         grid = None
@@ -276,7 +277,7 @@ def _grids(context: GainsContext) -> tuple[np.ndarray | None, ...]:
 
 
 def _posterior(context: GainsContext, piece: _Piece) -> tuple[np.ndarray, np.ndarray]:
-    """The logs of the class probabilities that the chosen rows give, and these, (class, sample)."""
+    """Return log probabilities and probabilities of the current posterior, (class, sample)."""
     n_codes = context.numbers.shape[1]
     posterior = np.repeat(context.prior[:, None], piece.codes.shape[1], axis=1)
     for row, grid in zip(context.rows, context.grids, strict=True):
@@ -308,7 +309,7 @@ def _gain_layout(_context: GainsContext, n_features: int) -> Layout:
 
 
 def _narrowed(context: GainsContext) -> GainsContext:
-    """The context of the wanted features alone, with their places."""
+    """Return the context of the wanted features only, with their positions."""
     if context.places is not None:
         return context
     places = np.flatnonzero(context.wanted)
@@ -318,7 +319,7 @@ def _narrowed(context: GainsContext) -> GainsContext:
 
 
 def _prepared(context: GainsContext) -> GainsContext | None:
-    """The context of the wanted features, if there are any, with the grids of the rows."""
+    """Return the context of the wanted features with grids, or None if no feature is wanted."""
     context = _narrowed(context)
     if not len(context.wanted):
         return None
@@ -326,7 +327,10 @@ def _prepared(context: GainsContext) -> GainsContext | None:
 
 
 def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
-    """Add the gains of a block but for the tables of the true class, and their squares."""
+    """Add the gains of a block and, if requested, their squares.
+
+    Without squares, the log tables of the true class are left to `_gains`.
+    """
     rows, places = context.candidates, context.places
     assert places is not None  # the context is prepared
     m = len(places)
@@ -404,7 +408,7 @@ def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
 def _exact_tables(
     piece: _Piece, posterior: np.ndarray, i: int, parents: np.ndarray, tables: np.ndarray
 ) -> float:
-    """What `kernel.score_tables` sets for one feature, where products are too small."""
+    """Return the result of `kernel.score_tables` for one feature whose products underflow."""
     row = np.zeros(posterior.shape)
     with np.errstate(divide="ignore"):  # a table may rule out a class that is not the true one
         logs = frozen(np.log(tables))
@@ -413,7 +417,7 @@ def _exact_tables(
 
 
 def _of_truth(piece: _Piece, i: int, parent: int, table: np.ndarray) -> float:
-    """The sum of the logs of a table (fold, class, cell) of the true class of each sample."""
+    """Return the sum over samples of the log of a table (fold, class, cell) at the true class."""
     cells = piece.bases[parent] + piece.codes[i].astype(np.intp)
     return float(np.log(table[piece.fold, piece.labels, cells]).sum())
 
@@ -421,9 +425,9 @@ def _of_truth(piece: _Piece, i: int, parent: int, table: np.ndarray) -> float:
 def _exact_linear(
     context: GainsContext, piece: _Piece, posterior: np.ndarray, i: int, place: int, whole: bool
 ) -> float:
-    """What a kernel sets for one linear row of a feature, where products are too small.
+    """Return the score of one linear row of a feature whose products underflow in the kernel.
 
-    The table of the true class is part of the whole.
+    ``whole`` says whether to include the log table of the true class.
     """
     rows = context.candidates
     after = posterior.copy()
@@ -439,7 +443,7 @@ def _exact_linear(
 
 
 def _few_cells(context: GainsContext) -> np.ndarray:
-    """The features whose linear rows are worked out by `grids.score_grids`, (feature,)."""
+    """Return which features have linear rows for `grids.score_grids`, bool (feature,)."""
     rows = context.candidates
     n_parents = (rows.parents >= 0).sum(axis=1)
     width = float(max(rows.values.shape[1], context.numbers.shape[1], 1))
@@ -456,16 +460,16 @@ def _gains(context: GainsContext, total: Partial) -> Partial:
         folds = sorted({part % n_folds for part in context.parts})
         truth = rows.truth[..., folds].sum(axis=-1)
         kinds = [KINDS.index(kind) for kind in rows.linear]
-        truth[:, kinds] *= ~_few_cells(context)[:, None]  # of those it is in the sums
+        truth[:, kinds] *= ~_few_cells(context)[:, None]  # `grids.score_grids` includes it
         gain[context.places] += truth
     return {"gain": gain, "square": total["square"] / context.n_samples}
 
 
-#: The mean gain in log posterior of the true class that each kind of row of each candidate brings:
-#: ``gain[i, kind]`` in the order of `KINDS`, zero where a candidate has no row of a kind; with it
-#: ``square[i, kind]``, the mean of squares of the gains of samples or a little more. With squares
-#: the tables of the true class are summed on the way, else `CandidateRows.truth` is added: then
-#: the parts are whole folds.
+#: ``gain[i, kind]``, in the order of `KINDS`: the mean gain in the log posterior of the true class
+#: from each kind of row of each candidate, zero if a candidate has no such row. ``square[i, kind]``
+#: is the mean square of the gains of samples, or slightly more. With squares, the tables of the
+#: true class are summed over the samples. Otherwise `CandidateRows.truth` is added, and the parts
+#: must be whole folds.
 POSTERIOR_GAINS = Reduction(
     "posterior-gains", _gain_layout, _gain_chunk, _gains, _prepared, _narrowed
 )

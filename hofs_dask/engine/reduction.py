@@ -1,4 +1,4 @@
-"""The record of a reduction, and what it is computed from. No dask, no zarr."""
+"""The `Reduction` record and its input. This module uses neither Dask nor Zarr."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Partial = dict[str, np.ndarray]
 Layout = Mapping[str, tuple[tuple[int, ...], type[np.generic]]]
 
 
-#: How many folds a reduction can keep apart, and into how many parts the samples are cut.
+#: Number of folds of the samples, and number of parts; the parts of equal remainder form a fold.
 N_FOLDS, N_PARTS = 4, 16
 
 NO_PLACES = np.zeros(0, np.int64)
 
 
 class Tile:
-    """The codes of some features of one chunk, for some of its samples or all of them.
+    """The codes of some features of one chunk, for all or some of its samples.
 
     Examples
     --------
@@ -38,20 +38,20 @@ class Tile:
     def __init__(self, planes: np.ndarray, n_chunk: int, samples: np.ndarray | None = None) -> None:
         self.planes: np.ndarray = frozen(planes)  # uint64 (feature, bit, word), all of the chunk
         self._n_chunk = n_chunk
-        self._samples = samples  # places in the chunk, ascending; None for every sample once
+        self._samples = samples  # positions in the chunk, ascending; None for every sample once
 
     @classmethod
     def of(cls, codes: np.ndarray) -> Tile:
-        """The tile of codes, uint8 (feature, sample)."""
+        """Return the tile of an array of codes, uint8 (feature, sample)."""
         return cls(pack(codes, n_bits(int(codes.max(initial=0)) + 1)), codes.shape[1])
 
     def take(self, samples: np.ndarray) -> Tile:
-        """The tile of the samples at these places, ascending."""
+        """Return the tile of the samples at these positions, ascending."""
         places = samples if self._samples is None else self._samples[samples]
         return Tile(self.planes, self._n_chunk, places)
 
     def only(self, features: np.ndarray) -> Tile:
-        """The tile of the features at these places."""
+        """Return the tile of the features at these positions."""
         return Tile(self.planes[features], self._n_chunk, self._samples)
 
     def __len__(self) -> int:
@@ -59,17 +59,17 @@ class Tile:
 
     @property
     def places(self) -> np.ndarray:
-        """The places of the samples in the chunk, int64; empty for every sample once."""
+        """The positions of the samples in the chunk, int64; empty for every sample once."""
         found: np.ndarray = frozen(NO_PLACES if self._samples is None else self._samples)
         return found
 
     @cached_property
     def repeats(self) -> bool:
-        """Whether a sample is there more than once."""
+        """Whether a sample occurs more than once."""
         return bool((self.places[1:] == self.places[:-1]).any())
 
     def spread(self, values: np.ndarray, n_values: int) -> np.ndarray:
-        """Numbers of the samples, uint8 (sample,), as planes of the chunk, uint64 (bit, word)."""
+        """Return values of the samples, uint8 (sample,), as bit planes, uint64 (bit, word)."""
         if self._samples is not None:
             chunk = np.zeros(self._n_chunk, np.uint8)
             chunk[self._samples] = values
@@ -78,15 +78,15 @@ class Tile:
         return planes
 
     def some(self, samples: np.ndarray, work: np.ndarray) -> np.ndarray:
-        """The codes of some samples in this order, uint8 (feature, sample).
+        """Return the codes of some samples in this order, uint8 (feature, sample).
 
         Parameters
         ----------
         samples
-            Integers (sample,), their places among the samples of the tile: near enough to each
-            other that the codes of one feature between them fit the cache.
+            Integers (sample,), positions among the samples of the tile. They should be near each
+            other, such that the codes of one feature between them fit the CPU cache.
         work
-            Memory for the codes, uint8.
+            uint8 buffer for the codes.
         """
         places = samples if self._samples is None else self._samples[samples]
         first, last = (int(places.min()) >> 3, int(places.max()) >> 3) if len(places) else (0, -1)
@@ -99,7 +99,7 @@ class Tile:
 
     @cached_property
     def codes(self) -> np.ndarray:
-        """The codes, uint8 (feature, sample), unpacked when first asked for."""
+        """The codes, uint8 (feature, sample), unpacked on first access."""
         codes = unpacked(self.planes, self._n_chunk)
         if self._samples is not None:
             codes = np.take(codes, self._samples, axis=1)
@@ -112,9 +112,9 @@ class Block:
     """The samples of one chunk that have a label."""
 
     tile: Tile  # the candidates
-    columns: Tile  # the chosen features that the reduction asked for
+    columns: Tile  # the columns of the request, usually chosen features
     labels: np.ndarray  # uint8 (sample,)
-    parts: np.ndarray  # uint8 (sample,), of N_PARTS; those of equal remainders make a fold
+    parts: np.ndarray  # uint8 (sample,), below N_PARTS; the fold is part % N_FOLDS
 
     @property
     def folds(self) -> np.ndarray:
@@ -134,9 +134,9 @@ def per_feature() -> Any:
 
 @dataclass(frozen=True)
 class FeatureRecord:
-    """A record of which some fields, made by `per_feature`, have features along axis 0.
+    """A record with fields, declared by `per_feature`, that have features along axis 0.
 
-    Such a field is an array or a `FeatureRecord` itself.
+    Such a field is an array or another `FeatureRecord`.
 
     Examples
     --------
@@ -162,11 +162,11 @@ class FeatureRecord:
 
 @dataclass(frozen=True)
 class Context(FeatureRecord):
-    """What the driver gives every task of a reduction. Each reduction has a subclass of its own."""
+    """The parameters of a reduction, sent to every task. Each reduction has its own subclass."""
 
 
 def placeholder(*shape: int) -> np.ndarray:
-    """Return an array of zeros that takes no memory, where only its size matters.
+    """Return an array of zeros that takes no memory, for size estimates.
 
     Examples
     --------
@@ -177,10 +177,10 @@ def placeholder(*shape: int) -> np.ndarray:
 
 
 def frozen(value: Any) -> Any:
-    """The value with every array in it read-only: what crossed a network and what did not.
+    """Return the value with every array in it read-only.
 
-    numba compiles a kernel anew for arrays that may be written to; so that one compilation serves
-    everywhere, kernels only ever see read-only input.
+    Arrays that crossed the network are read-only, and numba compiles a second version of a kernel
+    for writable ones. With read-only input everywhere, each kernel is compiled once.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def frozen(value: Any) -> Any:
 
 
 def combine(first: Partial, second: Partial) -> Partial:
-    """The partial of the samples of both, of any reduction.
+    """Return the sum of two partials of the same reduction.
 
     Examples
     --------
@@ -223,48 +223,48 @@ def _as_given(context: C) -> C:
 
 @dataclass(frozen=True)
 class Reduction(Generic[C]):
-    """A sum over samples, as data: how a chunk adds to it and what the total means.
+    """A mergeable sum over samples.
 
-    The law: however the samples are split into blocks and the blocks into partials, the finished
-    total is the same, exactly for integers and up to rounding for floats.
+    The finished total does not depend on how the samples are split into blocks and the blocks into
+    partials: exactly for integers, up to rounding for floats.
     """
 
     name: str
     layout: Callable[[C, int], Layout]  # the arrays of a partial, features along axis 0
     chunk: Callable[[C, Block, Partial], None]  # adds a block to a partial
-    # what a tile's total means, features along axis 0; runs where the total is, so that only what
-    # a method needs travels
+    # Returns the result from a tile's total, features along axis 0. It runs on the worker that has
+    # the total, so that only the result is transferred.
     finalize: Callable[[C, Partial], Partial]
-    # what all chunks of a tile need, worked out once a task: the context that `chunk` is given;
-    # None where nothing is asked of the features of the tile, whose codes are then not read
+    # Returns the context that `chunk` gets, computed once per task; None if no feature of the tile
+    # is needed, whose codes are then not read.
     prepare: Callable[[C], C | None] = _as_given
-    # what of the context of a tile its tasks need, which is all that travels; what `prepare` and
-    # `finalize` are given, who take the whole of it too
+    # Returns the part of a tile's context that is sent to its tasks. `prepare` and `finalize` get
+    # this part; they also accept the full context.
     narrow: Callable[[C], C] = _as_given
 
     def exact(self, context: C) -> bool:
-        """Whether a total is the same to the last bit in whatever order it is summed."""
+        """Return whether the total is bit-identical in any order of summation."""
         layout = self.layout(context, 0)
         return all(issubclass(dtype, np.integer) for _, dtype in layout.values())
 
     def identity(self, context: C, n_features: int) -> Partial:
-        """The partial of no samples."""
+        """Return the partial of no samples."""
         layout = self.layout(context, n_features)
         return {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.items()}
 
     def nbytes(self, context: C, n_features: int) -> int:
-        """The size of a partial, before there is one."""
+        """Return the size of a partial in bytes, without allocating it."""
         layout = self.layout(context, n_features)
         return sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in layout.values())
 
 
 @dataclass(frozen=True)
 class Request:
-    """A sum over all samples: what a method asks the engine for."""
+    """A reduction over all samples that a method requests from the engine."""
 
     reduction: Reduction[Any]
     context: Context
-    columns: tuple[int, ...] = ()  # the features that every tile needs beside its own
-    key: Hashable = None  # reductions of equal keys have equal totals; None for one of its own
-    resample: int | None = None  # the number of a bootstrap resample; None for the samples
-    share: float = 1.0  # of the cells, about, that it computes with
+    columns: tuple[int, ...] = ()  # features that every tile needs in addition to its own
+    key: Hashable = None  # requests of equal keys have equal totals; None is never equal
+    resample: int | None = None  # number of the bootstrap resample; None for the original samples
+    share: float = 1.0  # approximate fraction of the cells that it computes with

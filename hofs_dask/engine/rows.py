@@ -1,8 +1,9 @@
-"""The reductions of the ICA rows of the label given a subset and each candidate. No dask, no zarr.
+"""The reductions for ICA rows of the label given a subset and each candidate.
 
-Newton's steps need sums over samples of functions of a signal, and samples of equal codes have
-equal signals. Where the codes of the members of a subset and of a candidate have few choices, one
-reduction counts them and all steps are taken on the counts; else every step is a reduction.
+A Newton step needs sums over samples of functions of a signal, and samples with equal codes have
+equal signals. If a subset and a candidate have few combinations of codes, one reduction counts
+them, and all steps use the counts. Otherwise every step is a reduction. This module uses neither
+Dask nor Zarr.
 """
 
 from __future__ import annotations
@@ -27,41 +28,43 @@ from hofs_dask.kernels import rows as kernel
 #: The modules of the kernels that the reductions call.
 KERNEL_MODULES = (hashing, planes, kernel)
 
-#: Samples that are sorted by class at a time: their codes stay in the second-level cache.
+#: Samples that are sorted by class at a time, such that their codes stay in the L2 cache.
 BLOCK = 8192
 
 
 @dataclass(frozen=True)
 class RowValuesContext(Context):
-    """What `ROW_VALUES` needs to know."""
+    """Context of `ROW_VALUES`."""
 
-    members: np.ndarray  # (member, code) the numbers of the codes of the subset
-    sizes: tuple[int, ...]  # (member,) how many codes each has
+    members: np.ndarray  # (member, code) the numeric value of each code
+    sizes: tuple[int, ...]  # (member,) number of codes
     label_columns: np.ndarray  # (class, row)
     n_samples: int
-    values: np.ndarray = per_feature()  # (feature, code)
-    theta: np.ndarray = per_feature()  # (feature, row, column) where to begin, see `kernel.Chain`
+    values: np.ndarray = per_feature()  # (feature, code) the numeric value of each code
+    theta: np.ndarray = per_feature()  # (feature, row, column) initial values, see `kernel.Chain`
 
 
 @dataclass(frozen=True)
 class RowTermsContext(Context):
-    """What `ROW_TERMS` needs to know, see `kernel.add_table_terms`."""
+    """Context of `ROW_TERMS`, see `kernel.add_table_terms`."""
 
-    members: np.ndarray  # (member, code) the numbers of the codes of the subset
+    members: np.ndarray  # (member, code) the numeric value of each code
     n_classes: int
     n_samples: int
-    values: np.ndarray = per_feature()  # (feature, code)
+    values: np.ndarray = per_feature()  # (feature, code) the numeric value of each code
     rows: np.ndarray = per_feature()  # (feature, row, class + member + 1)
     wanted: np.ndarray = per_feature()  # bool (feature, row)
 
 
 def cell_numbers(members: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """The number of every member in every cell, (member, cell); the last member runs fastest.
+    """Return the numeric value of each member in each cell, (member, cell).
+
+    The codes of the last member vary fastest.
 
     Parameters
     ----------
     members, sizes
-        The numbers of the codes, (member, code), and how many codes each member has.
+        The numeric value of each code, (member, code), and the number of codes of each member.
 
     Examples
     --------
@@ -97,8 +100,8 @@ def _solved(context: RowValuesContext, total: Partial) -> Partial:
     return {"value": chain.solve(total["counts"], members, context.values).value}
 
 
-#: ``value[i]``, the sum of the chained rows of the label columns given the members of a subset and
-#: each candidate, at their optimum.
+#: ``value[i]``, the optimal value of the chained rows of the label columns, summed, given a subset
+#: and each candidate.
 ROW_VALUES = Reduction("row-values", _counts_layout, _counts_chunk, _solved)
 
 
@@ -132,6 +135,6 @@ def _means(context: RowTermsContext, total: Partial) -> Partial:
     return {name: array / context.n_samples for name, array in total.items()}
 
 
-#: The means of phi and its derivatives of the rows that `ROW_VALUES` solves, where the cells are
-#: too many to count.
+#: The means over samples of phi and its derivatives, for rows like those of `ROW_VALUES` with too
+#: many cells to count.
 ROW_TERMS = Reduction("row-terms", _terms_layout, _terms_chunk, _means)

@@ -1,4 +1,4 @@
-"""Scans over the code store: map tasks that read their own codes, a fixed tree, one compute."""
+"""Run scans over the code store: map tasks that read chunks, a fixed tree, one compute."""
 
 from __future__ import annotations
 
@@ -36,32 +36,33 @@ from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.copies import add_copies, copy_chunks, joined, known_copies, write_copy
 from hofs_dask.store.layout import Layout, cuts, layout_of
 
-#: Columns beyond this share of a tile are not copied: reading their tiles costs no more.
+#: If the columns are more than this fraction of a tile, reading whole tiles costs no more than
+#: copying the columns.
 COPY_SHARE = 0.125
-#: That few are copied, however narrow the tiles.
+#: Up to this many columns are copied even if the tiles are narrow.
 COPY_ALWAYS = 32
-#: Bytes of plans that a graph may hold more than once, and of a plan without its contexts, about.
+#: Maximum bytes of repeated plans in a graph, and approximate bytes of a plan without contexts.
 SMALL_GRAPH, PLAN_BYTES = 2**18, 2**10
 
 
-#: The checksums of the copies of columns, of some row chunks, by column.
+#: The checksums of copied columns, for some row chunks, by column.
 _Copied = dict[int, np.ndarray]
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a task finds its codes, and what they must be."""
+    """The chunks that the tasks of a tile read, and the values that are valid in them."""
 
-    codes: Chunks  # of the tiles that its tasks read
+    codes: Chunks  # of the tiles that the tasks read
     labels: Chunks
-    copied: _Copied  # the columns that have a copy of their own, with all of its checksums
+    copied: _Copied  # the columns that have been copied, with checksums for all row chunks
     columns: tuple[int, ...]
-    column_codes: tuple[int, ...]  # how many codes each has
-    n_codes: dict[int, np.ndarray]  # of the features of each tile that its tasks read
+    column_codes: tuple[int, ...]  # number of codes of each column
+    n_codes: dict[int, np.ndarray]  # number of codes of each feature, for each tile that is read
     n_classes: int
     partition: Partition
     identity: str
-    cache: int  # bytes of chunks that a process may keep
+    cache: int  # maximum bytes of chunks that a process keeps
 
     @classmethod
     def of(
@@ -73,7 +74,7 @@ class _Place:
         features: slice,
         cache: int,
     ) -> _Place:
-        """The place of the tasks of a tile."""
+        """Return the chunks for the tasks of the tile of ``features``."""
         layout = partition.layout
         width = layout.chunks[1]
         tiles = {features.start // width}
@@ -93,22 +94,22 @@ class _Place:
 
     @property
     def layout(self) -> Layout:
-        """The chunks of the store."""
+        """The layout of the store."""
         return self.partition.layout
 
 
 @dataclass(frozen=True)
 class _Job:
-    """A reduction as a task of its scan sees it, but for its context."""
+    """A reduction of a scan, without its context."""
 
     reduction: Reduction[Any]
-    columns: tuple[int, ...]  # places among the columns of the scan
+    columns: tuple[int, ...]  # positions among the columns of the scan
     resample: int | None
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the tasks of one tile do, but for their rows."""
+    """The reductions and chunks that all tasks of one tile have in common."""
 
     place: _Place
     features: slice
@@ -116,20 +117,20 @@ class _Plan:
     contexts: tuple[Context, ...]
 
 
-#: A part of a total: what the samples below some nodes of a fixed binary tree over the spans add up
-#: to, by level and place. However the spans are shared out, floats are added in the same order.
-#: A total of integers is the same in any order and has but one node, None.
+#: Partial totals, by node (level, position) of a fixed binary tree over the spans. Floats are added
+#: in the same order however the spans are distributed over tasks. Integer totals do not depend on
+#: the order and have a single node, None.
 _Nodes = dict[tuple[int, int] | None, Partial]
 
 
 def scans(
     codes: CodeStore, requests: Sequence[Request], workers: tuple[Worker, ...] | None = None
 ) -> list[list[Request]]:
-    """The requests in order, cut into as few scans as fit the memory of the workers.
+    """Return the requests, in order, as few scans that fit the memory of the workers.
 
-    By default those are the current ones, which compile what the requests need.
+    By default the current workers are used, which first compile the kernels of the requests.
     """
-    if len(requests) == 1:  # there is nothing to cut, and asking takes time
+    if len(requests) == 1:  # skip the query of the workers, which takes time
         return [list(requests)]
     workers = workers or current_workers(requests)
     found: list[list[Request]] = []
@@ -148,17 +149,17 @@ def run(
     pinned: bool = True,
     partition: Partition | None = None,
 ) -> list[Partial]:
-    """The finished totals of scans over all samples, in one scan over them.
+    """Return the totals of several reductions, computed in one scan over all samples.
 
-    One task takes some spans of row chunks and one tile of features. Spans depend on the store
-    alone, so that the sums are the same on any cluster; how many make a task depends on the
-    workers. Where there are several tiles, a column that all of them need is copied first, so that
-    no tile has to read its neighbours.
+    One task reads some spans of row chunks of one tile of features. The spans depend only on the
+    store, so the sums are the same on any cluster; the number of spans per task depends on the
+    workers. If there are several tiles, the columns that all tiles need are copied first, so that
+    no task reads a second tile.
     """
     workers = current_workers(scan)
     found = estimate(codes, scan, workers)
-    if len(scan) == 1 and not found.fits:  # several are put together only where they fit
-        # what earlier work left behind may be gone by now
+    if len(scan) == 1 and not found.fits:  # `scans` combines several only if they fit
+        # memory of earlier work may have been released since the last query
         workers = current_workers(scan, anew=True)
         found = estimate(codes, scan, workers)
         check(codes, scan[0], found, workers)
@@ -189,8 +190,8 @@ def run(
         of_plan = _tasks_of(_Plan(place, features, jobs, contexts), len(groups))
         partials = []
         for position, (group, copy) in enumerate(zip(groups, copies, strict=True)):
-            # neighbours go to one worker, the same each round: there its cache has their chunks,
-            # and their partials meet without a transfer
+            # Neighbours go to the same worker in every round: its cache holds their chunks, and
+            # their partials are combined without a transfer.
             task = number * len(groups) + position
             with _at(workers[task * len(workers) // (len(tiles) * len(groups))], pinned):
                 partials.append(
@@ -216,7 +217,7 @@ def run(
 
 
 def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int, Chunks]) -> Block:
-    """The samples of a chunk of rows with the columns of the scan."""
+    """Return the samples of a row chunk: a tile of features, the scan's columns and the labels."""
     layout, n_rows = place.layout, rows.stop - rows.start
     row, width = rows.start // layout.chunks[0], layout.chunks[1]
     n_words = -(-n_rows // WORD)
@@ -231,7 +232,7 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
         def check(planes: np.ndarray) -> None:
             wrong = first_above(planes, n_codes, n_rows)
             if wrong >= 0:
-                raise chunks.refuse(number, row, "has a code that its feature cannot have")
+                raise chunks.refuse(number, row, "has a code above the maximum of its feature")
 
         n_bytes = n_features * layout.bits * n_words * 8
         key = (chunks.name, number, row)
@@ -248,7 +249,7 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
 
     def copy(column: int, n_codes: int) -> np.ndarray:
         def read(_keep: bool) -> np.ndarray:
-            # in memory of its own: that of chunks that are not kept has the tile
+            # a new buffer, since the shared buffer of uncached chunks holds the tile
             content = copied[column].read(0, row)
             return _as_planes(content, (1, layout.bits), 1, n_words)
 
@@ -261,7 +262,7 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
 
     def check_labels(labels: np.ndarray) -> None:
         if labels.max() >= place.n_classes:
-            raise place.labels.refuse(0, row, "has a class that the target has not")
+            raise place.labels.refuse(0, row, "has a class that the target does not have")
 
     planes = tile(features.start // width, own=True)
     key = (place.labels.name, row)
@@ -281,13 +282,13 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
 def _as_planes(
     content: np.ndarray, chunk: tuple[int, int], n_features: int, n_words: int
 ) -> np.ndarray:
-    """The planes of a chunk, uint64 (feature, bit, word); the last of an axis is stored whole."""
+    """Return the bit planes of a chunk, uint64 (feature, bit, word), without their padding."""
     planes = content.view("<u8").reshape(*chunk, -1)[:n_features, :, :n_words]
     return np.ascontiguousarray(planes, dtype=np.uint64)
 
 
 def _taken(block: Block, samples: np.ndarray) -> Block:
-    """The samples at these places of a block."""
+    """Return the given samples of a block."""
     return Block(
         block.tile.take(samples),
         block.columns.take(samples),
@@ -297,9 +298,9 @@ def _taken(block: Block, samples: np.ndarray) -> Block:
 
 
 def _at(worker: Worker, pinned: bool) -> AbstractContextManager[object]:
-    """Tasks made in this context prefer a worker; another takes them when it is gone.
+    """Return a context in which new tasks prefer a worker; another may run them if it is lost.
 
-    Where all workers are lost at once, the scheduler leaves them waiting for this one.
+    If all workers are lost at once, the scheduler keeps such tasks waiting for this worker.
     """
     if not worker.address or not pinned:
         return nullcontext()
@@ -312,15 +313,15 @@ def _task(name: str, function: Callable[..., object], *arguments: object) -> Del
 
 
 def is_small(shared: object, n_tasks: int) -> bool:
-    """Whether so many tasks of a tile have what they have in common each for itself."""
+    """Return whether an object is small enough to be repeated in ``n_tasks`` tasks."""
     return n_tasks * (PLAN_BYTES + size_of(shared)) <= SMALL_GRAPH
 
 
 def _tasks_of(plan: _Plan, n_tasks: int) -> Callable[..., Delayed]:
-    """What makes the tasks of a tile, whose functions are given the plan first.
+    """Return a function that makes the tasks of a tile; each task gets the plan as first argument.
 
-    It is one key of the graph. But a key is a task that all others wait for, some 6 ms, so that
-    each has the plan itself where that is small.
+    A large plan is one key of the graph. All other tasks wait for that key, about 6 ms, so a small
+    plan is repeated in every task.
     """
     if is_small((plan.place, plan.contexts), n_tasks):
         return lambda name, function, *arguments: _task(
@@ -333,7 +334,7 @@ def _tasks_of(plan: _Plan, n_tasks: int) -> Callable[..., Delayed]:
 def _copies(
     codes: CodeStore, columns: tuple[int, ...], groups: list[slice], name: str
 ) -> tuple[_Copied, list[Any]]:
-    """The copies that there are of columns, and the tasks that make the others, one a group."""
+    """Return the existing copies of columns, and one task per group that makes the missing ones."""
     have = known_copies(codes)
     new = tuple(column for column in columns if column not in have)
     copied = {column: have[column] for column in columns if column in have}
@@ -350,7 +351,7 @@ def _copies(
 def _copy_columns(
     codes: Chunks, columns: tuple[int, ...], span: slice, chunks: tuple[int, int], bits: int
 ) -> _Copied | None:
-    """Copy the columns of a span; return the checksums, None where there is no room for them."""
+    """Copy the columns of a span; return checksums, or None if the store cannot be written to."""
     found: dict[int, list[int]] = {column: [] for column in columns}
     for rows in cuts(span, chunks[0]):
         row, n_rows = rows.start // chunks[0], rows.stop - rows.start
@@ -360,7 +361,7 @@ def _copy_columns(
             own = planes[column % chunks[1]][None]
             try:
                 checksum = write_copy(codes.place, column, row, own, n_rows, chunks[0])
-            except OSError:  # the store cannot be written to, or the disk is full
+            except OSError:  # for example a read-only store or a full disk
                 return None
             found[column].append(checksum)
     return {column: np.array(each, np.uint32) for column, each in found.items()}
@@ -368,9 +369,9 @@ def _copy_columns(
 
 def _map_spans(
     plan: _Plan,
-    first: int,  # of the spans: numbers, as Dask looks into everything else that a task is given
+    first: int,  # span numbers as int, since Dask traverses containers
     last: int,
-    new: _Copied | None,  # the copies of columns that were made for these spans
+    new: _Copied | None,  # the columns that were copied for these spans
 ) -> tuple[_Nodes, ...]:
     contexts = frozen(plan.contexts)
     ready = frozen(
@@ -398,7 +399,7 @@ def _map_spans(
 
 
 def _copied_chunks(place: _Place, first_row: int, new: _Copied | None) -> dict[int, Chunks]:
-    """The copies of columns that a task can read, from a chunk of rows on."""
+    """Return the copied columns that a task can read, from row chunk ``first_row`` on."""
     checksums = dict(place.copied)
     for column, own in (new or {}).items():
         checksums[column] = np.concatenate([np.zeros(first_row, np.uint32), own])
@@ -431,7 +432,7 @@ def _add_chunk(
 
 
 def _climb(nodes: _Nodes, n_leaves: int) -> None:
-    """Put in one what neighbours have that are below one node, as high as they reach."""
+    """Combine sibling nodes into their parents, as far up the tree as possible."""
     level = 0
     while n_leaves > 1:
         for node in sorted(node for node in nodes if node is not None and node[0] == level):
@@ -465,7 +466,7 @@ def _finish(plan: _Plan, *partials: tuple[_Nodes, ...]) -> tuple[Partial, ...]:
 
 
 def _joined(tiles: list[Partial]) -> Partial:
-    """The total of all features from those of the tiles."""
+    """Return the total of all features by concatenating those of the tiles."""
     if len(tiles) == 1:
         return tiles[0]
     return {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}

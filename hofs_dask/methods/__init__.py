@@ -1,1 +1,1 @@
-"""What to count, and what the counts mean for the next choice."""
+"""The selection methods: their options, states and scores."""

@@ -1,4 +1,4 @@
-"""How much two features belong together, and the subset that a chosen feature joins."""
+"""The affinity of two features, and the subset that a chosen feature joins."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 from hofs_dask.kernels.entropy import entropy
 from hofs_dask.methods.problem import Problem
 
-#: Classes with fewer samples say nothing about a correlation.
+#: Classes with fewer samples are ignored in correlations.
 MIN_CLASS_SAMPLES = 4
 
 
 def gram_row(pair_counts: np.ndarray, parent: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The sums of products of the parent's and each feature's numbers, (feature, fold, class).
+    """Return sums over samples of parent value times feature value, (feature, fold, class).
 
     Parameters
     ----------
     pair_counts
-        (feature, fold, parent code, class, code).
+        Counts (feature, fold, parent code, class, code).
     parent, values
-        The numbers of the codes, (code,) and (feature, code), zero where missing.
+        The numeric value of each code, (code,) and (feature, code), zero for missing.
 
     Examples
     --------
@@ -35,27 +35,27 @@ def gram_row(pair_counts: np.ndarray, parent: np.ndarray, values: np.ndarray) ->
 
 
 def correlation(problem: Problem, pair_counts: np.ndarray, parent: int) -> np.ndarray:
-    """The signed Pearson correlation of the parent with every feature."""
+    """Return the signed Pearson correlation of the parent with every feature."""
     numbers = problem.filled
     gram = gram_row(pair_counts, numbers[parent], numbers).sum(axis=(1, 2))
     return correlation_of(problem, gram, parent)
 
 
 def correlation_of(problem: Problem, gram: np.ndarray, parent: int) -> np.ndarray:
-    """The signed Pearson correlations that sums of products (feature,) with the parent mean."""
+    """Return the signed Pearson correlations from sums of products with the parent, (feature,)."""
     scale = problem.spread * problem.spread[parent] * problem.n_samples
     result: np.ndarray = np.where(scale > 0, gram / np.where(scale > 0, scale, 1.0), 0.0)
     return result
 
 
 def within_classes(problem: Problem, pair_counts: np.ndarray, parent: int) -> np.ndarray:
-    """The dependence of the parent and every feature within classes, from 0 to 1.
+    """Return the dependence of the parent and every feature within classes, from 0 to 1.
 
     Notes
     -----
-    ``sqrt(sum_c p(c) max(0, r_c^2 - (1 - r_c^2) / (n_c - 2)))`` with the correlation in each
-    class; where a nominal feature is involved ``sqrt(1 - exp(-2 I))`` with the information
-    within classes less its expectation under independence.
+    ``sqrt(sum_c p(c) max(0, r_c^2 - (1 - r_c^2) / (n_c - 2)))`` with the correlation r_c in each
+    class. If a feature is nominal, ``sqrt(1 - exp(-2 I))`` with the information I within classes
+    minus its expectation under independence.
     """
     per_class = pair_counts.sum(axis=1)
     linear = _correlation_within(problem, per_class, parent)
@@ -100,12 +100,12 @@ def _information_within(counts: np.ndarray) -> np.ndarray:
 
 
 def mean_affinities(affinity: np.ndarray, subsets: Sequence[int]) -> np.ndarray:
-    """The mean affinity of every feature to every subset, (subset, feature).
+    """Return the mean affinity of every feature to every subset, (subset, feature).
 
     Parameters
     ----------
     affinity
-        Of each chosen feature to every feature, (rank, feature).
+        Affinity of each chosen feature to every feature, (rank, feature).
     subsets
         The subset of each chosen feature.
 
@@ -123,7 +123,7 @@ def mean_affinities(affinity: np.ndarray, subsets: Sequence[int]) -> np.ndarray:
 
 
 def join(affinity: np.ndarray, subsets: Sequence[int], threshold: float) -> np.ndarray:
-    """The subset that every feature would join; one past the last is a new one.
+    """Return the subset that every feature would join; the number of subsets means a new one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a method is: its options, the search that it does, and what that keeps between rounds."""
+"""Base classes of a method: its options, its search, and the state of the search."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from hofs_dask.errors import unknown
 from hofs_dask.methods.fields import Floats, Items, Whole, checked, finite
 from hofs_dask.methods.problem import Problem
 
-#: A feature joins the subset of the largest mean affinity when that exceeds this number.
+#: A feature joins the subset with the largest mean affinity if that exceeds this number.
 THRESHOLD = 0.2
 
-#: Floats of every feature that has been chosen and learned about, with every feature.
+#: Floats for each pick whose statistics are known, with every feature.
 LEARNED = Floats(("learned", "feature"))
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the reductions of a search, and their memory, depend on."""
+    """The sizes that determine the reductions of a search and their memory."""
 
     n_samples: int
     n_features: int
     n_classes: int
-    n_codes: int  # of the widest feature
-    n_picks: int  # that a later round knows at most: one less than are chosen
+    n_codes: int  # the largest of all features
+    n_picks: int  # picks known in the last round: one less than the features to choose
 
 
 @dataclass(frozen=True)
 class ReductionBound:
-    """How many reductions a search asks for at most.
+    """Maximum number of reductions of a search.
 
-    A search asks for one reduction after another, so that alone it takes as many scans. What it
-    asks for may depend on the data: this is the most. `include` and `min_gain` only make it less.
+    A search requests one reduction at a time, so a single search needs as many scans. The actual
+    number may depend on the data, and `include` and `min_gain` can only reduce it.
 
     Attributes
     ----------
     by_name
-        Of each reduction.
+        Maximum for each reduction.
     in_all
-        Of all: fewer than the sum where a round needs either of two.
+        Maximum in total. It is below the sum if a round needs one of two reductions.
     """
 
     by_name: Mapping[str, int]
@@ -53,11 +53,11 @@ class ReductionBound:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What a search knows after some rounds; every method adds its own fields."""
+    """The state of a search after some rounds; every method adds its own fields."""
 
     chosen: tuple[int, ...] = checked(Items("pick", Whole("feature")))
     subsets: tuple[int, ...] = checked(Items("pick", Whole("pick")))
-    # (rank, feature), as many ranks as have been learned about
+    # (rank, feature), for the ranks whose statistics are known
     affinity: np.ndarray = checked(LEARNED)
     redundancy: np.ndarray = checked(LEARNED)  # (rank, feature) I(x_i : pick)
     information: float = checked(finite)  # of the features chosen in this epoch, in nats
@@ -66,16 +66,16 @@ class State:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of one round, all (feature,); those of features that are no candidates are void.
+    """The scores of one round, arrays (feature,); only those of candidates are meaningful.
 
     Attributes
     ----------
     score
-        What the greedy choice maximises.
+        The criterion that the greedy search maximizes.
     information
-        The estimate of I(chosen and this : y), in nats.
+        The estimate of I(chosen features and this one : y), in nats.
     gain
-        What this adds to what is known, in nats.
+        The increase of information by this feature, in nats.
     """
 
     score: np.ndarray
@@ -88,7 +88,7 @@ ScoresT = TypeVar("ScoresT", bound=Scores)
 
 
 class Search(ABC, Generic[StateT, ScoresT]):
-    """A method at work on a problem. States are frozen; every call returns a new one."""
+    """The search of a method on a problem. States are frozen; every call returns a new one."""
 
     problem: Problem
 
@@ -103,45 +103,46 @@ class Search(ABC, Generic[StateT, ScoresT]):
 
     @abstractmethod
     def score(self, state: StateT) -> Generator[Request, Partial, tuple[StateT, ScoresT]]:
-        """Return the state with what it had to learn, and the scores of every feature."""
+        """Yield the requests of a round; return the updated state and the scores of features."""
 
     @abstractmethod
     def add(self, state: StateT, scores: ScoresT, pick: int, subset: int) -> StateT:
         """Return the state after a feature has been chosen."""
 
     def restart(self, state: StateT, scores: ScoresT) -> StateT:  # noqa: ARG002
-        """Return the state of a new epoch, after scores of which none gained enough."""
+        """Return the state of a new epoch, after a round in which no gain was sufficient."""
         return state
 
 
 @dataclass(frozen=True)
 class Method(ABC):
-    """The options of a method, validated once; the base of all method objects.
+    """The validated options of a method; base class of all method objects.
 
-    A subclass with a name is registered by being defined: `hofs_dask.select`, the shell,
-    checkpoints and the tables of the documentation know it by that name.
+    Defining a subclass with a ``name`` registers it. `hofs_dask.select`, the command line,
+    checkpoints and the tables of the documentation use this name.
     """
 
     name: ClassVar[str]
-    #: Whether the paper of HOFS compares with it: what `hofs_dask.compare` runs by default.
+    #: Whether the HOFS paper includes the method in its comparison, the default of
+    #: `hofs_dask.compare`.
     in_paper: ClassVar[bool] = False
     #: All methods by name, in the order of their definition.
     registry: ClassVar[dict[str, type[Method]]] = {}
 
     def __init_subclass__(cls) -> None:
-        """Register a method by its name."""
+        """Register a method under its name."""
         super().__init_subclass__()
         if "name" in vars(cls):
             Method.registry[cls.name] = cls
 
     @property
     def options(self) -> dict[str, object]:
-        """Every option by its name, as JSON can hold it."""
+        """All options by name, as values that JSON can hold."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def label(self) -> str:
-        """The name, with the options that are not the defaults.
+        """The name, followed by the options that differ from the defaults.
 
         Examples
         --------
@@ -158,25 +159,25 @@ class Method(ABC):
 
     @property
     def subset_threshold(self) -> float:
-        """A feature joins a subset when its mean affinity exceeds this."""
+        """A feature joins a subset if its mean affinity exceeds this number."""
         return THRESHOLD
 
     @property
     @abstractmethod
     def state_type(self) -> type[State]:
-        """The record that its search keeps between rounds."""
+        """The type of the state that its search keeps between rounds."""
 
     @abstractmethod
     def search(self, problem: Problem) -> Search[Any, Any]:
-        """Return the search that this method does on a problem."""
+        """Return a search on a problem."""
 
     @abstractmethod
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that take most memory, with arrays of the right sizes, no content."""
+        """Return the requests that need the most memory, with placeholder arrays."""
 
     @abstractmethod
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
-        """Return how many reductions its search asks for at most, after the marginal counts."""
+        """Return the maximum number of reductions of a search, without the marginal counts."""
 
     def _check(self, option: str, valid: tuple[object, ...]) -> None:
         given = getattr(self, option)

@@ -1,7 +1,7 @@
-"""What the fields of a record that a checkpoint holds have to be, declared beside the fields.
+"""Checks of the fields of records in a checkpoint, declared with the fields.
 
-A file may be made by anyone: what is read from it is checked against the sizes of the problem
-before a method indexes an array with it.
+A checkpoint may come from an untrusted source, so its values are checked against the sizes of the
+problem before a method indexes an array with them.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from typing import Any
 
 import numpy as np
 
-#: The largest number of a state, far above any number of nats or samples: sums, squares and cubes
-#: of it are finite.
+#: Largest number in a state, far above any number of nats or samples; its sums, squares and cubes
+#: are finite.
 LARGEST = 1e30
-#: How far the log of a probability may be above zero.
+#: Maximum rounding error of a log probability above zero.
 ROUNDING = 1e-6
-#: The most samples: floats hold every whole number up to it.
+#: Maximum number of samples: floats represent every integer up to it.
 MOST_SAMPLES = 2**53
 
 #: Sizes by name, such as the number of features.
 Sizes = Mapping[str, int]
-#: Raises a ValueError where a value is not what it has to be.
+#: Raises a ValueError if a value is invalid.
 Check = Callable[[Any, Sizes], None]
 
 
 def checked(check: Check, default: Any = MISSING) -> Any:
-    """Declare a field of a dataclass with what it has to be."""
+    """Declare a field of a dataclass with a check of its value."""
     return field(default=default, metadata={"check": check})
 
 
 def check_fields(record: Any, sizes: Sizes) -> None:
-    """Check every field of a record that is declared by `checked`.
+    """Check every field of a record that was declared by `checked`.
 
     Raises
     ------
     ValueError
-        Names the record, the field, and what it is.
+        If a field is invalid; the message names the record and the field.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def check_fields(record: Any, sizes: Sizes) -> None:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number from `least` to below the size `below`."""
+    """Checks an integer from `least` to below the size `below`."""
 
     below: str
     least: int = 0
@@ -75,7 +75,7 @@ class Whole:
 
 
 def finite(value: Any, _sizes: Sizes) -> None:
-    """Check a float that is neither infinite nor NaN, nor beyond reason."""
+    """Check a float that is finite and at most `LARGEST`."""
     if type(value) is not float or not abs(value) <= LARGEST:
         raise ValueError("is not a finite number")
 
@@ -91,14 +91,14 @@ def flag(value: Any, _sizes: Sizes) -> None:
 
 
 def check_type(value: Any, kind: type) -> None:
-    """Raise a ValueError where a value is not of exactly this type."""
+    """Raise a ValueError if a value is not of exactly this type."""
     if type(value) is not kind:
-        raise ValueError(f"is of type {type(value).__name__}, not {kind.__name__}")
+        raise ValueError(f"has type {type(value).__name__}, not {kind.__name__}")
 
 
 @dataclass(frozen=True)
 class Items:
-    """A tuple of a length, with a check for every item."""
+    """Checks a tuple of the size `length`, and each item."""
 
     length: str
     item: Check
@@ -106,17 +106,17 @@ class Items:
     def __call__(self, value: Any, sizes: Sizes) -> None:
         """Check a value."""
         if type(value) is not tuple or len(value) != sizes[self.length]:
-            raise ValueError(f"is not a list of {sizes[self.length]}")
+            raise ValueError(f"is not a list of {sizes[self.length]} items")
         for item in value:
             self.item(item, sizes)
 
 
 @dataclass(frozen=True)
 class Floats:
-    """An array of floats of a shape.
+    """Checks an array of floats and its shape.
 
-    All are finite and at most `most`, but for `hole`, which says that there is none. The first
-    axis may be empty where `or_empty`.
+    All values are finite and at most `most`, except `hole`, which marks an absent value. The first
+    axis may be empty if `or_empty`.
     """
 
     axes: tuple[str, ...]
@@ -134,9 +134,9 @@ class Floats:
 
 @dataclass(frozen=True)
 class Wholes:
-    """An array of whole numbers of a shape, from `least` to below the size `below`.
+    """Checks an array of integers and its shape; values are from `least` to below the size `below`.
 
-    Without `below` they count samples.
+    Without `below`, values are numbers of samples.
     """
 
     axes: tuple[str, ...]
@@ -150,23 +150,23 @@ class Wholes:
 
 
 def is_repeated(array: np.ndarray) -> bool:
-    """Return whether an array repeats one number, which takes no memory."""
+    """Return whether an array is a broadcast number, which takes no memory."""
     return array.size > 1 and not any(array.strides)
 
 
 def _numbers(
     value: Any, dtype: np.dtype[Any], axes: tuple[str, ...], sizes: Sizes, *, or_empty: bool
 ) -> np.ndarray:
-    """The numbers of an array of this type and shape; one where all are the same."""
+    """Check type and shape; return the array, or one value of a broadcast number."""
     if not isinstance(value, np.ndarray) or value.dtype != dtype:
         raise ValueError(f"is not an array of {dtype}")
     shape = tuple(sizes[axis] for axis in axes)
     if value.shape != shape and not (or_empty and value.shape == (0, *shape[1:])):
-        raise ValueError(f"is of shape {value.shape}, not {shape}")
+        raise ValueError(f"has shape {value.shape}, not {shape}")
     return value[(0,) * value.ndim].reshape(1) if is_repeated(value) else value
 
 
 def _check_range(value: np.ndarray, least: float, most: float) -> None:
-    # written so that NaN is out of range
+    # `not (... <= ...)` is true for NaN
     if value.size and not (least <= value.min() and value.max() <= most):
         raise ValueError(f"has values that are not from {least:.4g} to {most:.4g}")

@@ -1,4 +1,4 @@
-"""The rows of `joint`, fitted for every candidate and without each fold in turn."""
+"""Fit the rows of `joint` for every candidate, cross-fitted: once without each fold."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from hofs_dask.kernels.rows import LOGISTIC_SD, MAX_W
 from hofs_dask.methods.problem import Problem
 
-#: Samples that a class's own slopes and scale must outweigh to leave the shared ones.
+#: Weight, in samples, of the shared slopes and scale in those of a class.
 SLOPE_PRIOR = 20.0
-#: Added to the variances of standardised parents.
+#: Ridge term that is added to the variances of standardized parents.
 SLOPE_RIDGE = 1e-3
 
 
 def without_each_fold(counts: np.ndarray, axis: int) -> np.ndarray:
-    """What the other folds hold: the sum over ``axis`` less each fold's own.
+    """Return the counts of all other folds: the sum over ``axis`` minus each fold.
 
     Examples
     --------
@@ -28,13 +28,13 @@ def without_each_fold(counts: np.ndarray, axis: int) -> np.ndarray:
 
 
 def fit_tables(problem: Problem) -> np.ndarray:
-    """p(code | class) without each fold, (feature, fold, class, code), drawn to p(code).
+    """Return p(code | class) without each fold, shrunk to p(code), (feature, fold, class, code).
 
     Notes
     -----
-    The draw is positive-part shrinkage: the share ``1 - freedom / chi2`` of the difference between
-    a class's table and the table of all classes is kept, nothing where chi2 is no larger than
-    independence makes it. It needs no constant and vanishes as samples grow.
+    Positive-part shrinkage: the difference between the table of a class and the table of all
+    classes is multiplied by ``max(0, 1 - freedom / chi2)``. This has no tuning constant, and the
+    shrinkage vanishes as the number of samples grows.
     """
     counts = without_each_fold(problem.counts, 1).astype(np.float64)
     valid = np.arange(problem.table_width) < problem.n_codes[:, None]
@@ -51,12 +51,15 @@ def fit_tables(problem: Problem) -> np.ndarray:
 
 
 def fit_pairs(pair_counts: np.ndarray, tables: np.ndarray, n_codes: np.ndarray) -> np.ndarray:
-    """p(code | parent code, class) without each fold, (feature, fold, class, parent code, code).
+    """Return p(code | parent code, class) without each fold.
+
+    The axes are (feature, fold, class, parent code, code).
 
     Notes
     -----
-    Drawn, as by one sample a code, to the guess that the parent's effect is the same in every
-    class: ``p(b|c)`` times the ratio of the count of (a, b) to what the classes alone explain.
+    Shrunk, with the weight of one sample per code, to a model in which the parent has the same
+    effect in every class: ``p(b|c)`` times the ratio of the count of (a, b) to its expectation
+    from the classes alone.
     """
     counts = without_each_fold(pair_counts, 1).astype(np.float64).transpose(0, 1, 3, 2, 4)
     valid = (np.arange(tables.shape[-1]) < n_codes[:, None])[:, None, None, None]
@@ -76,18 +79,18 @@ def fit_pairs(pair_counts: np.ndarray, tables: np.ndarray, n_codes: np.ndarray) 
 
 
 def parent_gain(pair_counts: np.ndarray, pairs: np.ndarray, tables: np.ndarray) -> np.ndarray:
-    """What knowing the parent adds to the log-likelihood, (feature, fold), out of sample."""
+    """Return the out-of-sample gain in log-likelihood by knowing the parent, (feature, fold)."""
     counts = pair_counts.transpose(0, 1, 3, 2, 4)
     gains = np.log(pairs / tables[:, :, :, None])
     sums: np.ndarray = (counts * gains).sum(axis=(2, 3, 4))
-    # a feature without a parent yet has no counts
+    # features without a parent have no counts
     return sums / max(int(counts.sum(axis=(1, 2, 3, 4)).max(initial=0)), 1)
 
 
 def to_factors(logs: np.ndarray) -> np.ndarray:
-    """What rows of logs (..., class, code) multiply the classes by, 1 for the largest of a code.
+    """Return the exponentials of logs (..., class, code), scaled to a maximum of 1 per code.
 
-    Only the ratios between classes matter. None is below 1e-300, so that all have logarithms.
+    Only the ratios between classes matter. No factor is below 1e-300, so all logs are finite.
 
     Examples
     --------
@@ -100,7 +103,7 @@ def to_factors(logs: np.ndarray) -> np.ndarray:
 
 
 def mean_log(problem: Problem, factors: np.ndarray) -> np.ndarray:
-    """What each fold adds to the mean log of the factor of the true class, (feature, fold).
+    """Return the share of each fold in the mean log factor of the true class, (feature, fold).
 
     Factors are (feature, fold, class, code).
     """
@@ -115,12 +118,12 @@ class Moments:
     size: np.ndarray  # (fold, class)
     mean: np.ndarray  # (feature, fold, class)
     variance: np.ndarray  # (feature, fold, class)
-    covariance: np.ndarray  # (place, feature, fold, class) of the picks of the epoch
+    covariance: np.ndarray  # (pick, feature, fold, class), with the picks of the epoch
     chosen: tuple[int, ...]
 
     @classmethod
     def of(cls, problem: Problem, gram: np.ndarray, chosen: tuple[int, ...]) -> Moments:
-        """From the counts of the problem and the Gram rows of the chosen features."""
+        """Return the moments from the counts of the problem and Gram rows of chosen features."""
         numbers = problem.filled
         size = without_each_fold(problem.class_counts, 0)
         safe = np.maximum(size, 1)
@@ -137,7 +140,7 @@ class Moments:
 class LinearRows:
     """Linear rows of every candidate, see `kernels.posterior.add_linear`."""
 
-    # (feature, fold, class, code), what of log q(x|parents,c) - log q(x|c) the code alone decides
+    # (feature, fold, class, code), the part of log q(x|parents,c) - log q(x|c) without the parents
     table: np.ndarray
     slopes: np.ndarray  # (feature, fold, class, parent)
     shifts: np.ndarray  # (feature, fold, class)
@@ -147,18 +150,18 @@ class LinearRows:
 def fit_linear(
     problem: Problem, moments: Moments, parents: np.ndarray, per_class: bool, logistic: bool
 ) -> LinearRows:
-    """The linear rows of every candidate on its parents, by least squares within classes.
+    """Return the linear rows of every candidate on its parents, by least squares within classes.
 
     Parameters
     ----------
     problem, moments
         The data.
     parents
-        The places of each candidate's parents among the chosen, (feature, parent), -1 for none.
+        Positions of each candidate's parents among the picks, (feature, parent), -1 for none.
     per_class
-        Whether each class has slopes and a scale of its own, drawn to the shared ones.
+        Whether each class has its own slopes and scale, shrunk to the shared ones.
     logistic
-        Whether the density is logistic, else gaussian.
+        Whether the density is logistic; otherwise it is Gaussian.
     """
     slopes = np.zeros((*moments.mean.shape, parents.shape[1]))
     alone, freedom = _drawn(moments.variance, moments.size, per_class)
@@ -178,7 +181,7 @@ def fit_linear(
         slopes[members, :, :, : len(places)] = beta.transpose(3, 0, 1, 2)
         fitted = np.einsum("fcpm,fcpq,fcqm->mfc", beta, between, beta)
         residual[members] += fitted - 2 * np.einsum("fcpm,fcpm->mfc", beta, across)
-    # unbiased variances: in small classes the slopes eat a share of them
+    # correct the variances for the degrees of freedom of the slopes
     n_own = _own_share(moments.size, per_class) * n_parents[:, None, None]
     residual = residual * freedom.total / np.maximum(freedom.left - n_own, 1.0)
     alone = alone * freedom.total / np.maximum(freedom.left, 1.0)
@@ -199,12 +202,12 @@ def fit_linear(
 
 @dataclass(frozen=True)
 class _Freedom:
-    total: np.ndarray  # (fold, class) samples behind a moment
-    left: np.ndarray  # what its means leave of them
+    total: np.ndarray  # (fold, class) samples of a moment
+    left: np.ndarray  # degrees of freedom after subtracting the means
 
 
 def _drawn(moment: np.ndarray, size: np.ndarray, per_class: bool) -> tuple[np.ndarray, _Freedom]:
-    """Moments within classes (..., fold, class), shared by the classes or drawn to the shared."""
+    """Return moments (..., fold, class) shared by the classes, or shrunk to the shared ones."""
     total = size.sum(axis=-1, keepdims=True)
     shared = (moment * size).sum(axis=-1, keepdims=True) / np.maximum(total, 1)
     if not per_class:
@@ -215,7 +218,7 @@ def _drawn(moment: np.ndarray, size: np.ndarray, per_class: bool) -> tuple[np.nd
 
 
 def _own_share(size: np.ndarray, per_class: bool) -> np.ndarray:
-    """The share of a moment that is a class's own, (fold, class); the shared ones are whole."""
+    """Return the weight of a class in its moments, (fold, class); 1 for shared moments."""
     if not per_class:
         return np.ones(size.shape)
     result: np.ndarray = size / (size + SLOPE_PRIOR)

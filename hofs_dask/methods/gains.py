@@ -1,7 +1,7 @@
-"""What rows gain in the posterior of one pick or of none: on counts, with no scan over samples.
+"""Compute the gains of rows in a posterior of at most one pick from counts, without a scan.
 
-Samples of equal codes have equal posteriors. The codes of one pick and of a candidate make few
-cells, and how many samples of each fold and class are in each of them is known before the round.
+Samples with equal codes have equal posteriors. The codes of one pick and one candidate form few
+cells, and the samples of each fold and class in each cell have already been counted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from hofs_dask.engine.posteriors import KINDS, CandidateRows
 from hofs_dask.kernels.gains import gains
 
-#: Cells that are worked on at a time, about.
+#: Approximate number of cells per block.
 BLOCK = 2**18
 
 
@@ -24,20 +24,21 @@ def gains_on_counts(
     numbers: np.ndarray,
     logistic: bool,
 ) -> np.ndarray:
-    """Return what `posteriors.POSTERIOR_GAINS` finds for all samples, (feature, kind).
+    """Return the gains of `posteriors.POSTERIOR_GAINS` over all samples, (feature, kind).
 
     Parameters
     ----------
     counts
-        Samples (feature, fold, code of the pick, class, code), of one code where there is no pick.
+        Counts (feature, fold, code of the pick, class, code). Without a pick, the third axis has
+        length 1.
     posterior
-        Logs of the class probabilities before, (fold, class, code of the pick), not normalised.
+        Log probabilities of the current posterior, (fold, class, code of the pick), not normalized.
     candidates
         The rows of every candidate.
     numbers
-        The number of each code of the pick; one where there is no pick.
+        The numeric value of each code of the pick. Without a pick, an array of length 1.
     logistic
-        The density of linear rows.
+        Whether the density of linear rows is logistic; otherwise it is Gaussian.
     """
     n_features = len(counts)
     n_samples = int(counts[0].sum())
@@ -57,13 +58,13 @@ def gains_on_counts(
 def _rows(
     rows: CandidateRows, numbers: np.ndarray, logistic: bool
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """What each kind adds to the logs, (feature, fold, code of the pick, class, code)."""
+    """Yield each kind and its log terms, (feature, fold, code of the pick, class, code)."""
     yield "table", np.log(rows.table)[:, :, None]
     for place, kind in enumerate(rows.linear):
         slopes, shifts, scales = (
             array[:, place][:, :, None] for array in (rows.slopes, rows.shifts, rows.scales)
         )
-        # (feature, fold, code of the pick, class): what of the signal the pick decides
+        # (feature, fold, code of the pick, class): the part of the signal that depends on the pick
         centre = shifts + slopes[..., 0] * numbers[:, None]
         values = rows.values[:, None, None, None]
         signal = np.abs(scales[..., None] * (values - centre[..., None]))

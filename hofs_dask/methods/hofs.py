@@ -1,4 +1,4 @@
-"""HOFS: its options, and which of its two searches they ask for."""
+"""The HOFS method: its options, and the choice between its two searches."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ class HOFS(Method):
     Parameters
     ----------
     criterion
-        ``"joint"`` scores a feature by the information that a class-conditional model of all
-        chosen features and it holds about the label: out of sample, if the samples are
-        independent. ``"sum"`` is the criterion of the paper, ``"mean"`` the one of its authors'
+        ``"joint"`` scores a feature by the information about the label in a class-conditional
+        model of the chosen features and this one. The estimate is out of sample if the samples
+        are independent. ``"sum"`` is the criterion of the paper, ``"mean"`` that of its authors'
         program.
     source
         The density of the signals: ``"logistic"`` or ``"gaussian"``.
     threshold
-        A feature joins the subset of the largest mean affinity when that exceeds this number.
+        A feature joins the subset with the largest mean affinity if that exceeds this number.
     affinity
         ``"within"`` measures dependence within classes, ``"correlation"`` is the signed Pearson
-        correlation. By default ``"within"`` for ``joint``, ``"correlation"`` for the others.
+        correlation. The default is ``"within"`` for ``joint`` and ``"correlation"`` otherwise.
     slopes
-        Which linear rows ``joint`` tries: ``"shared"`` by the classes, one set a ``"class"``,
-        or both (``"auto"``).
+        The linear rows that ``joint`` tries: with slopes ``"shared"`` by the classes, with slopes
+        for each ``"class"``, or both (``"auto"``).
     label_coding
-        How ``sum`` and ``mean`` read the label: one ``"indicator"`` column a class but one, or one
-        ``"ordinal"`` column. ``"auto"`` takes indicators for classes, else the ordinal column.
+        How ``sum`` and ``mean`` code the label: one ``"indicator"`` column for each class except
+        one, or one ``"ordinal"`` column. ``"auto"`` uses indicators for classes, and the ordinal
+        column otherwise.
 
     Examples
     --------
@@ -64,7 +65,7 @@ class HOFS(Method):
     label_coding: LabelCoding = "auto"
 
     def __post_init__(self) -> None:
-        """Check every option once."""
+        """Check all options."""
         self._check("criterion", get_args(Criterion))
         self._check("source", get_args(SignalSource))
         self._check("affinity", (None, *get_args(Affinity)))
@@ -74,25 +75,25 @@ class HOFS(Method):
 
     @property
     def subset_threshold(self) -> float:
-        """A feature joins a subset when its mean affinity exceeds this."""
+        """A feature joins a subset if its mean affinity exceeds this number."""
         return self.threshold
 
     @property
     def state_type(self) -> type[State]:
-        """The record that its search keeps between rounds."""
+        """The type of the state that its search keeps between rounds."""
         return JointState if self.criterion == "joint" else TotalState
 
     def search(self, problem: Problem) -> Search[Any, Any]:
-        """Return the search that this method does on a problem."""
+        """Return a search on a problem."""
         return Joint(problem, self) if self.criterion == "joint" else Total(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that take most memory, with arrays of the right sizes, no content."""
+        """Return the requests that need the most memory, with placeholder arrays."""
         work = Joint if self.criterion == "joint" else Total
         return work.largest_requests(sizes)
 
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
-        """Return how many reductions its search asks for at most, after the marginal counts."""
+        """Return the maximum number of reductions of a search, without the marginal counts."""
         if self.criterion == "joint":
             return Joint.bound_reductions(sizes)
         return Total.bound_reductions(sizes, on_samples=self.source == "logistic")

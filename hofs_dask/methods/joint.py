@@ -39,42 +39,42 @@ from hofs_dask.methods.problem import Problem, count_pairs
 if TYPE_CHECKING:
     from hofs_dask.methods.hofs import HOFS
 
-#: What a class without samples, which a resample may have, counts as.
+#: Prior probability of a class without samples, which can occur in a resample.
 LEAST_SHARE = 1e-300
-#: The penalty of a pick: so many times the logarithm of the number of candidates, over samples.
+#: Factor of the selection penalty: times the log of the number of candidates, over n_samples.
 PENALTY = 2.0
-#: What of its relevance a candidate is given: rows of noise say exactly nothing, and of features
-#: that add the same the more relevant one shall come first.
+#: Fraction of its relevance that is added to the score of a candidate: the rows of noise features
+#: gain exactly zero, and of features with equal gains the more relevant one should come first.
 HEAD_START = 1e-6
-#: Standard deviations that a mean over some parts may be off by: a normal one is once in 10^9.
+#: Tolerance of a mean over some parts, in standard deviations: exceeded once in 10^9 if normal.
 DEVIATIONS = 6.0
-#: Samples that a reduction goes through in the time that a cell of counts takes, about.
+#: Approximate number of samples that a reduction processes in the time for one cell of counts.
 CELL_SAMPLES = 8
 PARTS = tuple(range(N_PARTS))
-#: The parts of the first fold: a piece of one fold is as long as can be.
+#: The parts of the first fold, because pieces of a single fold are longest.
 FIRST_FOLD = PARTS[::N_FOLDS]
-#: From so many samples on, candidates that cannot win are found by the first fold, and by one part
-#: of it before: a further scan has to be worth what it costs.
+#: From this many samples on, candidates are screened on the first fold, and on one part of it
+#: before. With fewer samples, the additional scan costs more than it saves.
 STAGED, STAGED_TWICE = 100_000, 500_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointState(PosteriorState):
-    """What `joint` knows after some rounds."""
+    """The state of `joint` after some rounds."""
 
     kinds: ClassVar[tuple[str, ...]] = KINDS
 
-    # (rank, feature, fold, class) sums of products of the numbers of a pick and a feature
+    # (rank, feature, fold, class) sums of products of the values of a pick and a feature
     gram: np.ndarray = checked(Floats(("learned", "feature", "fold", "class")))
     # (feature, fold, parent code, class, code) with the best parent
     pair_counts: np.ndarray = checked(Wholes(("feature", "fold", "code", "class", "code")))
-    # (feature,) the place of that parent in this epoch, -1 for none
+    # (feature,) the position of that parent in this epoch, -1 for none
     pair_parent: np.ndarray = checked(Wholes(("feature",), -1, below="parent"))
-    # (feature,) what that parent adds to the feature's log-likelihood
+    # (feature,) the gain in the feature's log-likelihood by that parent
     pair_gain: np.ndarray = checked(Floats(("feature",)))
     bound: float = checked(finite)  # H(y) + mean log posterior of the true class
     penalty: float = checked(finite)  # of the picks of this epoch
-    # (feature,) what each would add to the ends of the earlier epochs, summed
+    # (feature,) the sum of the gains of each at the ends of earlier epochs
     earlier: np.ndarray = checked(Floats(("feature",)))
 
 
@@ -91,7 +91,7 @@ class Joint(Search[JointState, PosteriorScores]):
         return 1e-3
 
     def start(self) -> JointState:
-        """The state before the first round."""
+        """Return the state before the first round."""
         problem = self.problem
         n_features = problem.n_features
         return JointState(
@@ -107,7 +107,7 @@ class Joint(Search[JointState, PosteriorScores]):
 
     @staticmethod
     def largest_requests(sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that take most memory, with arrays of the right sizes, no content."""
+        """Return the requests that need the most memory, with placeholder arrays."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         rows = CandidateRows.empty(
             (m, N_FOLDS, c, b), linear=("shared", "class"), n_parents=k, n_pairs=1
@@ -131,13 +131,14 @@ class Joint(Search[JointState, PosteriorScores]):
 
     @staticmethod
     def bound_reductions(sizes: Sizes) -> ReductionBound:
-        """Return how many reductions a search asks for at most, after the marginal counts.
+        """Return the maximum number of reductions of a search, without the marginal counts.
 
         Notes
         -----
-        One counts a pick. The gains of candidates are one reduction, two or three by the number of
-        samples. With one pick in an epoch or none they are read off the counts where samples are
-        many. A round in which the best gain is too small restarts, and scores again without a pick.
+        Counting a pick takes one reduction. The gains of candidates take one to three, depending on
+        the number of samples. With at most one pick in an epoch and many samples, the gains are
+        computed from counts. If the best gain is too small, the round restarts and scores the
+        candidates again without a pick.
 
         Examples
         --------
@@ -148,7 +149,7 @@ class Joint(Search[JointState, PosteriorScores]):
         n_picks = sizes.n_picks
 
         def to_score(n_cells: int) -> int:
-            """The reductions that score candidates whose counts have so many cells."""
+            """Return the number of reductions to score candidates with ``n_cells`` cells."""
             return 0 if CELL_SAMPLES * n_cells <= sizes.n_samples else staged
 
         table = N_FOLDS * sizes.n_classes * sizes.n_codes
@@ -161,8 +162,8 @@ class Joint(Search[JointState, PosteriorScores]):
     def score(
         self, state: JointState
     ) -> Generator[Request, Partial, tuple[JointState, PosteriorScores]]:
-        """Return the state with what it had to learn, and the scores of every feature."""
-        counts = self.problem.counts[:, :, None]  # with no pick; of the last one below
+        """Yield the requests of a round; return the updated state and the scores of features."""
+        counts = self.problem.counts[:, :, None]  # without a pick
         if len(state.affinity) < len(state.chosen):
             state, counts = yield from self._learn(state)
         rows = self._fit(state)
@@ -172,10 +173,10 @@ class Joint(Search[JointState, PosteriorScores]):
         n_cells = counts[0].size
         if len(state.rows) <= 1 and CELL_SAMPLES * n_cells <= self.problem.n_samples:
             posterior = np.broadcast_to(prior[:, None], (N_FOLDS, *prior.shape, 1))
-            for row in state.rows:  # the first of an epoch is a table
+            for row in state.rows:  # the first row of an epoch is a table
                 posterior = posterior + row.table[0]
             numbers = self.problem.filled[state.picks[0]] if state.picks else np.zeros(1)
-            assert counts.shape[2] == len(numbers)  # they are those of the one pick
+            assert counts.shape[2] == len(numbers)  # the counts are those of the only pick
             gains = gains_on_counts(counts, posterior, rows, numbers, self._logistic)
         else:
             gains, may_win = yield from self._gains(state, prior, rows)
@@ -190,10 +191,11 @@ class Joint(Search[JointState, PosteriorScores]):
     def _gains(
         self, state: JointState, prior: np.ndarray, rows: CandidateRows
     ) -> Generator[Request, Partial, tuple[np.ndarray, np.ndarray]]:
-        """What each kind of row of each candidate gains, and which candidates may win.
+        """Return the gain of each kind of row of each candidate, and which candidates may win.
 
-        Of many samples some parts are summed up for all candidates, and the others for those that
-        may still be the best or the second. The gains of those that may not are estimates.
+        With many samples, all candidates are screened on some parts of the samples. The other parts
+        are used only for candidates that may still be best or second best. The gains of the other
+        candidates are estimates.
         """
         problem, n_samples = self.problem, self.problem.n_samples
         stages = []
@@ -228,8 +230,8 @@ class Joint(Search[JointState, PosteriorScores]):
             gain, square = gain + found["gain"], square + found["square"]
             share += len(parts) / N_PARTS
             estimate = np.where(may_win[:, None], gain / share, estimate)
-            # a part has each sample by chance: the variance of its sum over the chance is this;
-            # and the rows of its fold are not those of the others
+            # The first term is the standard error of the sum over randomly drawn parts. The second
+            # is for the rows, which differ between folds.
             error = DEVIATIONS * np.sqrt(square * (1 - share) / n_samples)
             error += DEVIATIONS * share * self._spread
             score = gain + share * self._start_of(state)[:, None]
@@ -257,13 +259,13 @@ class Joint(Search[JointState, PosteriorScores]):
         )
 
     def restart(self, state: JointState, scores: PosteriorScores) -> JointState:
-        """Return the state with a new posterior; subsets, affinities and the last gains stay."""
-        # a row that does harm would be left out
+        """Return the state with a new posterior; subsets, affinities and last gains are kept."""
+        # a row with a negative gain would not be added
         earlier = state.earlier + np.maximum(scores.row_gain, 0.0)
         return replace(state, **self._new_epoch(), earlier=earlier, epoch=state.epoch + 1)
 
     def _new_epoch(self) -> dict[str, Any]:
-        """What an epoch begins with: no rows, no parents, nothing known, no penalty."""
+        """Return the initial fields of an epoch: no rows, parents, information or penalty."""
         problem = self.problem
         width = problem.table_width
         shape = (problem.n_features, N_FOLDS, width, problem.n_classes, width)
@@ -278,15 +280,15 @@ class Joint(Search[JointState, PosteriorScores]):
         }
 
     def _start_of(self, state: JointState) -> np.ndarray:
-        """What the scores of candidates begin with, before they add anything to this epoch."""
+        """Return the terms of the scores that do not depend on the current epoch, (feature,)."""
         result: np.ndarray = state.earlier + HEAD_START * self.problem.relevance
         return result
 
     def _pick_penalty(self, state: JointState) -> float:
-        """The penalty for choosing one of many, in nats a sample.
+        """Return the selection penalty of one pick, in nats per sample.
 
-        The best of M scores that say nothing is above their mean by the logarithm of M, about,
-        over the number of samples: without this penalty noise would add up to information.
+        The maximum of M scores of noise exceeds their mean by about log(M) / n_samples. Without the
+        penalty, noise features would seem to add information.
         """
         n_candidates = int(self.problem.usable.sum()) - len(state.chosen)
         return PENALTY * math.log(max(n_candidates, 1)) / self.problem.n_samples
@@ -294,9 +296,9 @@ class Joint(Search[JointState, PosteriorScores]):
     def _learn(
         self, state: JointState
     ) -> Generator[Request, Partial, tuple[JointState, np.ndarray]]:
-        """Count the last pick against every feature: affinities, Gram row, closest picks.
+        """Count the last pick with every feature; return the updated state and the counts.
 
-        With the state go the counts.
+        This updates affinities, Gram rows and the best parent of each feature.
         """
         problem, pick = self.problem, state.chosen[-1]
         counts = (yield count_pairs(problem, pick, by_fold=True))["counts"]
@@ -320,7 +322,7 @@ class Joint(Search[JointState, PosteriorScores]):
         return learned, counts
 
     def _fit(self, state: JointState) -> CandidateRows:
-        """The rows of every candidate, fitted without each fold in turn."""
+        """Return the rows of every candidate, fitted once without each fold."""
         problem = self.problem
         m, n_folds, c, b = problem.counts.shape
         parents = self._parents(state)
@@ -374,10 +376,11 @@ class Joint(Search[JointState, PosteriorScores]):
 
     @cached_property
     def _spread(self) -> np.ndarray:
-        """How far the fits of two folds may make a gain differ, (kind,): a standard deviation.
+        """The standard deviation of a gain between the fits of two folds, (kind,).
 
-        A fit of d numbers to n samples loses, out of sample, half a chi-square of d over n. All
-        that is counted of a row is taken for such a number, which is more than there are.
+        A fit of d parameters to n samples loses half a chi-square variable with d degrees of
+        freedom, over n, out of sample. All cells of a row are counted as parameters, which
+        overestimates d.
         """
         n_classes, width = self.problem.n_classes, self.problem.table_width
         n_numbers = np.full(len(KINDS), float(n_classes * width))
@@ -387,13 +390,13 @@ class Joint(Search[JointState, PosteriorScores]):
         return result
 
     def _linear_kinds(self, parents: np.ndarray) -> tuple[str, ...]:
-        """The kinds of linear rows that there are, given the parents of each candidate."""
+        """Return the kinds of linear rows to fit; none if no candidate has parents."""
         if not parents.shape[1]:
             return ()
         return tuple(kind for kind in ("shared", "class") if self.options.slopes in ("auto", kind))
 
     def _parents(self, state: JointState) -> np.ndarray:
-        """The places of the parents of each candidate's linear row, padded with -1."""
+        """Return the positions of the parents of each candidate's linear row, padded with -1."""
         problem = self.problem
         wanted = join(state.affinity, state.subsets, self.options.threshold)
         lists: list[list[int]] = [[] for _ in range(problem.n_features)]

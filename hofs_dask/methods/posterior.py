@@ -1,4 +1,4 @@
-"""What searches on a class posterior share: a state with rows, and scores that know their rows."""
+"""State and scores that all searches with a class posterior share."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hofs_dask.methods.fields import ROUNDING, Check, Floats, Sizes, Wholes
 
 @dataclass(frozen=True, kw_only=True)
 class PosteriorState(State):
-    """What a search on a class posterior knows after some rounds."""
+    """The state of a search with a class posterior after some rounds."""
 
-    #: The kinds of rows that it has, the folds they are fitted for, and whether a row may rule out
-    #: a class.
+    #: The kinds of rows, the number of folds they are fitted for, and whether a row may give a
+    #: class probability zero.
     kinds: ClassVar[tuple[str, ...]]
     n_folds: ClassVar[int] = N_FOLDS
     may_rule_out: ClassVar[bool] = False
@@ -37,17 +37,17 @@ class PosteriorState(State):
         return self.chosen[self.first :]
 
     def check_rows(self, sizes: Sizes) -> None:
-        """Raise a ValueError where rows from a file are not those of an epoch.
+        """Raise a ValueError if rows from a file are not those of an epoch.
 
-        The first is a table, and parents come before their children.
+        The first row is a table, and parents come before their children.
         """
         name, n_picks = type(self).__name__, sizes["pick"]
         if type(self.rows) is not tuple or not min(n_picks, 1) <= len(self.rows) <= n_picks:
-            raise ValueError(f"{name}.rows are not those of the last picks")
+            raise ValueError(f"{name}.rows does not match the last picks")
         for place, row in enumerate(self.rows):
             kinds = self.kinds if place else ("table",)
             if type(row) is not PosteriorRow or row.kind not in kinds:
-                raise ValueError(f"{name}.rows has none of {kinds} at {place}")
+                raise ValueError(f"{name}.rows[{place}] is not a row of a kind in {kinds}")
             self._check_row(row, place, sizes)
 
     def _check_row(self, row: PosteriorRow, place: int, sizes: Sizes) -> None:
@@ -78,7 +78,7 @@ class PosteriorState(State):
                 "scales": (row.linear.scales, Floats(("fold", "class"))),
             }
         elif row.linear is not None:
-            raise ValueError("PosteriorRow.linear is given, but not for this kind of row")
+            raise ValueError(f"PosteriorRow.linear is not None for a row of kind {row.kind!r}")
         for name, (value, check) in checks.items():
             try:
                 check(value, own)
@@ -90,16 +90,16 @@ class PosteriorState(State):
 
 @dataclass(frozen=True)
 class PosteriorScores(Scores):
-    """Scores with the rows that they come from.
+    """Scores with the rows that they were computed from.
 
     Attributes
     ----------
     rows
         The rows of every candidate.
     kind
-        The place in `KINDS` of the best row of each, (feature,).
+        The position in `KINDS` of the best row of each candidate, (feature,).
     row_gain
-        What that row adds to the mean log posterior of the true class, (feature,).
+        The gain of that row in the mean log posterior of the true class, (feature,).
     """
 
     rows: CandidateRows

@@ -1,4 +1,4 @@
-"""What every method works on: a coded data set as the driver knows it."""
+"""The input of every method: tables and counts of a coded data set."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hofs_dask.kernels.entropy import entropy, information
 
 @dataclass(frozen=True)
 class Problem:
-    """A coded data set as the driver knows it: tables and counts, no samples."""
+    """A coded data set on the driver: tables and counts, without samples."""
 
-    n_codes: np.ndarray  # (feature,) the missing code included
-    missing_code: np.ndarray  # (feature,) -1 where nothing is missing
+    n_codes: np.ndarray  # (feature,) including the missing code
+    missing_code: np.ndarray  # (feature,) -1 if no value is missing
     nominal: np.ndarray  # (feature,) bool
-    values: np.ndarray  # (feature, code) the number of each code
+    values: np.ndarray  # (feature, code) the numeric value of each code
     counts: np.ndarray  # int64 (feature, fold, class, code)
     label_kind: str  # class, ordinal or continuous
-    label_values: np.ndarray  # (class,) the number of each class
+    label_values: np.ndarray  # (class,) the numeric value of each class
     excluded: tuple[int, ...] = ()  # features that are never chosen
-    included: tuple[int, ...] = ()  # features that are chosen whatever their score
+    included: tuple[int, ...] = ()  # features that are chosen regardless of their score
 
     @property
     def n_features(self) -> int:
@@ -38,12 +38,12 @@ class Problem:
 
     @property
     def table_width(self) -> int:
-        """The number of codes of the widest feature."""
+        """The largest number of codes of a feature."""
         return int(self.counts.shape[3])
 
     @cached_property
     def class_counts(self) -> np.ndarray:
-        """The samples of each class in each fold, (fold, class)."""
+        """The number of samples of each class in each fold, (fold, class)."""
         result: np.ndarray = self.counts[0].sum(axis=-1)
         return result
 
@@ -64,12 +64,12 @@ class Problem:
 
     @cached_property
     def relevance(self) -> np.ndarray:
-        """I(x_i : y) of every feature, from counts, in nats."""
+        """I(x_i : y) of every feature, in nats, estimated from counts."""
         return information(self.counts.sum(axis=1))
 
     @cached_property
     def usable(self) -> np.ndarray:
-        """The features with more than one occupied code that is not the missing one."""
+        """The features that are not constant: two or more codes occur, besides missing."""
         occupied = self.counts.sum(axis=(1, 2)) > 0
         rows = np.flatnonzero(self.missing_code >= 0)
         occupied[rows, self.missing_code[rows]] = False
@@ -85,16 +85,16 @@ class Problem:
 
     @cached_property
     def numeric(self) -> np.ndarray:
-        """The features whose codes have numbers: all but the nominal ones of three and more."""
+        """The features with numeric values: all except nominal ones of three or more categories."""
         n_categories = self.n_codes - (self.missing_code >= 0)
         return ~self.nominal | (n_categories <= 2)
 
     @cached_property
     def numbers(self) -> np.ndarray:
-        """The number of every code, standardised over the samples; missing is NaN.
+        """The numeric value of every code, standardized over the samples; NaN for missing.
 
-        A category of a nominal feature gets its score on the first axis of the correspondence
-        analysis of its counts with y, with the most frequent category low.
+        The value of a category of a nominal feature is its score on the first axis of the
+        correspondence analysis with y. The sign is such that the most frequent category is low.
         """
         values = self.values.copy()
         for i in np.flatnonzero(~self.numeric):
@@ -103,26 +103,26 @@ class Problem:
 
     @cached_property
     def filled(self) -> np.ndarray:
-        """The numbers with a missing cell at the mean, 0."""
+        """`numbers` with missing values replaced by the mean, 0."""
         result: np.ndarray = np.nan_to_num(self.numbers)
         return result
 
     @cached_property
     def spread(self) -> np.ndarray:
-        """The standard deviation of every filled feature: below one where cells are missing."""
+        """The standard deviation of `filled` for every feature; below 1 if values are missing."""
         counts = self.counts.sum(axis=(1, 2))
         result: np.ndarray = np.sqrt((counts * self.filled**2).sum(axis=1) / self.n_samples)
         return result
 
 
 def count_pairs(problem: Problem, pick: int, *, by_fold: bool) -> Request:
-    """The reduction that counts a chosen feature against every feature."""
+    """Return the request that counts a chosen feature with every feature."""
     context = PairContext(problem.n_classes, problem.table_width, by_fold)
     return Request(PAIR_COUNTS, context, (pick,))
 
 
 def standardise(values: np.ndarray, counts: np.ndarray, missing_code: np.ndarray) -> np.ndarray:
-    """The values with mean 0 and variance 1 under the counts, NaN where missing or unused.
+    """Return values with mean 0 and variance 1, weighted by counts; NaN for missing or unused.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def standardise(values: np.ndarray, counts: np.ndarray, missing_code: np.ndarray
 
 
 def to_unit_scale(values: np.ndarray) -> np.ndarray:
-    """The values over a power of two, the largest of each row near one: squares stay in range.
+    """Return values scaled by a power of two per row to at most 1, so that squares are finite.
 
     Examples
     --------
@@ -156,14 +156,14 @@ def to_unit_scale(values: np.ndarray) -> np.ndarray:
 
 
 def category_scores(counts: np.ndarray, missing_code: int = -1) -> np.ndarray:
-    """The scores of categories on the first axis of the correspondence analysis with the classes.
+    """Return scores of categories on the first axis of a correspondence analysis with the classes.
 
     Parameters
     ----------
     counts
-        (class, category).
+        Counts (class, category).
     missing_code
-        The category to leave out, or -1.
+        The category to ignore, or -1.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def category_scores(counts: np.ndarray, missing_code: int = -1) -> np.ndarray:
     expected = np.outer(classes[kept], categories)
     residuals = (shares[kept] - expected) / np.sqrt(expected)
     axis = np.linalg.svd(residuals, full_matrices=False)[2][0] / np.sqrt(categories)
-    # the sign of an axis is arbitrary: the first most frequent category sits low
+    # the sign of an axis is arbitrary: make the most frequent category low
     top = np.argmax(categories)
     sign = -1.0 if axis[top] > 0 else 1.0
     scores[used] = sign * axis

@@ -1,4 +1,4 @@
-"""All methods by name, family by family, whatever module was imported first."""
+"""All methods by name, in the order of their families."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from hofs_dask.methods.base import Method
 
 FAMILIES = (hofs, criteria, vmi)
 
-#: All names that `select` takes.
+#: All names that `select` accepts.
 METHOD_NAMES: tuple[str, ...] = tuple(
     name
     for family in FAMILIES
     for name, method in Method.registry.items()
     if method.__module__ == family.__name__
 )
-#: The names of HOFS and the baselines that its paper compares it with: what `compare` runs.
+#: The names of HOFS and the baselines of its paper, the default of `compare`.
 METHODS: tuple[str, ...] = tuple(name for name in METHOD_NAMES if Method.registry[name].in_paper)
 
 
 def as_method(method: object) -> Method:
-    """Return the method object of a name with its defaults, or the object itself.
+    """Return a method object, made from a name with default options if necessary.
 
     Examples
     --------

@@ -29,16 +29,16 @@ from hofs_dask.methods.problem import Problem, count_pairs, to_unit_scale
 if TYPE_CHECKING:
     from hofs_dask.methods.hofs import HOFS
 
-#: Counts of a candidate are solved where that many samples fall to a cell, or cells are few; more
-#: than the most would take memory.
+#: Rows are solved on counts if there are at least `CELL_SAMPLES` samples per cell or at most
+#: `FEW_CELLS` cells, and never above `MOST_CELLS` cells, which limits memory.
 CELL_SAMPLES, FEW_CELLS, MOST_CELLS = 32, 2**12, 2**15
-#: Codes of a feature that can be chosen, at least.
+#: Minimum number of codes of a feature that can be chosen.
 LEAST_CODES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class TotalState(State):
-    """What `sum` and `mean` know after some rounds; information is that of adding nothing."""
+    """The state of `sum` and `mean` after some rounds; ``information`` is the sum of ``known``."""
 
     gram: np.ndarray = checked(Floats(("learned", "feature", "class")))  # (rank, feature, class)
     alone: np.ndarray = checked(Floats(("feature",), or_empty=True))  # (feature,) h(y | x_i)
@@ -54,7 +54,7 @@ class Total(Search[TotalState, Scores]):
     options: HOFS
 
     def start(self) -> TotalState:
-        """The state before the first round."""
+        """Return the state before the first round."""
         n_features, n_classes = self.problem.n_features, self.problem.n_classes
         return TotalState(
             chosen=(),
@@ -71,7 +71,7 @@ class Total(Search[TotalState, Scores]):
 
     @staticmethod
     def largest_requests(sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that take most memory, with arrays of the right sizes, no content."""
+        """Return the requests that need the most memory, with placeholder arrays."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         rows, values = placeholder(m, c - 1, k + c + 1), placeholder(m, b)
         n_cells = max(MOST_CELLS // (c * b), 1)
@@ -88,20 +88,20 @@ class Total(Search[TotalState, Scores]):
 
     @staticmethod
     def bound_reductions(sizes: Sizes, *, on_samples: bool) -> ReductionBound:
-        """Return how many reductions a search asks for at most, after the marginal counts.
+        """Return the maximum number of reductions of a search, without the marginal counts.
 
         Parameters
         ----------
         sizes
-            Of the problem and the search.
+            Sizes of the problem and the search.
         on_samples
-            Whether rows are solved by steps over samples or their cells, else from moments.
+            Whether rows are solved iteratively over samples or cells; otherwise from moments.
 
         Notes
         -----
-        One counts a pick. Rows of a subset of one are solved on these counts. Those of a larger one
-        take a reduction where the codes of its members make few cells, and a reduction a Newton
-        step otherwise. A subset holds all picks so far at most.
+        Counting a pick takes one reduction, and the rows of a subset of one feature are solved on
+        these counts. Those of a larger subset take one reduction if the codes of its members form
+        few cells, and otherwise one reduction per Newton step. A subset holds at most all picks.
 
         Examples
         --------
@@ -123,7 +123,7 @@ class Total(Search[TotalState, Scores]):
         return ReductionBound(by_name, sizes.n_picks + in_all)
 
     def score(self, state: TotalState) -> Generator[Request, Partial, tuple[TotalState, Scores]]:
-        """The state with what it had to learn, and the scores of every feature."""
+        """Yield the requests of a round; return the updated state and the scores of features."""
         problem = self.problem
         if state.chosen and not len(state.alone):
             state = replace(state, alone=(yield from self._label_entropy(state, ())))
@@ -134,7 +134,7 @@ class Total(Search[TotalState, Scores]):
             members = tuple(rank for rank, subset in enumerate(state.subsets) if subset == changed)
             joint = yield from self._label_entropy(state, members, pair_counts[:, 0])
             terms = _set(state.terms, changed, np.maximum(state.alone - joint, 0.0))
-            # a member of the subset as its own candidate adds nothing: h(y | X_j)
+            # a member of the subset adds nothing as a candidate, so its value is h(y | X_j)
             alone = max(self._bare_entropy() - float(joint[state.chosen[-1]]), 0.0)
             known = _set(state.known, changed, alone)
             state = replace(state, terms=terms, known=known, information=float(known.sum()))
@@ -160,7 +160,7 @@ class Total(Search[TotalState, Scores]):
         )
 
     def _learned(self, state: TotalState, counts: np.ndarray) -> TotalState:
-        """The state that knows the pair counts of the last pick with every feature."""
+        """Return the state updated by the counts of the last pick with every feature."""
         problem, pick = self.problem, state.chosen[-1]
         measure = within_classes if self.options.affinity == "within" else correlation
         numbers = problem.filled
@@ -176,9 +176,9 @@ class Total(Search[TotalState, Scores]):
     def _label_entropy(
         self, state: TotalState, members: tuple[int, ...], pair_counts: np.ndarray | None = None
     ) -> Generator[Request, Partial, np.ndarray]:
-        """h(y | members, x_i) of every feature: the rows of the label columns, chained.
+        """Return h(y | members, x_i) of every feature from the chained rows of the label columns.
 
-        Given the pair counts (feature, parent code, class, code) of the only member.
+        ``pair_counts`` (feature, parent code, class, code) are used if there is only one member.
         """
         moments = self._moments(state, members)
         if self.options.source == "gaussian":
@@ -213,14 +213,14 @@ class Total(Search[TotalState, Scores]):
             )
             means = yield Request(ROW_TERMS, step, chosen)
             chain = chain.advance(means["value"], means["gradient"], means["hessian"])
-            # what is left is known to less than rounding, so that it does not matter should two
-            # chunkings stop one reduction apart
+            # The remaining error is below rounding, so the result does not depend on the chunks
+            # even if they change the number of steps.
             if chain.done:
                 break
         return chain.value
 
     def _bare_entropy(self) -> float:
-        """h(y): the rows of the label columns with nothing but an intercept."""
+        """Return h(y) from the rows of the label columns with only an intercept."""
         labels, sizes = self._label_columns, self.problem.class_counts.sum(axis=0)
         shares, total = sizes / self.problem.n_samples, 0.0
         theta = []
@@ -232,14 +232,14 @@ class Total(Search[TotalState, Scores]):
                 continue
             theta.append(np.append(logistic_start(moments), np.zeros((1, 1)), axis=1))
         if theta:
-            # a candidate that is always 0 adds nothing
+            # a candidate that is always 0 has no effect
             counts, none = sizes[None, :, None, None], np.zeros((1, 1))
             total = Chain.start(theta, labels).solve(counts, none[:0], none).value[0]
         return float(total)
 
     @cached_property
     def _label_columns(self) -> np.ndarray:
-        """The label as standardised columns, (class, column)."""
+        """The label as standardized columns, (class, column)."""
         problem = self.problem
         coding = self.options.label_coding
         if coding == "auto":
@@ -257,18 +257,19 @@ class Total(Search[TotalState, Scores]):
 
     @cached_property
     def _class_order(self) -> list[int]:
-        """The classes by falling frequency, equal ones by their counts: never by their names."""
+        """The classes by decreasing frequency, ties by their counts, independent of their names."""
         counts = self.problem.counts.sum(axis=1)
-        # big-endian bytes of counts compare as the counts do
+        # big-endian bytes sort like the counts
         tables = [counts[:, c].astype(">i8").tobytes() for c in range(self.problem.n_classes)]
         sizes = self.problem.class_counts.sum(axis=0)
         return sorted(range(len(tables)), key=lambda c: (-sizes[c], tables[c]))
 
     def _moments(self, state: TotalState, members: tuple[int, ...]) -> list[np.ndarray]:
-        """The second moments of the columns of each label row, one (feature, column, column) a row.
+        """Return second moments of the columns of each label row, (feature, column, column) each.
 
-        Those of ``p = [1, members, x_i]`` within each class come from counts and Gram rows; the
-        columns of a row are linear in p with coefficients that depend on the class alone.
+        The moments of ``p = [1, members, x_i]`` within each class are computed from counts and
+        Gram rows. The columns of a row are linear in p, with coefficients that depend only on the
+        class.
         """
         problem = self.problem
         numbers = problem.filled
@@ -297,19 +298,20 @@ class Total(Search[TotalState, Scores]):
             mix[:, 1 : k + 2, : k + 1] = -np.eye(k + 1)
             mix[:, k + 2 : width - 1, 0] = -labels[:, :r]
             mix[:, width - 1, k + 1] = -1.0
-            # mix @ inner @ mix.T summed over classes: as products of matrices, einsum would loop
+            # mix @ inner @ mix.T summed over classes, as matrix products, which are faster than
+            # einsum
             left = np.matmul(mix, inner).swapaxes(1, 2).reshape(problem.n_features, width, -1)
             moments.append(left @ mix.swapaxes(1, 2).reshape(-1, width))
         return moments
 
 
 def largest_table(n_samples: int) -> int:
-    """The cells up to which counts are solved rather than samples: few beside the samples."""
+    """Return the maximum number of cells for which rows are solved on counts, not on samples."""
     return min(max(n_samples // CELL_SAMPLES, FEW_CELLS), MOST_CELLS)
 
 
 def _set(array: np.ndarray, place: int, value: float | np.ndarray) -> np.ndarray:
-    """A copy with the value at a place of the first axis that may be one past the end."""
+    """Return a copy with a value set on the first axis, which is extended if necessary."""
     result = np.zeros((max(len(array), place + 1), *array.shape[1:]))
     result[: len(array)] = array
     result[place] = value

@@ -1,4 +1,4 @@
-"""VMI: variational information maximisation (Gao, Ver Steeg & Galstyan 2016)."""
+"""The VMI method: variational information maximization (Gao, Ver Steeg & Galstyan 2016)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ VMIForm = Literal["naive", "pairwise"]
 
 @dataclass(frozen=True)
 class VMI(Method):
-    """Variational information maximisation (Gao, Ver Steeg & Galstyan 2016).
+    """Variational information maximization (Gao, Ver Steeg & Galstyan 2016).
 
     Parameters
     ----------
     form
-        What is assumed of the features within a class: ``"naive"``, that they are independent, or
-        ``"pairwise"``, a geometric mean over the pairs with each chosen feature.
+        Model of the features within a class: ``"naive"`` assumes that they are independent,
+        ``"pairwise"`` takes a geometric mean over the pairs with each chosen feature.
     restart
-        The posterior restarts when the best gain falls below this many nats.
+        The posterior restarts if the best gain is below this number, in nats.
 
     Examples
     --------
@@ -54,24 +54,24 @@ class VMI(Method):
     restart: float = 0.01
 
     def __post_init__(self) -> None:
-        """Check every option once."""
+        """Check all options."""
         self._check("form", get_args(VMIForm))
         self._check_number("restart")
 
     @property
     def state_type(self) -> type[VMIState]:
-        """The record that its search keeps between rounds."""
+        """The type of the state that its search keeps between rounds."""
         return VMIState
 
     def search(self, problem: Problem) -> VariationalInformation:
-        """Return the search that this method does on a problem."""
+        """Return a search on a problem."""
         return VariationalInformation(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that take most memory, with arrays of the right sizes, no content."""
+        """Return the requests that need the most memory, with placeholder arrays."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         pairwise = self.form == "pairwise"
-        counted = MIM().largest_requests(sizes)  # of a pick with every feature
+        counted = MIM().largest_requests(sizes)  # counts of a pick with every feature
         largest = PosteriorRow("table", 0, np.zeros(0, np.intp), placeholder(1, 1, c, b))
         if pairwise:
             counted = (Request(PAIR_COUNTS, PairContext(c, b, by_fold=False), (0,)),)
@@ -90,9 +90,9 @@ class VMI(Method):
         return (*counted, Request(POSTERIOR_GAINS, context, tuple(range(k))))
 
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
-        """Return how many reductions its search asks for at most, after the marginal counts.
+        """Return the maximum number of reductions of a search, without the marginal counts.
 
-        One to count a pick, one to score candidates, and one more where the posterior restarts.
+        One to count a pick, one to score candidates, and one more if the posterior restarts.
 
         Examples
         --------
@@ -107,17 +107,20 @@ class VMI(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class VMIState(PosteriorState):
-    """What VMI knows after some rounds; information is H(y) + mean log posterior of the class."""
+    """The state of VMI after some rounds.
+
+    ``information`` is H(y) + the mean log posterior of the true class.
+    """
 
     kinds: ClassVar[tuple[str, ...]] = ("table", "pair")
     n_folds: ClassVar[int] = 1
     may_rule_out: ClassVar[bool] = True
 
-    # (place, feature, class, cell) log p(code | code of the pick, class)
+    # (pick, feature, class, cell) log p(code | code of the pick, class)
     pair_logs: np.ndarray = checked(
         Floats(("pair", "feature", "class", "pair code"), hole=-np.inf, most=ROUNDING)
     )
-    # (place, feature) the mean of it for the true class
+    # (pick, feature) the mean of `pair_logs` for the true class
     pair_truth: np.ndarray = checked(Floats(("pair", "feature")))
 
 
@@ -126,7 +129,7 @@ class VariationalInformation(Search[VMIState, PosteriorScores]):
     """The bound ``H(y) + mean(log posterior of the true class)`` with unsmoothed tables, in sample.
 
     The rows of the posterior are ``p(x_i|c)`` (naive), or the geometric mean of ``p(x_i|x_j,c)``
-    over the picks j of this epoch (pairwise); the first of an epoch is ``p(x_i|c)`` in both.
+    over the picks j of this epoch (pairwise). The first row of an epoch is ``p(x_i|c)`` in both.
     """
 
     problem: Problem
@@ -147,7 +150,7 @@ class VariationalInformation(Search[VMIState, PosteriorScores]):
     def score(
         self, state: VMIState
     ) -> Generator[Request, Partial, tuple[VMIState, PosteriorScores]]:
-        """Return the state with what it had to learn, and the scores of every feature."""
+        """Yield the requests of a round; return the updated state and the scores of features."""
         if len(state.affinity) < len(state.chosen):
             state = yield from self._learn(state)
         problem, picks = self.problem, state.picks
@@ -182,11 +185,11 @@ class VariationalInformation(Search[VMIState, PosteriorScores]):
         )
 
     def restart(self, state: VMIState, scores: PosteriorScores) -> VMIState:  # noqa: ARG002
-        """Return the state with a new posterior; subsets and affinities stay."""
+        """Return the state with a new posterior; subsets and affinities are kept."""
         return replace(state, **self._new_epoch(), epoch=state.epoch + 1)
 
     def _new_epoch(self) -> dict[str, Any]:
-        """What an epoch begins with."""
+        """Return the initial fields of an epoch."""
         m, _, c, b = self.problem.counts.shape
         return {
             "rows": (),
@@ -196,7 +199,7 @@ class VariationalInformation(Search[VMIState, PosteriorScores]):
         }
 
     def _learn(self, state: VMIState) -> Generator[Request, Partial, VMIState]:
-        """Count the last pick against every feature."""
+        """Count the last pick with every feature; return the updated state."""
         problem, pick = self.problem, state.chosen[-1]
         if self.options.form == "naive":
             terms = yield from learn(problem, pick)
@@ -219,13 +222,13 @@ class VariationalInformation(Search[VMIState, PosteriorScores]):
         )
 
     def _tables(self) -> np.ndarray:
-        """p(code | class) of every feature, (feature, 1, class, code)."""
+        """Return p(code | class) of every feature, (feature, 1, class, code)."""
         counts = self.problem.counts.sum(axis=1, keepdims=True)
         result: np.ndarray = counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)
         return result
 
     def _candidates(self, state: VMIState) -> CandidateRows:
-        """The rows of every candidate."""
+        """Return the rows of every candidate."""
         problem = self.problem
         m, _, c, b = problem.counts.shape
         n_pairs = len(state.pair_logs)
@@ -247,14 +250,17 @@ class VariationalInformation(Search[VMIState, PosteriorScores]):
 
 
 def _log(shares: np.ndarray) -> np.ndarray:
-    """The logs, minus infinity of zero."""
+    """Return logs, with minus infinity for zero."""
     with np.errstate(divide="ignore"):
         result: np.ndarray = np.log(shares)
     return result
 
 
 def _mean_log(counts: np.ndarray, logs: np.ndarray) -> np.ndarray:
-    """The mean log (feature, class, cell) of the true class, (feature,): where nothing is, 0."""
+    """Return the mean of ``logs`` (feature, class, cell) at the true class, (feature,).
+
+    Empty cells do not contribute.
+    """
     products = counts * np.where(counts > 0, logs, 0.0)
     result: np.ndarray = products.sum(axis=(1, 2)) / counts[0].sum()
     return result

@@ -1,1 +1,1 @@
-"""What a run will cost before it runs."""
+"""Plan the cost of a run before it starts."""

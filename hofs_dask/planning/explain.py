@@ -1,4 +1,4 @@
-"""What a run will do, before anything of it runs: layout, reductions, scans, bytes and memory."""
+"""Plan a run before it starts: layout, reductions, scans, bytes and memory."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from hofs_dask.store.layout import Layout, layout_of
 if TYPE_CHECKING:
     from hofs_dask.io.source import Source
 
-#: Columns of a terminal, and a blank that no line ends at.
+#: Width of a terminal in columns, and a space at which no line is broken.
 WIDTH, NO_BREAK = 80, "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """What making the code store takes.
+    """Cost of encoding.
 
     Attributes
     ----------
     n_read, n_written
-        Bytes: the source is read twice.
+        Bytes read from the source, in two reads, and bytes written to the store.
     held
-        Bytes of the largest block of the source, as a task holds it.
+        Bytes of the largest block of the source in memory.
     """
 
     n_read: int
@@ -52,22 +52,22 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Searching:
-    """What a selection or a comparison takes.
+    """Cost of a selection or a comparison.
 
     Attributes
     ----------
     reductions
-        How many there are at most, by name.
+        Maximum number of reductions, by name.
     n_scans
-        Times that the samples are read, at most; reductions of several methods share them.
+        Maximum number of scans; the reductions of several methods share scans.
     scan_bytes
         Bytes that one scan reads.
     memory
-        Of the worker with the least room, in its largest scan.
+        Memory of the worker with the least free memory, in its largest scan.
     n_workers, n_threads
-        Who does it; all threads of all workers.
+        Number of workers, and of threads of all workers together.
     refusal
-        Why it would be refused and what to do, empty where it fits.
+        Why the run would be refused and what to do; empty if it fits.
     """
 
     reductions: Mapping[str, int]
@@ -80,31 +80,31 @@ class Searching:
 
     @property
     def kept(self) -> float:
-        """The share of a scan that workers keep in memory."""
+        """The fraction of the bytes of a scan that workers keep in memory."""
         return min(self.memory.cache * max(self.n_workers, 1) / self.scan_bytes, 1.0)
 
     @property
     def n_read(self) -> int:
-        """Bytes that are read in all, at most: what is kept is read once."""
+        """Maximum number of bytes read in all scans; bytes kept in memory are read once."""
         return int(self.scan_bytes * (1 + (self.n_scans - 1) * (1 - self.kept)))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do; reads as a page.
+    """Cost of a run; ``print`` shows it as a page of text.
 
     Attributes
     ----------
     title
-        What is asked for.
+        Methods, features, samples and classes of the run.
     layout
-        How the codes are cut up, with reasons.
+        Chunks of the code store, with reasons.
     encoding
-        None where the code store is there.
+        Cost of encoding; None if the code store already exists.
     searching
-        None where nothing is selected.
+        Cost of the selection; None if the plan is for encoding only.
     assumed
-        What had to be assumed, a sentence each.
+        Assumptions of the plan, one sentence each.
 
     Examples
     --------
@@ -126,15 +126,15 @@ class Plan:
 
     @property
     def memory(self) -> Estimate:
-        """The memory that a selection takes of the worker with the least room."""
+        """The memory that a selection needs on the worker with the least free memory."""
         if self.searching is None:
             raise ValueError(
-                "this plan is of encoding alone; give n_features for the memory of a selection"
+                "this plan is for encoding only; give n_features for the memory of a selection"
             )
         return self.searching.memory
 
     def followed_by(self, selection: Plan) -> Plan:
-        """The plan of this encoding and of a selection after it."""
+        """Return the plan of this encoding followed by a selection."""
         assumed = (*self.assumed, *selection.assumed)
         return replace(self, title=selection.title, searching=selection.searching, assumed=assumed)
 
@@ -142,7 +142,7 @@ class Plan:
         layout = self.layout
         head = (
             f"{layout.n_chunks:,} of {layout.chunks[0]:,} samples x {layout.chunks[1]:,} features, "
-            f"{format_bytes(layout.n_bytes)} in all"
+            f"{format_bytes(layout.n_bytes)} in total"
         )
         blocks = [("chunks", [head, *(f"- {reason}" for reason in layout.reasons)])]
         if self.encoding is not None:
@@ -161,7 +161,10 @@ class Plan:
 def plan_encoding(
     source: Source, bins: Bins, target_kind: str, chunks: tuple[int, int] | None
 ) -> tuple[CodeStore, Plan]:
-    """The store that encoding would make, as far as it is known before the first read, and how."""
+    """Return the code store that encoding would make, with assumed codes and classes, and its plan.
+
+    Nothing is read.
+    """
     continuous = target_kind == "continuous" or (
         target_kind == "auto" and source.target_type == "number"
     )
@@ -207,7 +210,7 @@ def plan_encoding(
         ),
     )
     assumed = (
-        f"{n_codes} codes a feature (bins={bins!r}, and one for missing values) and "
+        f"{n_codes} codes per feature (bins={bins!r}, and one for missing values) and "
         f"{n_classes} classes: both are known after the first read"
     )
     title = f"encode: {source.n_features:,} features, {source.n_samples:,} samples"
@@ -221,30 +224,30 @@ def plan_search(
     n_resamples: int = 0,
     current: tuple[Worker, ...] | None = None,
 ) -> Plan:
-    """What a selection by some methods takes of the workers.
+    """Return the plan of a selection or comparison.
 
     Parameters
     ----------
     codes
-        The store; one without a path is not there yet.
+        The code store; its path is empty if it is not encoded yet.
     methods
         The method objects.
     n_features
-        How many features are to be chosen.
+        Number of features to choose.
     n_resamples
-        How many resamples every method also selects from.
+        Number of bootstrap resamples for every method.
     current
-        The processes that it would run on; by default they are asked for their memory.
+        The worker processes. By default the workers of the current scheduler.
     """
     layout = layout_of(codes)
     n_classes = len(codes.labels.classes)
     sizes = sizes_of(codes, n_features)
     bounds = [method.bound_reductions(sizes) for method in methods]
     largest = [method.largest_requests(sizes) for method in methods]
-    # nothing is compiled for a plan, so that workers may take less now than they will
+    # planning compiles no kernels, so workers may use less memory now than in the run
     current = current or current_workers()
     workers = tuple(replace(each, resident=max(each.resident, RESIDENT)) for each in current)
-    # all searches go on at once; what does not fit one scan makes several
+    # all searches run together; requests that do not fit one scan are split into several
     widest = [
         replace(request, resample=resample)
         for resample in (None, *range(n_resamples))
@@ -265,9 +268,9 @@ def plan_search(
     n_columns = max(len(request.columns) for scan in cut for request in scan)
     assumed: tuple[str, ...] = ()
     if workers != current:
-        assumed = (f"libraries and compiled kernels take {format_bytes(RESIDENT)} of a worker",)
+        assumed = (f"libraries and compiled kernels take {format_bytes(RESIDENT)} per worker",)
     labels = ", ".join(method.label for method in methods)
-    resampled = f", and of {n_resamples} resamples" * bool(n_resamples)
+    resampled = f", also in {n_resamples} resamples" * bool(n_resamples)
     title = (
         f"{labels}: {n_features:,} of {codes.n_features:,} features{resampled}; "
         f"{codes.n_samples:,} samples, {n_classes} classes"
@@ -286,7 +289,7 @@ def plan_search(
 
 
 def _explained(codes: CodeStore) -> Layout:
-    """The layout that a store has, with the reasons if it is what would be chosen today."""
+    """Return the layout of a store, with reasons if `choose_layout` would choose it again."""
     free = room()
     chosen, given = (
         choose_layout(
@@ -303,7 +306,7 @@ def _explained(codes: CodeStore) -> Layout:
 
 
 def _joined(bounds: Sequence[ReductionBound], n_runs: int) -> dict[str, int]:
-    """The reductions of all methods, over so many runs each."""
+    """Return the number of reductions of all methods in ``n_runs`` runs each, by name."""
     found: Counter[str] = Counter()
     for bound in bounds:
         found.update({name: n_runs * n for name, n in bound.by_name.items()})
@@ -315,7 +318,7 @@ def _partial_bytes(request: Request, layout: Layout) -> int:
     return request.reduction.nbytes(request.context, layout.chunks[1])
 
 
-# How it reads
+# Text of a plan
 
 
 def _encoding_lines(encoding: Encoding) -> list[str]:
@@ -343,15 +346,15 @@ def _searching_blocks(searching: Searching, layout: Layout) -> list[tuple[str, l
                 f"at most {searching.n_scans:,} over the samples, "
                 f"{_number(Partition(layout).n_tasks(n_threads), 'task')} each, on "
                 f"{_number(n_threads, 'thread')} of {where}",
-                f"{format_bytes(searching.scan_bytes)} a scan, of which {searching.kept:.0%} "
-                f"stays in memory: {format_bytes(searching.n_read)} read in all",
+                f"{format_bytes(searching.scan_bytes)} per scan, of which {searching.kept:.0%} "
+                f"stays in memory: {format_bytes(searching.n_read)} read in total",
             ],
         ),
         (
             "memory",
             [
                 f"{format_bytes(memory.total)} of the {format_bytes(memory.limit)} of the worker "
-                "with the least room",
+                "with the least free memory",
                 _listed(f"{name} {format_bytes(getattr(memory, name))}" for name in shown),
                 verdict,
             ],
@@ -360,14 +363,14 @@ def _searching_blocks(searching: Searching, layout: Layout) -> list[tuple[str, l
 
 
 def _indented(name: str, text: str) -> list[str]:
-    """Lines that fit a terminal, under a heading."""
+    """Return a text as lines that fit a terminal, after a heading."""
     first, later = f"  {name:<11}", " " * 13 + "  " * text.startswith("- ")
     lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=later)
     return [line.replace(NO_BREAK, " ") for line in lines]
 
 
 def _listed(items: Iterable[str]) -> str:
-    """Items in a row, none of which is broken at the end of a line."""
+    """Return items joined by commas, such that no item is broken at the end of a line."""
     return ", ".join(item.replace(" ", NO_BREAK) for item in items)
 
 

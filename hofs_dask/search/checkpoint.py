@@ -1,11 +1,11 @@
-"""The checkpoint of a search: one file in a locked directory, replaced whole after every round.
+"""Save and load checkpoints: one file in a locked directory, replaced after every round.
 
 Layout::
 
     <directory>
       checkpoint.npz                 the search after the last round, see `snapshot_file`
-      checkpoint.npz.<hex>.partial   the next one while it is written
-      lock                           held while a run is at work; the process that holds it
+      checkpoint.npz.<hex>.partial   the next checkpoint while it is being written
+      lock                           locked during a run; names the process that holds it
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from hofs_dask.search.snapshot_file import check_ours, damaged, read_snapshot, t
 
 FILE = "checkpoint.npz"
 LOCK = "lock"
-#: What a run is on, by its content, and by what that was made from: one of the two has to fit.
+#: Identity of the content, and of the source that the content was made from. A run matches if
+#: either of the two is equal.
 ORIGINS = {"data": "data source", "target values": "target source"}
-#: What `write_file` calls a checkpoint that is not whole yet.
+#: Names that `write_file` gives to incomplete checkpoints.
 PARTIAL = re.compile(re.escape(FILE) + r"\.[0-9a-f]{32}\.partial")
-#: What `locked` writes into a lock; a full disk, or a run that begins now, leaves it empty.
+#: Content that `locked` writes to a lock; empty if the disk is full or the run is just starting.
 HOLDER = re.compile(rb"(process \d+ on [^\n]*\n)?")
 
 
 class Checkpoint:
-    """A directory that one run at a time keeps its search in; `open_checkpoint` makes them.
+    """A directory that holds the search of one run at a time; use `open_checkpoint` to open one.
 
     Parameters
     ----------
     directory
-        That exists, and is locked by this process.
+        An existing directory that this process has locked.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -53,25 +54,25 @@ class Checkpoint:
         shape: tuple[int, ...] | None = None,
         state: type | None = None,
     ) -> Snapshot | None:
-        """Return the search that was saved here, None where nothing was.
+        """Return the saved search, or None if there is none.
 
         Parameters
         ----------
         run
-            What the search depends on, by name: data, target, method, options. Data is the same
-            where ``"data"`` is, the identity of the code store, or where ``"data source"`` is, that
-            of what it was made from, None where it has none.
+            All that the search depends on, by name: data, target, method, options. The data is the
+            same if ``"data"``, the identity of the code store, is equal, or if ``"data source"``,
+            the identity of its source or None, is equal.
         shape
-            Of the counts of the store that it is resumed with: (feature, fold, class, code).
+            Expected shape of the counts: (feature, fold, class, code).
         state
-            The record that the method keeps.
+            Expected type of the method's state.
 
         Raises
         ------
         ValueError
-            What was saved here belongs to another run; names all that differs.
+            If the saved search belongs to another run; the message names all differences.
         CheckpointError
-            The file is damaged, or does not fit the store or the method.
+            If the file is damaged, or does not match the store or the method.
         """
         file = self.directory / FILE
         if not os.path.lexists(file):
@@ -84,23 +85,23 @@ class Checkpoint:
         ]
         if differing:
             raise ValueError(
-                f"the checkpoint {str(self.directory)!r} is of another run: "
-                f"{'; '.join(differing)}. Give another directory, or remove this one to start anew"
+                f"the checkpoint {str(self.directory)!r} belongs to another run: "
+                f"{'; '.join(differing)}. Give another directory, or remove this one to start over"
             )
         if shape is not None and snapshot.counts.shape != shape:
-            raise damaged(file, f"its counts are of shape {snapshot.counts.shape}, not {shape}")
+            raise damaged(file, f"its counts have shape {snapshot.counts.shape}, not {shape}")
         if state is not None and type(snapshot.state) is not state:
             kind = type(snapshot.state).__name__
             raise damaged(file, f"its state is a {kind}, not a {state.__name__}")
         return snapshot
 
     def save(self, run: Mapping[str, object], snapshot: Snapshot) -> None:
-        """Replace what was saved here, or leave it as it is where that fails.
+        """Replace the saved search; if that fails, the earlier one remains.
 
         Raises
         ------
         CheckpointError
-            The disk is full, or cannot be written to.
+            If the disk is full or cannot be written to.
         """
         file = self.directory / FILE
         is_first = not os.path.lexists(file)
@@ -108,10 +109,10 @@ class Checkpoint:
             write_file(file, [to_bytes(_with_version(run), snapshot)], sync=True)
         except OSError as error:
             kept = (
-                "no round has been saved yet: make room and run the same call again"
+                "no round has been saved yet: free some disk space and run the same call again"
                 if is_first
-                else "the one of the round before is intact: make room and run the same call again "
-                "to resume from there"
+                else "the checkpoint of the previous round is intact: free some disk space and run "
+                "the same call again to resume from it"
             )
             raise CheckpointError(
                 f"the checkpoint {str(file)!r} cannot be written ({error.strerror or error}); "
@@ -128,9 +129,9 @@ def open_checkpoint(
     Parameters
     ----------
     path
-        A directory that is new, empty, or has a checkpoint in it.
+        A directory that does not exist yet, is empty, or holds a checkpoint.
     sources
-        Paths and addresses that the data is read from: the checkpoint is kept apart from them.
+        Paths and URLs of the data, in which no checkpoint may be written.
 
     Examples
     --------
@@ -141,14 +142,14 @@ def open_checkpoint(
     """
     text = as_path(path)
     if is_url(text):
-        raise ValueError(f"checkpoint is {text!r}; give a directory of this machine")
+        raise ValueError(f"checkpoint is {text!r}, which is a URL; give a local directory")
     check_apart(text, sources, "checkpoint")
     directory = Path(text)
     if _names_in(directory):
         foreign = _foreign_in(directory)
         if foreign:
             raise ValueError(
-                f"checkpoint is {text!r}, which holds something else than a checkpoint "
+                f"checkpoint is {text!r}, which holds files that are not of a checkpoint "
                 f"({min(foreign)!r}); give a new or an empty directory"
             )
     with contextlib.ExitStack() as stack:
@@ -172,14 +173,14 @@ def open_checkpoint(
 def open_part(
     path: str | os.PathLike[str], name: str, sources: Iterable[str] = ()
 ) -> contextlib.AbstractContextManager[Checkpoint]:
-    """Open the checkpoint of one search of a comparison, which has a directory below its own.
+    """Open the checkpoint of one search of a comparison, in a subdirectory.
 
     Parameters
     ----------
     path
-        Of the comparison: a directory that is new, empty, or has such checkpoints in it.
+        The directory of the comparison: not existing yet, empty, or with such checkpoints.
     name
-        Of the search.
+        Name of the search.
     sources
         As for `open_checkpoint`.
 
@@ -191,27 +192,28 @@ def open_part(
     'jmi'
     """
     text = as_path(path)
-    if not is_url(text):  # else it is refused below
+    if not is_url(text):  # `open_checkpoint` refuses a URL
         sources = tuple(sources)
         check_apart(text, sources, "checkpoint")
         folder = Path(text)
         found = _names_in(folder)
         if FILE in found:
             raise ValueError(
-                f"checkpoint is {text!r}, which is of a single selection; give another directory"
+                f"checkpoint is {text!r}, which holds the checkpoint of a single selection; give "
+                "another directory"
             )
         if found and not any(_is_ours(folder / each) for each in found):
             raise ValueError(
-                f"checkpoint is {text!r}, which holds something else than the checkpoints of a "
-                f"comparison ({min(found)!r}); give a new or an empty directory"
+                f"checkpoint is {text!r}, which holds files that are not of a comparison "
+                f"({min(found)!r}); give a new or an empty directory"
             )
     return open_checkpoint(f"{text}/{name}", sources)
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Snapshot]:
-    """Return what the run of a checkpoint depends on, by name, and its search.
+    """Return all that the run of a checkpoint depends on, by name, and its search.
 
-    It need not be locked.
+    The checkpoint is not locked.
 
     Parameters
     ----------
@@ -221,9 +223,9 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Snaps
     Raises
     ------
     FileNotFoundError
-        There is none.
+        If there is no checkpoint.
     CheckpointError
-        It is damaged.
+        If the checkpoint is damaged.
     """
     file = Path(as_path(path)) / FILE
     if not os.path.lexists(file):
@@ -232,13 +234,13 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Snaps
 
 
 def _with_version(run: Mapping[str, object]) -> dict[str, object]:
-    """What a run depends on, the program included: within a minor version files are understood."""
+    """Return all that a run depends on, including the minor version that can read its files."""
     minor = ".".join(version("hofs-dask").split(".")[:2])
     return {"hofs_dask version": minor, **run}
 
 
 def _differing(saved: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
-    """Return the names of what differs between two runs, none where they fit.
+    """Return the names of all entries that differ between two runs.
 
     Examples
     --------
@@ -257,13 +259,13 @@ def _differing(saved: Mapping[str, object], wanted: Mapping[str, object]) -> lis
 
 
 def _names_in(directory: Path) -> set[str]:
-    """Return the names in a directory, none where it is absent."""
+    """Return the names in a directory, or an empty set if it does not exist."""
     try:
         return set(os.listdir(directory))  # noqa: PTH208 - iterdir gives no names
     except FileNotFoundError:
         return set()
     except NotADirectoryError as error:
-        if not directory.exists():  # a part of the path above is a file
+        if not directory.exists():  # one of its parents is a file
             return set()
         raise ValueError(
             f"checkpoint is {str(directory)!r}, which is a file; give a directory"
@@ -276,12 +278,12 @@ def _names_in(directory: Path) -> set[str]:
 
 
 def _foreign_in(directory: Path) -> set[str]:
-    """Return the names in a directory that keep it from being ours, none for a checkpoint.
+    """Return the names in a directory that do not belong to a checkpoint.
 
     Raises
     ------
     CheckpointError
-        It has a checkpoint that cannot be read.
+        If the directory has a checkpoint that cannot be read.
     """
     found = _names_in(directory)
     foreign = {LOCK} & found if not _is_lock(directory / LOCK) else set()
@@ -293,7 +295,7 @@ def _foreign_in(directory: Path) -> set[str]:
 
 
 def _is_ours(directory: Path) -> bool:
-    """Return whether a directory is one that `open_checkpoint` made."""
+    """Return whether `open_checkpoint` made a directory."""
     try:
         return bool(_names_in(directory)) and not _foreign_in(directory)
     except (CheckpointError, ValueError):
@@ -301,7 +303,7 @@ def _is_ours(directory: Path) -> bool:
 
 
 def _is_lock(path: Path) -> bool:
-    """Return whether a file is a lock of ours, or absent: a lock is written over."""
+    """Return whether a file is one of our locks, or absent, so that it may be overwritten."""
     try:
         return not path.is_symlink() and HOLDER.fullmatch(read_file(path, 1000)) is not None
     except FileNotFoundError:
@@ -311,8 +313,8 @@ def _is_lock(path: Path) -> bool:
 
 
 def _remove_partials(directory: Path) -> None:
-    """Remove what runs that were killed had not written to the end."""
+    """Remove incomplete checkpoints of killed runs."""
     for name in _names_in(directory):
         if PARTIAL.fullmatch(name):
-            with contextlib.suppress(OSError):  # a directory stays
+            with contextlib.suppress(OSError):  # for example a directory
                 (directory / name).unlink()

@@ -1,4 +1,4 @@
-"""What happens in a search, as small records, and the lines of progress made of them."""
+"""Events of a search, and listeners that write them as lines of progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TextIO
 
-#: Rounds that the estimate of the time left is made of: later ones take longer than early ones.
+#: The time left is estimated from this many recent rounds, since later rounds take longer.
 RECENT_ROUNDS = 5
 
 
@@ -21,13 +21,13 @@ class RoundStarted:
     Attributes
     ----------
     rank : int
-        The place in the ranking that the round will fill, from 1.
+        Rank of the feature that the round will choose, from 1.
     n_features : int
-        How many features are to be chosen in all.
+        Number of features to choose in all rounds.
     n_candidates : int
-        Features that may still be chosen.
+        Number of features that can still be chosen.
     method : str
-        The method whose round it is.
+        Label of the method.
 
     Examples
     --------
@@ -66,13 +66,12 @@ class ScanStarted:
     Attributes
     ----------
     rank : int
-        The round that it is part of, the first of several; 0 for the count of every feature before
-        the first round.
+        The round that the scan belongs to; the lowest one if several searches share the scan. 0
+        for the scan before the first round, which counts every feature.
     reduction : str
-        What is summed over the samples, as in the names of Dask's tasks; several sums of one scan
-        are joined with ``+``.
+        Names of the reductions, as in the names of the Dask tasks, joined with ``+``.
     n_reductions : int
-        How many sums that are.
+        Number of reductions.
 
     Examples
     --------
@@ -87,26 +86,25 @@ class ScanStarted:
 
 @dataclass(frozen=True)
 class ScanEnded:
-    """A scan over all samples is over.
+    """A scan over all samples has ended.
 
     Attributes
     ----------
     rank : int
-        The round that it was part of, the first of several; 0 for the count of every feature before
-        the first round.
+        The round that the scan belongs to; the lowest one if several searches share the scan. 0
+        for the scan before the first round, which counts every feature.
     reduction : str
-        What was summed over the samples, as in the names of Dask's tasks; several sums of one scan
-        are joined with ``+``.
+        Names of the reductions, as in the names of the Dask tasks, joined with ``+``.
     n_reductions : int
-        How many sums that were.
+        Number of reductions.
     n_bytes : int
-        Bytes of the store that the scan goes through: the chunks of codes, and for every tile of
-        features the labels and the chosen columns that it needs from other tiles. What workers
-        keep in memory is part of it.
+        Bytes of the store that the scan used: the chunks of codes and, for every tile of features,
+        the labels and the chosen columns of other tiles. Includes chunks that workers had in
+        memory.
     n_cells : int
-        Samples with a label times features times sums.
+        Number of samples times features times reductions.
     seconds : float
-        How long it took.
+        Duration of the scan.
 
     Examples
     --------
@@ -125,24 +123,26 @@ class ScanEnded:
 
 @dataclass(frozen=True)
 class RoundEnded:
-    """A round of the search has chosen a feature, and the checkpoint, if there is one, knows it.
+    """A round of the search has chosen a feature and saved the checkpoint, if there is one.
 
     Attributes
     ----------
     rank : int
-        The feature's place in the ranking, from 1.
+        Rank of the chosen feature, from 1.
     feature : str, int or float
-        Its name.
+        Name of the chosen feature.
     subset : int
-        The subset that it joined, from 0, by first pick.
+        Number of the subset that the feature joined. Subsets are numbered from 0 in the order in
+        which they were opened.
     gain, information : float
-        What it added and what all chosen features hold about the target, in nats.
+        Information about the target that the feature added, and that all chosen features have, in
+        nats.
     seconds : float
-        How long the round took, writing the checkpoint included.
+        Duration of the round, including the checkpoint.
     n_scans : int
-        Scans over the samples that the round needed; 0 where known counts are enough.
+        Number of scans in the round; 0 if earlier counts were sufficient.
     method : str
-        The method whose round it was.
+        Label of the method.
 
     Examples
     --------
@@ -178,12 +178,12 @@ def tell_all(listeners: Sequence[Notify], event: Event) -> None:
 
 
 class _Lines(ABC):
-    """A stream of lines; on a terminal, one more that comes and goes."""
+    """Writes lines to a stream; on a terminal, also a transient line that is overwritten."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._terminal = stream.isatty()
-        self._transient = 0  # the length of the line that is to go
+        self._transient = 0  # length of the transient line
 
     def __enter__(self) -> Self:
         return self
@@ -198,7 +198,7 @@ class _Lines(ABC):
 
     @abstractmethod
     def __call__(self, event: Event) -> None:
-        """Write what the event says."""
+        """Write the lines for an event."""
 
     def _write(self, line: str) -> None:
         self._write_transient("")
@@ -210,7 +210,7 @@ class _Lines(ABC):
         self._write(f"compiling {n} kernel{'s' if n != 1 else ''}, once for this machine")
 
     def _write_transient(self, text: str) -> None:
-        """Replace the line that comes and goes; on a terminal alone."""
+        """Replace the transient line; does nothing if the stream is not a terminal."""
         if self._terminal and (text or self._transient):
             erased = " " * self._transient
             self._stream.write(f"\r{erased}\r{text}")
@@ -219,14 +219,14 @@ class _Lines(ABC):
 
 
 class Progress(_Lines):
-    """A listener to events that writes a line a round.
+    """A listener that writes one line per round.
 
-    On a terminal, a line that says which reduction is running comes and goes in between.
+    On a terminal, a transient line shows the reduction that is running.
 
     Parameters
     ----------
     stream : file
-        Where the lines go.
+        Stream to write to.
 
     Examples
     --------
@@ -244,7 +244,7 @@ class Progress(_Lines):
         self._recent: deque[float] = deque(maxlen=RECENT_ROUNDS)
 
     def __call__(self, event: Event) -> None:
-        """Write what the event says."""
+        """Write the lines for an event."""
         match event:
             case RoundStarted():
                 if self._n_features == 0 and event.rank > 1:
@@ -256,7 +256,7 @@ class Progress(_Lines):
             case ScanStarted():
                 self._write_transient(f"{self._round(event.rank)}  {event.reduction} ...")
             case RoundEnded():
-                if event.rank > 2:  # the first two may need fewer reductions than the others
+                if event.rank > 2:  # the first two rounds may need fewer reductions
                     self._recent.append(event.seconds)
                 self._write(self._line(event))
 
@@ -284,12 +284,12 @@ class Progress(_Lines):
 
 
 class ScanProgress(_Lines):
-    """A listener to events that writes a line a scan: what it summed, how far all methods are.
+    """A listener that writes one line per scan: its reductions and the picks of every method.
 
     Parameters
     ----------
     stream : file
-        Where the lines go.
+        Stream to write to.
 
     Examples
     --------
@@ -306,7 +306,7 @@ class ScanProgress(_Lines):
         self._chosen: dict[str, int] = {}
 
     def __call__(self, event: Event) -> None:
-        """Write what the event says."""
+        """Write the lines for an event."""
         match event:
             case RoundEnded():
                 self._chosen[event.method] = event.rank
@@ -323,12 +323,12 @@ class ScanProgress(_Lines):
 
 
 def progress_stream(progress: bool | None) -> TextIO | None:
-    """The stream that lines of progress go to, None for silence.
+    """Return the stream for lines of progress, or None if none are to be written.
 
     Parameters
     ----------
     progress
-        Whether to write; None for where the standard error is a terminal.
+        Whether to write. None means only if the standard error is a terminal.
 
     Examples
     --------
@@ -342,7 +342,7 @@ def progress_stream(progress: bool | None) -> TextIO | None:
 
 
 def duration(seconds: float) -> str:
-    """A time in a fixed width.
+    """Return a duration as text of fixed width.
 
     Examples
     --------

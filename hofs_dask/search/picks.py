@@ -1,4 +1,4 @@
-"""What a search found: the pick of each round, and the ranking that they make."""
+"""The result of a search: the pick of each round, and the ranking of all picks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hofs_dask.methods.fields import Whole, checked, flag, number
 
 @dataclass(frozen=True)
 class Pick:
-    """What one round of the greedy search chose, and by how much.
+    """The feature that one round of the greedy search chose, with its scores.
 
     Parameters
     ----------
@@ -21,21 +21,21 @@ class Pick:
     subset : int
         Number of the subset that it joined or opened.
     score : float
-        Criterion of the feature, in nats.
+        Value of the criterion, in nats.
     gain : float
-        Information that it added, in nats; by `joint` net of the penalty of choosing among many.
+        Information that it added, in nats; for `joint`, minus the selection penalty.
     information : float
         Information of the features chosen since the last restart, in nats.
     margin : float
-        Score less that of the runner-up, in nats.
+        Difference to the score of the runner-up, in nats.
     runner_up : int
-        Position of the feature that came second, -1 for none.
+        Position of the feature with the second-best score, -1 for none.
     epoch : int
         Number of restarts of the posterior before this pick.
     forced : bool
-        Whether the user asked for the feature.
+        Whether the user requested the feature by ``include``.
     redundancy : float
-        Mean mutual information with the features chosen before, in nats.
+        Mean mutual information with the previously chosen features, in nats.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class Pick:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The picks of a search, and what they were chosen from.
+    """The picks of a search, and the features that they were chosen from.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ class Ranking:
     relevance : ndarray of float64 (feature)
         I(x_i:y) of every feature, in nats.
     usable : ndarray of bool (feature)
-        False for the constant and the all-missing features.
+        False for features that are constant or all missing.
     attrs : mapping
-        What was done, on what: method, options (JSON), target, n_samples, n_classes, ...
+        Method, options (JSON), target, n_samples, n_classes, ...
     """
 
     picks: tuple[Pick, ...]

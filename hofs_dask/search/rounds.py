@@ -41,12 +41,12 @@ from hofs_dask.store.layout import layout_of
 
 #: Scores closer than this, relative to the best, are a tie: the lowest column wins.
 TIE = 1e-9
-#: So are scores closer than this many nats, and a gain that lacks less is enough: what rounding
-#: makes of equal terms that cancel.
+#: Scores closer than this, in nats, are a tie too, and a gain may be this much below the minimum:
+#: the rounding error of equal terms that cancel.
 LEAST_DIFFERENCE = 1e-12
 
 Result = TypeVar("Result")
-#: Asks for reductions and is sent their totals; tells events and is sent nothing.
+#: A generator that yields requests, for which it is sent the totals, and events.
 Steps = Generator[Request | Event, Any, Result]
 
 
@@ -61,25 +61,25 @@ def search(
     checkpoint: Checkpoint | None = None,
     of_resample: bool = False,
 ) -> Steps[Ranking]:
-    """The ranked selection of `n_features` features of a code store, as a generator of reductions.
+    """Yield the requests and events of a greedy search; return the ranking of the chosen features.
 
     Parameters
     ----------
     codes
-        The store, with the labels to select for.
+        The store, with the labels of the target.
     method
         A method object.
     n_features
-        How many features to choose.
+        Number of features to choose.
     include, exclude
-        Columns that come first, in this order, and columns that are never chosen.
+        Columns that are chosen first, in this order, and columns that are never chosen.
     min_gain
-        Stop when the feature with the best score gains less than this, in nats.
+        Stop if the feature with the best score gains less than this, in nats.
     checkpoint
-        Where the search is saved after every round, and resumed from.
+        Checkpoint to save to after every round and to resume from.
     of_resample
-        Whether it is for `resampled`: features that are constant in the resample by chance are left
-        out, so that fewer may be chosen.
+        Whether the search is passed to `resampled`. Features that are constant in the resample are
+        then excluded, so fewer may be chosen.
     """
     identity = _identity(codes, method, include, exclude, min_gain)
     shape = (codes.n_features, N_FOLDS, len(codes.labels.classes), int(codes.n_codes.max()))
@@ -120,7 +120,7 @@ def search(
                 method=method.label,
             )
     return Ranking(
-        at.picks[:n_features],  # an earlier run may have gone further
+        at.picks[:n_features],  # the checkpoint may have more picks than requested
         names=codes.names,
         relevance=problem.relevance,
         usable=problem.usable,
@@ -135,20 +135,20 @@ def search(
             "label_entropy": problem.label_entropy,
             "n_absent_chunks": codes.n_absent,
             "hofs_dask_version": version("hofs-dask"),
-            # of the data, not of the store, which depends on its chunks
+            # the fingerprint of the data, since that of the store depends on its chunks
             **({} if codes.fingerprint is None else {"fingerprint": codes.fingerprint}),
         },
     )
 
 
 def all_pairs(codes: CodeStore) -> Steps[PairMatrices]:
-    """What all pairs of the features of a code store say."""
+    """Yield the requests for all pairs of features of a code store; return their matrices."""
     problem = describe(codes, (yield from _count_all(codes)))
     return (yield from learn_all(problem))
 
 
 def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:
-    """The same steps over a bootstrap resample of the samples, in silence."""
+    """Yield the requests of ``steps`` for a bootstrap resample, without its events."""
     total: Any = None
     while True:
         try:
@@ -165,10 +165,10 @@ def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:
 def drive(
     codes: CodeStore, searches: Mapping[Hashable, Steps[Result]], listeners: Sequence[Notify] = ()
 ) -> tuple[dict[Hashable, Result], int, int]:
-    """What generators of reductions return, and the number of scans and of reductions that it took.
+    """Run searches together; return their results, the number of scans and that of reductions.
 
-    All searches go on at once: what they ask for is summed up in one scan over the samples, and
-    what several ask for is summed up once.
+    The requests of all searches are computed in one scan over the samples. A request that several
+    searches share is computed once.
     """
     results: dict[Hashable, Result] = {}
     asked: dict[Hashable, Request] = {}
@@ -224,7 +224,7 @@ def drive(
 def _scan(
     codes: CodeStore, scan: Sequence[Request], rank: int, listeners: Sequence[Notify]
 ) -> list[Partial]:
-    """The totals of one scan; the listeners are told."""
+    """Run one scan and notify the listeners; return the totals."""
     numbers = Counter(request.reduction.name for request in scan)
     name = " + ".join(f"{name} x{n}" if n > 1 else name for name, n in numbers.items())
     tell_all(listeners, ScanStarted(rank, name, len(scan)))
@@ -239,7 +239,7 @@ def _scan(
 
 
 def sizes_of(codes: CodeStore, n_features: int) -> Sizes:
-    """Return what the reductions of a search for so many features depend on."""
+    """Return the sizes that determine the reductions of a search for ``n_features`` features."""
     return Sizes(
         n_samples=codes.n_samples,
         n_features=codes.n_features,
@@ -257,9 +257,9 @@ def next_pick(
     forced: int | None,
     min_gain: float | None,
 ) -> Generator[Request, Partial, tuple[Pick | None, Any]]:
-    """The pick of one round and the state that knows it; None where nothing gains enough."""
+    """Return the pick of one round and the new state; the pick is None if no gain is sufficient."""
     least = work.restart_gain if min_gain is None else min_gain
-    is_first = not state.chosen  # of its epoch
+    is_first = not state.chosen  # first pick of the epoch
     while True:
         state, scores = yield from work.score(state)
         best, runner_up = choose(scores.score, candidates)
@@ -275,7 +275,7 @@ def next_pick(
     subset = int(join(affinity, state.subsets, method.subset_threshold)[0])
     margin = float(scores.score[pick] - scores.score[other]) if other >= 0 else np.nan
     if forced is None and margin < 0:
-        margin = 0.0  # a tie goes to the lower column, whose score may be the smaller by rounding
+        margin = 0.0  # in a tie the lower column wins, whose score may be smaller by rounding
     made = Pick(
         index=pick,
         subset=subset,
@@ -294,7 +294,7 @@ def next_pick(
 def _counted(
     steps: Generator[Request, Partial, Result],
 ) -> Generator[Request, Partial, tuple[Result, int]]:
-    """What the steps return, and how many reductions they asked for."""
+    """Return the result of the steps and the number of requests that they yielded."""
     n_reductions = 0
     total: Any = None
     while True:
@@ -312,7 +312,7 @@ def describe(
     exclude: Sequence[int] = (),
     include: Sequence[int] = (),
 ) -> Problem:
-    """The problem of a code store: its tables, and the counts of every feature."""
+    """Return the problem of a code store: its tables and the counts of every feature."""
     return Problem(
         n_codes=codes.n_codes,
         missing_code=codes.missing_code,
@@ -327,7 +327,7 @@ def describe(
 
 
 def _count_all(codes: CodeStore) -> Generator[Request, Partial, np.ndarray]:
-    """The counts of the codes of every feature."""
+    """Request and return the marginal counts of every feature."""
     context = MarginalContext(len(codes.labels.classes), int(codes.n_codes.max()))
     total = yield Request(MARGINAL_COUNTS, context, key="marginal-counts")
     return total["counts"]
@@ -340,7 +340,7 @@ def _identity(
     exclude: Sequence[int],
     min_gain: float | None,
 ) -> dict[str, object]:
-    """All that the picks depend on, by name. How many are asked for does not change them."""
+    """Return all that the picks depend on, by name. They do not depend on their number."""
     return {
         "data": codes.identity,
         "data source": codes.fingerprint,
@@ -357,7 +357,7 @@ def _identity(
 
 
 def choose(score: np.ndarray, candidates: np.ndarray) -> tuple[int, int]:
-    """The best candidate and the runner-up, -1 for none; ties go to the lowest column.
+    """Return the best candidate and the runner-up, -1 for none; the lowest column wins a tie.
 
     Examples
     --------
@@ -377,8 +377,8 @@ def _first_of_the_best(score: np.ndarray, candidates: np.ndarray) -> int:
     top = score[candidates].max()
     if not top < np.inf:
         raise ValueError(
-            f"the best score is {top}, which is no number of nats; where the run was resumed from "
-            "a checkpoint, remove that to start anew"
+            f"the best score is {top}, not a finite number; if the run was resumed from a "
+            "checkpoint, remove the checkpoint to start over"
         )
     tied = score >= top - max(TIE * abs(top), LEAST_DIFFERENCE)
     return int(np.flatnonzero(candidates & tied)[0])

@@ -1,4 +1,4 @@
-"""A search between two rounds, and whether one that was read from a file makes sense."""
+"""The record of a search between two rounds, and the checks of one that was read from a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from hofs_dask.engine.posteriors import LinearTerm, PosteriorRow
 from hofs_dask.engine.reduction import N_FOLDS
-from hofs_dask.methods import registry  # noqa: F401 - all states are known
+from hofs_dask.methods import registry  # noqa: F401 - defines all subclasses of State
 from hofs_dask.methods.base import State
 from hofs_dask.methods.fields import (
     MOST_SAMPLES,
@@ -25,30 +25,30 @@ from hofs_dask.search.picks import Pick
 
 
 def _counts(value: Any, sizes: Sizes) -> None:
-    """Check counts: of as many samples of each class for every feature."""
+    """Check that counts have the same number of samples of each class for every feature."""
     if is_repeated(value):
-        raise ValueError("repeats one number")
+        raise ValueError("is a repeated number")
     Wholes(("feature", "fold", "class", "code"))(value, sizes)
     largest = value.sum(axis=(1, 2, 3), dtype=float).max(initial=0.0)
     of_classes = value.sum(axis=-1) if largest <= MOST_SAMPLES else value[:0]
     if not 0 < largest <= MOST_SAMPLES or (of_classes != of_classes[:1]).any():
-        raise ValueError("is not of the same samples for every feature")
+        raise ValueError("does not count the same samples for every feature")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """A search between two rounds: all that the next round needs.
+    """A search between two rounds: everything that the next round needs.
 
     Attributes
     ----------
     counts : ndarray of int64 (feature, fold, class, code)
-        Of every feature, so that a run that is resumed need not count again.
+        Marginal counts, saved so that a resumed run need not count again.
     picks : tuple of Pick
-        What the rounds so far chose.
+        The picks of the finished rounds.
     state : State
-        What the method has learned.
+        State of the method.
     ended : bool
-        Whether no further feature gains enough.
+        Whether the search has ended because no feature gains enough.
     """
 
     counts: np.ndarray = checked(_counts)
@@ -58,21 +58,22 @@ class Snapshot:
 
 
 def _all_states(kind: type[State] = State) -> list[type[State]]:
-    """The records that methods keep, which are the subclasses without subclasses."""
+    """Return the state types of all methods: the subclasses without subclasses."""
     below = kind.__subclasses__()
     return [each for one in below for each in _all_states(one)] if below else [kind]
 
 
-#: The records that a checkpoint may hold, by name: nothing else is ever made from a file.
+#: The types that a checkpoint may hold, by name; no other type is created from a file.
 RECORDS: dict[str, type] = {
     cls.__name__: cls for cls in (Snapshot, Pick, PosteriorRow, LinearTerm, *_all_states())
 }
 
 
 def check(snapshot: object) -> Snapshot:
-    """Return the snapshot, or raise a ValueError where its fields do not fit each other.
+    """Return the snapshot, or raise a ValueError if its fields are inconsistent.
 
-    What passes is safe to resume from with a store of as many features, classes and codes.
+    A snapshot that passes is safe to resume with a store of the same numbers of features, classes
+    and codes.
 
     Examples
     --------
@@ -96,7 +97,7 @@ def check(snapshot: object) -> Snapshot:
     >>> check(replace(whole, counts=counts[:2]))
     Traceback (most recent call last):
     ...
-    ValueError: PairwiseState.affinity is of shape (0, 3), not (0, 2)
+    ValueError: PairwiseState.affinity has shape (0, 3), not (0, 2)
     """
     if not isinstance(snapshot, Snapshot):
         raise ValueError(f"it holds a {type(snapshot).__name__}, not a Snapshot")
@@ -112,24 +113,24 @@ def check(snapshot: object) -> Snapshot:
     if len(set(chosen)) < len(chosen):
         raise ValueError("Snapshot.picks has a feature twice")
     if any(subset > max(subsets[:i], default=-1) + 1 for i, subset in enumerate(subsets)):
-        raise ValueError("Snapshot.picks leaves out a subset")
+        raise ValueError("Snapshot.picks skips a subset number")
     if (state.chosen, state.subsets) != (chosen, subsets):
-        raise ValueError(f"{type(state).__name__}.chosen is not what was picked")
+        raise ValueError(f"{type(state).__name__}.chosen differs from Snapshot.picks")
     if isinstance(state, PosteriorState):
         state.check_rows(sizes)
     return snapshot
 
 
 def _sizes(snapshot: Snapshot) -> dict[str, int]:
-    """Return the sizes that arrays of a snapshot have."""
+    """Return the expected sizes of the axes in a snapshot, by name."""
     counts, picks, state = snapshot.counts, snapshot.picks, snapshot.state
     if not isinstance(counts, np.ndarray) or counts.ndim != 4:
-        raise ValueError("Snapshot.counts is not of four axes")
+        raise ValueError("Snapshot.counts does not have four axes")
     if type(picks) is not tuple or not all(type(pick) is Pick for pick in picks):
         raise ValueError("Snapshot.picks has an item that is not a Pick")
     n_features, _, n_classes, n_codes = counts.shape
     n_picks = len(picks)
-    # the last pick is learned about in the round after it
+    # statistics of a pick are computed in the round after it
     n_learned = max(n_picks - 1, 0)
     n_rows = len(getattr(state, "rows", ()))
     return {

@@ -1,8 +1,8 @@
-"""A snapshot as one file: arrays, and a sealed JSON text that says what they are.
+"""Read and write a snapshot as one file: arrays, and a sealed JSON text that describes them.
 
-The text holds the format and its version, what the run depends on, a tree of records, and the
-type, the shape and the sha256 of every array. Nothing else in the file has a say: the headers
-that numpy writes are for those who open it with `numpy.load`.
+The text holds the format and its version, all that the run depends on, a tree of records, and the
+type, shape and sha256 of every array. The reader ignores the headers that numpy writes; they allow
+opening the file with `numpy.load`.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ VERSION = 4
 
 #: The array that holds the JSON text.
 TEXT = "json"
-#: What JSON holds as it is; floats too, since their text is exact.
+#: Types that JSON holds unchanged; the text of a float is exact.
 Plain = str | int | float | None
 
-#: The types of numbers that arrays may have, by their names in files.
+#: The types that arrays may have, by their names in files.
 DTYPES = {
     np.dtype(kind).str: np.dtype(kind)
     for kind in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f8")
 }
-#: Bytes of a checkpoint at most, and of its text: that of 20 000 picks has 40 MB.
+#: Maximum bytes of a checkpoint and of its text, which has 40 MB for 20 000 picks.
 MOST_BYTES, MOST_TEXT = 2**36, 2**26
 
-# a link is not followed, and opening a pipe does not wait for a writer
+# do not follow a symbolic link, and do not wait for the writer of a pipe
 _READ = READ_FLAGS | getattr(os, "O_NOFOLLOW", 0)
-#: What reading a file that is damaged, or made to do harm, may raise.
+#: Exceptions that reading a damaged or malicious file may raise.
 _FAULTS = (
     OSError,
     EOFError,
@@ -53,7 +53,7 @@ _FAULTS = (
     LookupError,
     AttributeError,
     ArithmeticError,
-    RuntimeError,  # zipfile, of encryption; NotImplementedError, of its version; RecursionError
+    RuntimeError,  # zipfile: encryption, and as NotImplementedError its version; RecursionError
     MemoryError,
     struct.error,
     zipfile.BadZipFile,
@@ -61,7 +61,7 @@ _FAULTS = (
 
 
 def to_bytes(run: Mapping[str, object], snapshot: Snapshot) -> memoryview:
-    """Return the content of the file of a snapshot, and of what its run depends on."""
+    """Return the content of the file for a snapshot and for all that its run depends on."""
     arrays: dict[str, np.ndarray] = {}
     text = {
         "format": FORMAT,
@@ -84,7 +84,7 @@ def to_bytes(run: Mapping[str, object], snapshot: Snapshot) -> memoryview:
 
 
 def read_snapshot(file: Path) -> tuple[dict[str, Any], Snapshot]:
-    """Return what a checkpoint says about its run, and its search, all verified."""
+    """Return all that the run of a checkpoint depends on, by name, and its verified snapshot."""
     with _reading(file):
         with _opened(file) as stream:
             archive = zipfile.ZipFile(stream)
@@ -92,26 +92,26 @@ def read_snapshot(file: Path) -> tuple[dict[str, Any], Snapshot]:
             members = {info.filename: info for info in archive.infolist()}
             manifest = {f"{name}.npy": entry for name, entry in text["arrays"].items()}
             if {*manifest, f"{TEXT}.npy"} != {*members}:
-                raise ValueError("it has other arrays than its text says")
+                raise ValueError("its arrays are not those that its text lists")
             arrays = {
                 name.removesuffix(".npy"): _array(archive, members[name], entry)
                 for name, entry in manifest.items()
             }
         run = dict(text["run"])
         if not all(isinstance(name, str) for name in run):
-            raise ValueError("what its run depends on has no names")
+            raise ValueError("its description of the run has no names")
         return run, check(decode(text["tree"], arrays))
 
 
 def check_ours(file: Path) -> None:
-    """Raise a CheckpointError where a file is not one of a snapshot, by its text alone."""
+    """Raise a CheckpointError if a file is not a checkpoint; reads only its text."""
     with _reading(file), _opened(file) as stream:
         _text_of(zipfile.ZipFile(stream))
 
 
 @contextlib.contextmanager
 def _reading(file: Path) -> Iterator[None]:
-    """Turn all that reading a file may raise into an error that names it."""
+    """Turn any exception of reading a file into an error that names the file."""
     try:
         yield
     except _FAULTS as error:
@@ -120,23 +120,23 @@ def _reading(file: Path) -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, SealError):
-        return f"{error}: it is damaged, or of an earlier version of hofs_dask"
+        return f"{error}: it is damaged, or was written by an earlier version of hofs_dask"
     text = error.strerror if isinstance(error, OSError) else None
     return text or str(error) or type(error).__name__
 
 
 def damaged(file: Path, reason: str) -> CheckpointError:
-    """Return the error of a checkpoint that cannot be used, with what to do."""
+    """Return the error for a checkpoint that cannot be used, with the remedy."""
     return CheckpointError(
-        f"the checkpoint {str(file)!r} cannot be read ({reason}); remove it to start anew, or give "
+        f"the checkpoint {str(file)!r} cannot be read ({reason}); remove it to start over, or give "
         "another directory"
     )
 
 
 def _opened(file: Path) -> IO[bytes]:
-    """Open a regular file, not through a link."""
+    """Open a regular file that is not a symbolic link."""
     if file.is_symlink():
-        raise OSError("it is a link")
+        raise OSError("it is a symbolic link")
     handle = os.open(file, _READ)
     try:
         check_regular(handle, str(file), MOST_BYTES)
@@ -147,50 +147,50 @@ def _opened(file: Path) -> IO[bytes]:
 
 
 def _text_of(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """Return the text of a checkpoint, of which the members have been checked."""
+    """Return the text of a checkpoint, after checking the members of the archive."""
     infos = archive.infolist()
     if len({info.filename for info in infos}) < len(infos):
         raise ValueError("it has a member twice")
-    # numpy stores members as they are; one that grows when it is read may be a bomb
+    # numpy stores members uncompressed; a compressed one may be a decompression bomb
     if any(
         info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size
         for info in infos
     ):
-        raise ValueError("it has a member that is compressed")
+        raise ValueError("it has a compressed member")
     size = os.fstat(archive.fp.fileno()).st_size if archive.fp else 0
     if sum(info.file_size for info in infos) > size:
-        raise ValueError("its members are larger than itself")
+        raise ValueError("its members are larger than the file")
     member = archive.getinfo(f"{TEXT}.npy")
     if member.file_size > MOST_TEXT:
         raise ValueError(f"its text is larger than {MOST_TEXT} bytes")
-    # the header that numpy writes before it ends with a new line, and JSON has none
+    # numpy's header ends with a newline, and the JSON text has no newline
     text = unseal(archive.read(member).rpartition(b"\n")[2])
     if (text["format"], text["version"]) != (FORMAT, VERSION):
         raise ValueError(
-            f"it is version {text['version']!r} of the format {text['format']!r}, and this "
+            f"it is version {text['version']!r} of the format {text['format']!r}, but this "
             f"hofs_dask reads version {VERSION} of {FORMAT!r}"
         )
     return text
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, entry: Any) -> np.ndarray:
-    """Return an array of a checkpoint, of the type, shape and content that its text says."""
+    """Return an array of a checkpoint, checked against the type, shape and sha256 in the text."""
     dtype, shape = DTYPES[entry["dtype"]], as_shape(entry["shape"])
     n_bytes = dtype.itemsize * math.prod(shape)
     if n_bytes > member.file_size:
-        raise ValueError(f"array {member.filename} is shorter than its text says")
+        raise ValueError(f"array {member.filename} is shorter than the text says")
     content = archive.read(member)
     start = len(content) - n_bytes  # after the header
     if hashlib.sha256(memoryview(content)[start:]).hexdigest() != entry["sha256"]:
-        raise ValueError(f"array {member.filename} is not what was written")
+        raise ValueError(f"array {member.filename} differs from its sha256 in the text")
     return np.ndarray(shape, dtype, buffer=content, offset=start).copy()
 
 
 def encode(value: object, arrays: dict[str, np.ndarray]) -> object:
-    """Return the value as a tree that JSON can hold; its arrays are put into ``arrays``.
+    """Return the value as a tree that JSON can hold; its arrays are added to ``arrays``.
 
-    Records of `RECORDS`, tuples, arrays and plain values are all there is. Whole numbers are kept
-    in the smallest type that holds them, and arrays that repeat one number as that number.
+    A value is a record of `RECORDS`, a tuple, an array or plain. Integer arrays are stored in the
+    smallest type that holds them, and arrays that repeat one number as that number.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def encode(value: object, arrays: dict[str, np.ndarray]) -> object:
     if isinstance(value, tuple):
         return [encode(item, arrays) for item in value]
     if isinstance(value, np.ndarray):
-        # sums of floats depend on the order of the axes in memory: it is kept
+        # float sums depend on the memory order of the axes, so the order is stored
         axes = sorted(range(value.ndim), key=lambda axis: -abs(value.strides[axis]))
         repeated = is_repeated(value)
         stored = value[(0,) * value.ndim] if repeated else value.transpose(axes)
@@ -221,9 +221,9 @@ def encode(value: object, arrays: dict[str, np.ndarray]) -> object:
 
 
 def decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Return the value that `encode` made a tree and arrays of; they are taken out of ``arrays``.
+    """Return the value of a tree that `encode` made; its arrays are removed from ``arrays``.
 
-    A tree that `encode` did not make gives a value of these types too, or a ValueError, TypeError,
+    For any other tree, return a value of the same types, or raise a ValueError, TypeError,
     LookupError, AttributeError or RecursionError.
 
     Examples
@@ -238,23 +238,23 @@ def decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
     if "record" in tree:
         items = {name: decode(item, arrays) for name, item in tree["fields"].items()}
         return RECORDS[tree["record"]](**items)
-    # each is used once: the text must not make many large arrays of a small one
+    # each array is used once, so that the text cannot make many large arrays from a small one
     stored, dtype = arrays.pop(tree["array"]), DTYPES[tree["dtype"]]
     if not np.can_cast(stored.dtype, dtype, "same_kind"):
-        raise ValueError(f"an array of {stored.dtype} cannot be one of {dtype}")
+        raise ValueError(f"an array of {stored.dtype} cannot be cast to {dtype}")
     array = stored.astype(dtype, copy=False)
     if "shape" in tree:
         if array.ndim:
-            raise ValueError("an array that repeats one number has several")
+            raise ValueError("an array that repeats one number has several numbers")
         return np.broadcast_to(array, as_shape(tree["shape"]))
     axes = as_shape(tree["axes"])
     if sorted(axes) != list(range(array.ndim)):
-        raise ValueError(f"{axes} is no order of {array.ndim} axes")
+        raise ValueError(f"{axes} is not an order of {array.ndim} axes")
     return array.transpose(np.argsort(axes))
 
 
 def as_shape(sizes: object) -> tuple[int, ...]:
-    """Return what JSON holds as the shape of an array, or raise a ValueError.
+    """Return the shape of an array from JSON, or raise a ValueError.
 
     Examples
     --------
@@ -267,7 +267,7 @@ def as_shape(sizes: object) -> tuple[int, ...]:
 
 
 def _shrunk(array: np.ndarray) -> np.ndarray:
-    """Return the array in the smallest unsigned type that holds it, if it is of whole numbers."""
+    """Return an array of non-negative integers in its smallest unsigned type, others unchanged."""
     if array.dtype.kind not in "iu" or array.size == 0 or array.min() < 0:
         return array
     return array.astype(np.min_scalar_type(array.max()), copy=False)

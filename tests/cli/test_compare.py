@@ -29,7 +29,7 @@ def test_compare__explain_is_a_page_and_runs_nothing(codes: Path, tmp_path: Path
     result = run("compare", codes, *options)
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("jmi, mifs(beta=0.5), vmi: 3 of ")
-    assert "and of 2 resamples" in result.stdout
+    assert "also in 2 resamples" in result.stdout
     assert not kept.exists()
 
 
@@ -216,4 +216,5 @@ def test_compare__checkpoint_of_a_selection_is_refused(codes: Path, tmp_path: Pa
     assert run("select", codes, "--n-features", 1, "--method", "mim", *kept).exit_code == 0
     result = run("compare", codes, "--n-features", 1, "--method", "mim", *kept)
     assert result.exit_code == 1
-    assert "which is of a single selection; give another directory" in result.stderr
+    message = "which holds the checkpoint of a single selection; give another directory"
+    assert message in result.stderr

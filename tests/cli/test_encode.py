@@ -28,7 +28,7 @@ def test_encode__explain_is_a_page_and_writes_nothing(source: Path, tmp_path: Pa
     result = run("encode", source, place, "--target", "y", "--bins", "8", "--explain")
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("encode: ")
-    assert "4 bits a code" in result.stdout
+    assert "4 bits per code" in result.stdout
     assert "in two reads" in result.stdout
     assert "reductions" not in result.stdout
     assert not place.exists()

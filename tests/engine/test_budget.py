@@ -1,4 +1,4 @@
-"""Memory is known before a reduction starts, and refused with both numbers and a remedy."""
+"""Memory estimates of scans, and the error for a reduction that does not fit."""
 
 from dataclasses import replace
 from unittest.mock import Mock
@@ -32,28 +32,28 @@ def worker(limit, threads=1, resident=100 * MIB):
     return Worker("", threads, limit, resident)
 
 
-def test_estimate__counts_partials_chunks_and_what_is_resident(codes, request_):
+def test_estimate__adds_up_partials_chunks_and_resident_memory(codes, request_):
     found = budget.estimate(codes, [request_], (worker(1000 * MIB),))
     partial = 40 * 4 * 32 * 2 * 32 * 8
-    # one task makes one, the last one takes it and makes the total
+    # the partial of the map task, the input of the last task, and the total
     assert found.partials == 3 * partial
     assert found.tasks >= partial + 1000 * 40
     assert found.needed == found.resident + found.tasks + found.partials + found.context
     assert found.total == found.needed + found.cache
 
 
-def test_estimate__of_many_tasks_as_many_partials_wait_as_one_adds_up(codes, request_):
+def test_estimate__many_tasks_leave_as_many_partials_as_one_combine_takes(codes, request_):
     workers = tuple(worker(1000 * MIB) for _ in range(3))
     cut = replace(codes, chunks=(250, 4))
     partial = 4 * 4 * 32 * 2 * 32 * 8
-    # ten tiles, a task each: four for a worker
+    # ten tiles with one task each: four per worker
     assert budget.estimate(cut, [request_], workers).partials == (4 + 1 + 1) * partial
     assert budget.estimate(cut, [request_], workers[:1]).partials == 7 * partial
 
 
-def test_estimate__the_cache_takes_what_is_left_and_no_more_than_the_data(codes, request_):
+def test_estimate__cache_is_limited_by_free_memory_and_by_the_data(codes, request_):
     roomy = budget.estimate(codes, [request_], (worker(10_000 * MIB),))
-    # a chunk more than there is: codes and a column of five bits, a label of eight
+    # one chunk more than the data: codes and a column of five bits, a label of eight
     assert roomy.cache == 6000 * (41 * 5 + 8) // 8
     tight = budget.estimate(codes, [request_], (worker(roomy.needed + MIB),))
     assert tight.cache == 0
@@ -62,18 +62,18 @@ def test_estimate__the_cache_takes_what_is_left_and_no_more_than_the_data(codes,
     assert given.cache == 50_000
 
 
-def test_estimate__looks_at_the_worker_with_the_least_room(codes, request_):
+def test_estimate__is_for_the_worker_with_the_least_free_memory(codes, request_):
     workers = (worker(4000 * MIB), worker(800 * MIB), worker(2000 * MIB))
     assert budget.estimate(codes, [request_], workers).limit == 800 * MIB
 
 
-def test_estimate__reads_as_a_line(codes, request_):
+def test_estimate__text_names_its_parts(codes, request_):
     text = str(budget.estimate(codes, [request_], (worker(1000 * MIB),)))
-    assert "a worker" in text
+    assert "per worker" in text
     assert "partials" in text
 
 
-def test_reduction_that_does_not_fit__is_refused_with_both_numbers_and_chunks(
+def test_reduction_that_does_not_fit__error_names_both_sizes_and_chunks_that_fit(
     codes, request_, monkeypatch
 ):
     monkeypatch.setattr(scanning, "current_workers", Mock(return_value=(worker(150 * MIB),)))
@@ -81,7 +81,7 @@ def test_reduction_that_does_not_fit__is_refused_with_both_numbers_and_chunks(
         scanning.run(codes, [request_])
 
 
-def test_reduction_that_no_chunks_make_fit__says_how_much_memory_does(codes, request_, monkeypatch):
+def test_reduction_that_fits_no_chunks__error_names_the_memory_needed(codes, request_, monkeypatch):
     tight = worker(160 * MIB, resident=130 * MIB)
     monkeypatch.setattr(scanning, "current_workers", Mock(return_value=(tight,)))
     with pytest.raises(MemoryError, match=r"give the workers \d+\.\d\d MiB or more$") as refused:
@@ -94,8 +94,7 @@ def test_estimate_of_a_selection__refuses_more_features_than_there_are(codes):
         hd.estimate(codes, n_features=41)
 
 
-def test_advice__fits(codes, request_, tmp_path, monkeypatch):
-    """The chunks that the error names make the same reduction fit."""
+def test_advice__suggested_chunks_fit(codes, request_, tmp_path, monkeypatch):
     small = worker(150 * MIB)
     monkeypatch.setattr(scanning, "current_workers", Mock(return_value=(small,)))
     with pytest.raises(MemoryError) as refused:
@@ -122,7 +121,7 @@ def test_advice__fits(codes, request_, tmp_path, monkeypatch):
     ],
     ids=lambda method: method.label,
 )
-def test_estimate_of_a_selection__covers_every_reduction_of_it(codes, monkeypatch, method):
+def test_estimate_of_a_selection__is_an_upper_bound_for_every_reduction(codes, monkeypatch, method):
     found = []
     estimate = scanning.estimate
 

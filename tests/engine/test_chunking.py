@@ -1,4 +1,4 @@
-"""One place decides how large chunks are, and says why."""
+"""The choice of chunks, and its reasons."""
 
 import dask.array as da
 import numpy as np
@@ -30,16 +30,16 @@ MIB = 2**20
         (1_000_000, 1024, None, (8192, 1024)),
         (1_000_000, 1024, 1000, (8000, 1024)),
         (1_000_000, 1024, 8192, (8192, 1024)),
-        (1_000_000, 1024, 10_000, (10_000, 1024)),  # in step before whole words
-        (1_000_000, 1024, 50_000, (8192, 1024)),  # far too long
+        (1_000_000, 1024, 10_000, (10_000, 1024)),  # a multiple of the source, not of whole words
+        (1_000_000, 1024, 50_000, (8192, 1024)),  # the chunks of the source are too long
         (1_000_000, 400, 10_000, (20_000, 400)),
-        (1_000_000, 1030, None, (16_384 - 512, 515)),  # two tiles of one width
+        (1_000_000, 1030, None, (16_384 - 512, 515)),  # two tiles of equal width
         (500, 5000, None, (500, 1000)),
-        (10**7, 2, 10**6, (10**6, 2)),  # ten chunks to share out, not three
+        (10**7, 2, 10**6, (10**6, 2)),  # ten chunks, not three
         (100_000, 10, None, (8192, 10)),
     ],
 )
-def test_chunks__follow_from_the_sizes(n_samples, n_features, source_rows, chunks):
+def test_chunks__are_chosen_from_the_sizes(n_samples, n_features, source_rows, chunks):
     assert choose_layout(n_samples, n_features, 5, source_rows=source_rows).chunks == chunks
 
 
@@ -52,7 +52,7 @@ def test_chunks__follow_from_the_sizes(n_samples, n_features, source_rows, chunk
     memory=st.integers(-MIB, 2**36),
     n_threads=st.integers(1, 64),
 )
-def test_chunks__are_in_step_or_words_and_fit_whatever_is_asked(
+def test_chunks__are_multiples_of_the_source_or_of_words_and_fit_memory(
     n_samples, n_features, n_codes, n_classes, source_rows, memory, n_threads
 ):
     layout = choose_layout(
@@ -77,7 +77,7 @@ def test_chunks__are_in_step_or_words_and_fit_whatever_is_asked(
     assert (len(layout.tiles) - 1) * features < n_features <= len(layout.tiles) * features
 
 
-def test_chunks__get_narrow_then_short_in_a_small_worker():
+def test_chunks__are_smaller_for_smaller_workers():
     roomy = choose_layout(10**6, 2000, 32, n_classes=10, room=Room(2**34))
     small = choose_layout(10**6, 2000, 32, n_classes=10, room=Room(2**28))
     tiny = choose_layout(10**6, 2000, 32, n_classes=10, room=Room(2**24))
@@ -85,28 +85,28 @@ def test_chunks__get_narrow_then_short_in_a_small_worker():
     assert tiny.chunks[0] * tiny.chunks[1] < small.chunks[0] * small.chunks[1]
 
 
-def test_chunks__given_ones_are_kept():
+def test_chunks__of_the_user_are_used():
     layout = choose_layout(1000, 9, 5, chunks=(97, 4), room=Room(1))
     assert layout.chunks == (97, 4)
     assert any("as given" in reason for reason in layout.reasons)
     assert choose_layout(50, 3, 5, chunks=(97, 4)).chunks == (50, 3)
 
 
-def test_chunks__the_largest_partial_is_that_of_pair_counts():
+def test_pair_bytes__are_those_of_pair_counts():
     context = PairContext(3, 7, by_fold=True)
     assert PAIR_COUNTS.nbytes(context, 5) == 5 * PAIR_BYTES * 3 * 7**2
 
 
-def test_reasons__are_a_sentence_each_with_numbers():
+def test_reasons__contain_the_chosen_numbers():
     layout = choose_layout(10**6, 5000, 32, n_classes=10, room=Room(400 * MIB, 2), source_rows=1000)
     text = "\n".join(layout.reasons)
-    assert "5 bits a code" in text
-    assert f"{layout.chunks[1]} features a chunk" in text
+    assert "5 bits per code" in text
+    assert f"{layout.chunks[1]} features per chunk" in text
     assert "9 partials" in text
     assert "no shards" in text
 
 
-def test_encode__has_the_layout_that_was_chosen(tmp_path):
+def test_encode__writes_the_chosen_layout(tmp_path):
     x = np.random.default_rng(0).normal(size=(20_000, 5))
     codes = hd.encode(da.from_array(x, chunks=(4096, 5)), x[:, 0] > 0, tmp_path / "codes.zarr")
     n_codes = int(codes.n_codes.max())
@@ -115,7 +115,7 @@ def test_encode__has_the_layout_that_was_chosen(tmp_path):
     assert layout_of(codes).chunk_bytes == chosen.chunk_bytes
 
 
-def test_source_rows__are_told_where_they_are_regular():
+def test_source_rows__is_none_for_uneven_chunks():
     def rows(*chunks):
         return source_rows(open_source(da.zeros((sum(chunks), 2), chunks=(chunks, 2)), None))
 

@@ -1,4 +1,4 @@
-"""Who the workers are, and whether their versions fit."""
+"""Queries of the workers, and checks of their versions."""
 
 import time
 
@@ -15,7 +15,7 @@ from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.scheduling.session import reset
 
 
-def test_workers__without_a_client_this_process_is_the_one():
+def test_workers__without_a_client_is_this_process():
     (worker,) = current_workers()
     assert worker.address == ""
     assert worker.resident < worker.memory_limit
@@ -39,7 +39,7 @@ def test_worker_settings__have_workers_load_all_kernels_at_start(scratch):
             time.sleep(0.1)
 
 
-def test_workers__do_not_count_the_chunks_that_they_keep():
+def test_workers__resident_memory_excludes_cached_chunks():
     (before,) = current_workers()
     PROCESS.chunks.get("a store", "a chunk", 2**28, 2**27, lambda _: np.ones(2**24), lambda _: None)
     (after,) = current_workers()
@@ -47,7 +47,7 @@ def test_workers__do_not_count_the_chunks_that_they_keep():
     assert after.resident - before.resident < 2**25
 
 
-def test_workers__are_asked_again_where_a_reduction_does_not_fit(client, monkeypatch, tmp_path):
+def test_workers__are_queried_again_if_a_reduction_does_not_fit(client, monkeypatch, tmp_path):
     rng = np.random.default_rng(0)
     codes = hd.encode(rng.normal(size=(100, 4)), np.arange(100) % 2, tmp_path / "codes.zarr")
     describe, asked = cluster._describe, []
@@ -55,7 +55,7 @@ def test_workers__are_asked_again_where_a_reduction_does_not_fit(client, monkeyp
     def full_at_first(client, addresses, modules):
         found = describe(client, addresses, modules)
         asked.append(addresses)
-        if len(asked) == 1:  # garbage that is gone a moment later
+        if len(asked) == 1:  # garbage that is freed before the next query
             found = {address: (limit, limit) for address, (limit, _) in found.items()}
         return found
 
@@ -65,18 +65,18 @@ def test_workers__are_asked_again_where_a_reduction_does_not_fit(client, monkeyp
     assert len(asked) == 2
 
 
-def test_workers__of_the_client_by_address(client):
+def test_workers__of_a_client_are_sorted_by_address(client):
     workers = current_workers()
     assert [worker.address for worker in workers] == sorted(client.nthreads())
     assert all(worker.n_threads == 1 and worker.resident > 0 for worker in workers)
 
 
-def test_workers__a_scheduler_that_was_asked_for_wins_over_the_client(client):
+def test_workers__an_explicit_scheduler_takes_precedence_over_the_client(client):
     with dask.config.set(scheduler="threads"):
         assert current_workers()[0].address == ""
 
 
-def test_workers__none_is_an_error_that_says_what_to_type():
+def test_workers__missing_ones_are_an_error_with_the_command_to_type():
     with (
         LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty,
         Client(empty),
@@ -87,7 +87,7 @@ def test_workers__none_is_an_error_that_says_what_to_type():
         current_workers()
 
 
-def test_workers__too_small_to_compile_are_refused_at_once():
+def test_workers__too_small_to_compile_are_refused():
     with (
         LocalCluster(
             n_workers=1,
@@ -101,20 +101,20 @@ def test_workers__too_small_to_compile_are_refused_at_once():
         current_workers()
 
 
-def test_versions__that_agree_are_fine(client):
+def test_versions__that_agree_pass(client):
     check_cluster(client)
 
 
-def test_versions__that_differ_are_named(client, monkeypatch):
+def test_versions__that_differ_are_named_in_the_error(client, monkeypatch):
     here = cluster._versions()
     monkeypatch.setattr(cluster, "_versions", lambda: {**here, "numpy": "0.1"})
-    # the workers are other processes: theirs are not patched
+    # the versions of the workers, which are other processes, are not patched
     with pytest.raises(RuntimeError, match=r"numpy .* on the scheduler|numpy .* on worker"):
         check_cluster_with(client, here)
 
 
 def check_cluster_with(client, elsewhere):
-    """`check_cluster` where scheduler and workers answer with other versions than this process."""
+    """Run `check_cluster` with a scheduler and workers that report the versions ``elsewhere``."""
 
     class Answering:
         sync = staticmethod(client.sync)

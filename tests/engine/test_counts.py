@@ -1,4 +1,4 @@
-"""The law of every reduction: any split of the samples gives the same finished total."""
+"""Every reduction gives the same total for any split of the samples."""
 
 import os
 import pickle
@@ -35,7 +35,7 @@ N, M, C, B = 60, 4, 3, 5
 
 
 def contexts():
-    """A context for each reduction, with every branch of its chunk function in it."""
+    """Return a context for each reduction that covers every branch of its chunk function."""
     rng = np.random.default_rng(7)
     tables = rng.uniform(0.1, 1.0, size=(M, 2, N_FOLDS, C, B))
     pair = rng.uniform(0.1, 1.0, size=(M, 1, N_FOLDS, C, B * B))
@@ -128,7 +128,7 @@ def rows_of(block, rows):
 
 
 def context_of(reduction, block):
-    """The context of a reduction of these samples: pairs are told what is known of the features."""
+    """Return the context of a reduction for a block, with its marginal counts for pair terms."""
     context = CONTEXTS[reduction]
     if reduction is not PAIR_TERMS:
         return context
@@ -139,7 +139,7 @@ def context_of(reduction, block):
 
 
 def finished(reduction, block, splits):
-    """The total over blocks cut at ``splits``, one partial each, combined in order."""
+    """Return the total over blocks split at ``splits``, one partial each, combined in order."""
     context = context_of(reduction, block)
     total = reduction.identity(context, M)
     for start, stop in zip([0, *splits], [*splits, N], strict=True):
@@ -187,8 +187,8 @@ def test_reduction__nbytes_is_the_size_of_its_partial(reduction):
 
 
 @pytest.mark.parametrize("reduction", list(CONTEXTS), ids=lambda reduction: reduction.name)
-def test_reduction__leaves_its_input_alone(reduction):
-    """Of arrays that could be written to, and of those that cannot."""
+def test_reduction__does_not_change_its_input(reduction):
+    """With writable and with read-only arrays."""
     block = samples(0)
     context = context_of(reduction, block)
     given = (context, block.tile.planes, block.columns.planes, block.labels, block.parts)
@@ -206,7 +206,7 @@ def test_reduction__leaves_its_input_alone(reduction):
         np.testing.assert_array_equal(array, totals[1][name])
 
 
-def test_posterior_gains__are_zero_where_a_candidate_has_no_row_of_a_kind():
+def test_posterior_gains__are_zero_for_kinds_that_a_candidate_does_not_have():
     gain = finished(POSTERIOR_GAINS, samples(0), [])["gain"]
     assert not gain[2, [KINDS.index("shared"), KINDS.index("class"), KINDS.index("pair")]].any()
     assert gain[[0, 1, 3]].all()
@@ -251,13 +251,16 @@ print("nothing left to compile")
         text=True,
         check=False,
         cwd=tmp_path,
-        env={**os.environ, "NUMBA_OPT": "0"},  # what is compiled matters here, not how well
+        env={
+            **os.environ,
+            "NUMBA_OPT": "0",
+        },  # compile fast; kernel speed is irrelevant
     )
     assert done.stdout.strip() == "nothing left to compile", done.stderr
 
 
 @pytest.mark.parametrize("some", [False, True])
-def test_tile__gives_codes_of_samples_in_any_order(some):
+def test_tile__returns_codes_of_samples_in_any_order(some):
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 6, (3, 1000)).astype(np.uint8)
     tile = Tile.of(codes)

@@ -1,4 +1,4 @@
-"""A scan is cut into tasks that cover everything once, for any number of threads."""
+"""The tasks of a scan cover every chunk once, for any number of threads."""
 
 import itertools
 
@@ -14,9 +14,9 @@ def test_partition__spans_and_groups_of_a_small_store():
     assert partition.spans[0].start == 0
     assert partition.spans[-1].stop == 1000
     assert [group.stop - group.start for group in partition.groups(6)] == [5, 5]
-    # two map tasks and one that finishes, of each of three tiles
+    # two map tasks and one finish task for each of three tiles
     assert partition.n_tasks(6) == 3 * (2 + 1)
-    # ten map tasks, three that combine four at most, one that finishes
+    # ten map tasks, three combine tasks of at most four, one finish task
     assert partition.n_tasks(1000) == 3 * (10 + 3 + 1)
 
 

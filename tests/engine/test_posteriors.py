@@ -1,4 +1,4 @@
-"""The gains of posterior rows against plain formulas in logarithms, tame and extreme."""
+"""Gains of posterior rows against direct formulas in logarithms, moderate and extreme."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ N, M, B, K = 300, 4, 5, 2
 
 
 def log_density(row, fold, values, codes, numbers, logistic):
-    """(sample, class), zero where the code is missing."""
+    """Return log densities (sample, class), zero for missing codes."""
     parents, slopes, shifts, scales = row
     used = parents[parents >= 0]
     mean = np.einsum("scp,ps->sc", slopes[fold][:, :, : len(used)], numbers[used])
@@ -34,7 +34,7 @@ def log_density(row, fold, values, codes, numbers, logistic):
 @pytest.mark.parametrize("extreme", [1.0, 100.0])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("few_cells", [True, False])
-def test_posterior_gains__are_those_of_plain_formulas(
+def test_posterior_gains__agree_with_direct_formulas(
     monkeypatch, logistic, n_folds, extreme, n_classes, few_cells
 ):
     monkeypatch.setattr(posteriors, "BLOCK", 64)  # several pieces
@@ -121,7 +121,7 @@ def test_posterior_gains__are_those_of_plain_formulas(
             candidates=rows_of,
             wanted=wanted,
         )
-        if narrow:  # as it travels
+        if narrow:  # as it is sent to tasks
             context = POSTERIOR_GAINS.narrow(context)
             assert len(context.candidates.table) == len(context.wanted) == wanted.sum()
         total = POSTERIOR_GAINS.identity(context, M)
@@ -129,7 +129,7 @@ def test_posterior_gains__are_those_of_plain_formulas(
         return POSTERIOR_GAINS.finalize(context, total)["gain"]
 
     everything = tuple(range(N_PARTS))
-    if n_folds == 4:  # the parts of one fold, and what remains
+    if n_folds == 4:  # the parts of one fold, and the rest
         found = gains((1, 5), squares=True) + gains((9,), squares=True)
         found += gains(tuple(set(everything) - {1, 5, 9}), squares=True)
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)

@@ -1,4 +1,4 @@
-"""One answer: for any chunks, any tiles, any scheduler, on a real two-process cluster."""
+"""Results do not depend on chunks, tiles or scheduler, also on a two-process cluster."""
 
 import itertools
 import shutil
@@ -33,7 +33,7 @@ METHODS = {
 
 
 def mixed_data():
-    """Numbers, categories, missing values, interactions and three classes."""
+    """Return data with numbers, categories, missing values, interactions and three classes."""
     rng = np.random.default_rng(5)
     y = rng.integers(0, 3, N)
     x = rng.normal(size=(N, M))
@@ -103,7 +103,7 @@ def test_selection__is_the_same_for_any_chunks_of_the_source(tmp_path, expected)
         assert_same(result, expected["joint"])
 
 
-def test_reduction__is_one_compute(tmp_path, monkeypatch):
+def test_scan__calls_compute_once(tmp_path, monkeypatch):
     codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(500, 4), target_kind="class")
     calls = []
     compute = dask.base.compute
@@ -115,10 +115,10 @@ def test_reduction__is_one_compute(tmp_path, monkeypatch):
     monkeypatch.setattr(dask.base, "compute", counting)
     context = MarginalContext(3, int(codes.n_codes.max()))
     scanning.run(codes, [Request(MARGINAL_COUNTS, context)])
-    assert calls == [3]  # one call, one total a tile
+    assert calls == [3]  # one call with one total per tile
 
 
-def test_reduction__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
+def test_scan__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
     x = np.random.default_rng(0).normal(size=(20_000, 3))
     codes = hd.encode(x, x[:, 0] > 0, tmp_path / "codes.zarr", chunks=(20, 3))
     many = Partition(layout_of(codes), task_cells=60, most_tasks=1000, least_spans=1000)
@@ -138,7 +138,7 @@ def test_reduction__graph_is_small_for_a_thousand_chunks(tmp_path, monkeypatch):
     assert n_bytes < 1_000_000
 
 
-def test_folds__do_not_depend_on_where_a_block_starts():
+def test_folds__do_not_depend_on_the_start_of_a_block():
     whole = fold_of(0, 1000, 4)
     np.testing.assert_array_equal(whole[300:500], fold_of(300, 500, 4))
     hashed = row_hash(np.arange(1000, dtype=np.uint64))
@@ -151,7 +151,7 @@ def test_tiles__a_chosen_column_is_copied_once(tmp_path):
     codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, 4), target_kind="class")
     first = hd.select(codes, None, 4)
     copies = set(known_copies(codes))
-    # the last pick is never a column of a reduction
+    # the last pick is not a column of any reduction
     assert copies == set(first.indices[:-1].tolist())
     written = {
         path: path.stat().st_mtime_ns
@@ -163,13 +163,13 @@ def test_tiles__a_chosen_column_is_copied_once(tmp_path):
     assert all(path.stat().st_mtime_ns == time for path, time in written.items())
 
 
-def test_tiles__one_tile_needs_no_copies(tmp_path):
+def test_tiles__a_single_tile_needs_no_copies(tmp_path):
     codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, M), target_kind="class")
     hd.select(codes, None, 3)
     assert not Path(codes.place, "columns").exists()
 
 
-def test_tiles__a_store_that_cannot_be_written_to_gives_the_same(tmp_path, monkeypatch):
+def test_tiles__a_read_only_store_gives_the_same_result(tmp_path, monkeypatch):
     codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, 4), target_kind="class")
     Path(codes.place, "columns").write_text("no folder can be made here")
     alone = hd.select(codes, None, 4)
@@ -179,7 +179,7 @@ def test_tiles__a_store_that_cannot_be_written_to_gives_the_same(tmp_path, monke
     assert known_copies(codes)
 
 
-def test_tiles__room_for_some_copies_but_not_all_gives_the_same(tmp_path):
+def test_tiles__disk_space_for_only_some_copies_gives_the_same_result(tmp_path):
     codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, 4), target_kind="class")
     picks = hd.select(codes, None, 4)
     shutil.rmtree(Path(codes.place, "columns"))
@@ -189,7 +189,7 @@ def test_tiles__room_for_some_copies_but_not_all_gives_the_same(tmp_path):
     assert picks.indices[0] not in known_copies(codes)
 
 
-def test_tiles__a_damaged_copy_is_noticed(tmp_path):
+def test_tiles__a_damaged_copy_is_detected(tmp_path):
     codes = hd.encode(X, Y, tmp_path / "codes.zarr", chunks=(1000, 4), target_kind="class")
     picks = hd.select(codes, None, 4)
     first, second = (
@@ -206,7 +206,7 @@ def test_tiles__a_damaged_copy_is_noticed(tmp_path):
     cuts=st.lists(st.integers(0, 40), max_size=6),
     fan_in=st.integers(2, 5),
 )
-def test_tree__floats_are_added_in_one_order_however_spans_are_shared_out(n_spans, cuts, fan_in):
+def test_tree__adds_floats_in_the_same_order_for_any_distribution_of_spans(n_spans, cuts, fan_in):
     values = np.random.default_rng(n_spans).normal(size=n_spans) * 10.0 ** np.arange(n_spans)
 
     def level(parts):

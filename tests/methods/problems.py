@@ -1,4 +1,4 @@
-"""Problems made of plain columns of codes, for tests of what methods do with counts."""
+"""Helpers that make problems and counts from columns of codes."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ N_FOLDS = 4
 
 
 def make_problem(x, y, *, values=None, nominal=None, missing=None, folds=None):
-    """The problem of columns of codes (sample, feature) and classes (sample,)."""
+    """Return the problem of columns of codes (sample, feature) and classes (sample,)."""
     n_codes, n_classes, m = int(x.max()) + 1, int(y.max()) + 1, x.shape[1]
     folds = np.arange(len(y)) % N_FOLDS if folds is None else folds
     counts = np.zeros((m, N_FOLDS, n_classes, n_codes), np.int64)
@@ -28,7 +28,7 @@ def make_problem(x, y, *, values=None, nominal=None, missing=None, folds=None):
 
 
 def count_pairs(x, y, parent, folds=None):
-    """The counts (feature, fold, parent code, class, code) of every column with one of them."""
+    """Return counts (feature, fold, parent code, class, code) of every column with one column."""
     n_codes, n_classes = int(x.max()) + 1, int(y.max()) + 1
     folds = np.arange(len(y)) % N_FOLDS if folds is None else folds
     counts = np.zeros((x.shape[1], N_FOLDS, n_codes, n_classes, n_codes), np.int64)

@@ -1,4 +1,4 @@
-"""Affinities of features and the subsets that they join, against plain samples."""
+"""Affinities and subsets of features, against direct computation from samples."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tests.methods.problems import count_pairs, make_problem
 
 
 def draw(n=4000, n_classes=2, n_codes=4, seed=0):
-    """Codes of four features: one, one that depends on it, one of the class alone, noise."""
+    """Return codes of four features: one, one that depends on it, one of the class only, noise."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, n_classes, n)
     first = rng.integers(0, n_codes, n)
@@ -17,7 +17,7 @@ def draw(n=4000, n_classes=2, n_codes=4, seed=0):
     return np.column_stack([first, second, third, rng.integers(0, n_codes, n)]), y
 
 
-def test_gram_row__is_the_sum_of_products_of_samples():
+def test_gram_row__is_the_sum_of_products_over_samples():
     x, y = draw()
     problem = make_problem(x, y)
     numbers = problem.filled
@@ -31,7 +31,7 @@ def test_gram_row__is_the_sum_of_products_of_samples():
             np.testing.assert_allclose(found[:, fold, label], expected, rtol=1e-12)
 
 
-def test_correlation__is_pearsons_with_its_sign():
+def test_correlation__is_the_signed_pearson_correlation():
     x, y = draw()
     x[:, 3] = 3 - x[:, 1]
     found = correlation(make_problem(x, y), count_pairs(x, y, 0), 0)
@@ -57,8 +57,8 @@ def test_within_classes__is_the_corrected_correlation_in_each_class():
     np.testing.assert_allclose(found, np.sqrt(squared), rtol=1e-9, atol=1e-12)
 
 
-def test_within_classes__two_features_of_the_label_alone_have_none():
-    """Both are the label with noise of their own: correlated, but not within a class."""
+def test_within_classes__is_near_zero_for_features_that_depend_only_on_the_label():
+    """Both are the label with independent noise: correlated, but not within a class."""
     rng = np.random.default_rng(1)
     y = rng.integers(0, 2, 20_000)
     x = np.column_stack([(y ^ (rng.random(20_000) < 0.1)) for _ in range(2)]).astype(int)
@@ -67,7 +67,7 @@ def test_within_classes__two_features_of_the_label_alone_have_none():
     assert within_classes(problem, pairs, 0)[1] < 0.05
 
 
-def test_within_classes__of_a_nominal_feature_is_that_of_information():
+def test_within_classes__of_a_nominal_feature_is_computed_from_information():
     x, y = draw()
     nominal = [True, False, False, False]
     found = within_classes(make_problem(x, y, nominal=nominal), count_pairs(x, y, 0), 0)
@@ -92,7 +92,7 @@ def test_mean_affinities__are_means_over_the_members():
     np.testing.assert_allclose(found, [[0.3, 0.3], [0.1, 0.9]])
 
 
-def test_mean_affinities__of_nothing_chosen_are_empty():
+def test_mean_affinities__without_picks_are_empty():
     assert mean_affinities(np.zeros((0, 3)), []).shape == (0, 3)
 
 
@@ -100,13 +100,13 @@ def test_mean_affinities__of_nothing_chosen_are_empty():
     ("affinity", "subsets", "expected"),
     [
         ([[0.9, 0.1]], [0], [0, 1]),  # above, below
-        ([[0.2, 0.21]], [0], [1, 0]),  # the threshold itself is not above it
+        ([[0.2, 0.21]], [0], [1, 0]),  # equal to the threshold is not above it
         ([[0.3, 0.5], [0.5, 0.3]], [0, 1], [1, 0]),  # the largest mean wins
         ([[0.4, 0.4], [0.4, 0.4]], [0, 1], [0, 0]),  # a tie goes to the first
-        ([[-0.9, 0.0]], [0], [1, 1]),  # a negative affinity is none
+        ([[-0.9, 0.0]], [0], [1, 1]),  # negative affinities are below the threshold
     ],
 )
-def test_join__takes_the_subset_of_the_largest_mean_above_the_threshold(
+def test_join__returns_the_subset_with_the_largest_mean_above_the_threshold(
     affinity, subsets, expected
 ):
     assert join(np.array(affinity), subsets, 0.2).tolist() == expected

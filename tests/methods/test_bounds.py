@@ -1,4 +1,4 @@
-"""The number of reductions of a search is known before it runs, at most."""
+"""Upper bounds for the number of reductions of a search."""
 
 from collections import Counter
 
@@ -31,7 +31,7 @@ def encoded(folder, n_samples, n_features, noise):
 
 
 def asked_for(codes, method, n_features):
-    """The reductions of a real run, by name."""
+    """Return the number of reductions of a run, by name."""
     events = []
     hd.select(codes, None, n_features, method=method, callback=events.append)
     asked = Counter(event.reduction for event in events if isinstance(event, hd.ScanEnded))
@@ -39,9 +39,9 @@ def asked_for(codes, method, n_features):
     return asked
 
 
-@pytest.mark.parametrize("n_samples", [200, 3000, 120_000])  # of many, some are scored first
+@pytest.mark.parametrize("n_samples", [200, 3000, 120_000])  # with many, candidates are screened
 @pytest.mark.parametrize("method", ALL_METHODS, ids=lambda method: method.label)
-def test_bound__no_search_asks_for_more(method, n_samples, tmp_path):
+def test_bound__is_not_exceeded_by_a_search(method, n_samples, tmp_path):
     codes = encoded(tmp_path, n_samples, 8, noise=2.0)
     for n_rounds in (1, 2, 5):
         asked = asked_for(codes, method, n_rounds)
@@ -58,7 +58,7 @@ def test_bound__no_search_asks_for_more(method, n_samples, tmp_path):
         (hd.HOFS(criterion="sum", source="gaussian"), 3000, 1.0),
         (hd.HOFS(), 3000, 2.0),  # every round adds to the epoch
         (hd.HOFS(), 120_000, 2.0),
-        (hd.HOFS(), 200, 1e9),  # of noise and few samples every round restarts
+        (hd.HOFS(), 200, 1e9),  # with noise and few samples every round restarts
         (hd.VMI(restart=100.0), 3000, 1.0),  # every round restarts
         (hd.VMI(form="pairwise", restart=100.0), 3000, 1.0),
     ],
@@ -77,7 +77,7 @@ def test_bound__of_joint_by_hand():
         sizes = Sizes(n_samples, 50, n_classes=2, n_codes=5, n_picks=n_rounds - 1)
         return hd.HOFS().bound_reductions(sizes).by_name.get("posterior-gains", 0)
 
-    # 4 folds x 2 classes x 5 codes are 40 cells, with a pick 200: on counts from 320 and 1600 on
+    # 4 folds x 2 classes x 5 codes are 40 cells, with a pick 200: counts from 320 and 1600 samples
     assert [gains(10_000, n) for n in (1, 2, 3, 6)] == [0, 0, 1, 4]
     assert [gains(1000, n) for n in (1, 2, 3, 6)] == [0, 1, 2, 5]
     assert [gains(100, n) for n in (1, 2, 3, 6)] == [1, 3, 5, 11]
@@ -90,16 +90,16 @@ def test_bound__of_rows_by_hand():
         sizes = Sizes(n_samples, 50, n_classes=2, n_codes=n_codes, n_picks=n_rounds - 1)
         return hd.HOFS(criterion="sum").bound_reductions(sizes)
 
-    # 2 classes x 8 codes of a candidate x 8^k of k members: 2^(4 + 3 k), on counts up to 2^12
+    # 2 classes x 8 codes of a candidate x 8^k of k members: 2^(4 + 3 k) cells, counts up to 2^12
     found = bound(1000, 8, 5)
     assert found.by_name == {
         "pair-counts": 4,
-        "row-values": 3,  # of subsets of two in the rounds 3, 4 and 5
-        "row-terms": 2 * MAX_STEPS,  # of subsets of three and four
+        "row-values": 3,  # for subsets of two in rounds 3, 4 and 5
+        "row-terms": 2 * MAX_STEPS,  # for subsets of three and four
     }
     assert found.in_all == 4 + 1 + 2 * MAX_STEPS
-    # on counts up to 2^15 where samples are many
+    # with many samples, counts up to 2^15
     assert bound(2**20, 8, 4).by_name.get("row-terms", 0) == 0
     assert bound(2**20, 8, 5).by_name["row-terms"] == MAX_STEPS
-    # a table of two codes each is too large already
+    # even a table of two codes each is too large
     assert bound(1000, 254, 3).by_name["row-terms"] == MAX_STEPS

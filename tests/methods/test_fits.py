@@ -1,4 +1,4 @@
-"""Rows fitted without each fold, against plain samples and closed forms."""
+"""Rows fitted without each fold, against samples and closed forms."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ N, C, B = 3000, 2, 4
 
 @pytest.fixture
 def samples():
-    """Codes of three features: of the class, of the first and the class, noise."""
+    """Codes of three features: dependent on the class, on the first and the class, and noise."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, C, N)
     first = np.minimum(rng.integers(0, B - 1, N) + y, B - 1)
@@ -38,20 +38,20 @@ def test_without_each_fold__is_the_sum_of_the_others():
         np.testing.assert_array_equal(found[:, fold], counts[:, others].sum(axis=1))
 
 
-def test_fit_tables__are_distributions_that_their_own_fold_has_no_part_in(samples):
+def test_fit_tables__are_distributions_that_do_not_use_their_fold(samples):
     x, y = samples
     tables = fit_tables(make_problem(x, y))
     np.testing.assert_allclose(tables.sum(axis=-1), 1.0, rtol=1e-12)
     assert (tables > 0).all()
     changed = x.copy()
-    changed[np.arange(N) % 4 == 1] = 0  # another first fold
+    changed[np.arange(N) % 4 == 1] = 0  # change one fold
     again = fit_tables(make_problem(changed, y))
     np.testing.assert_array_equal(again[:, 1], tables[:, 1])
     assert not np.array_equal(again[:, 0], tables[:, 0])
 
 
-def test_fit_tables__of_a_feature_that_says_nothing_are_the_same_for_all_classes():
-    """A perfect balance of codes and classes has a chi-square of zero: nothing is kept."""
+def test_fit_tables__of_an_irrelevant_feature_are_equal_for_all_classes():
+    """Codes and classes are perfectly balanced, so chi-square is zero and shrinkage complete."""
     y, code = (each.ravel() for each in np.meshgrid(np.arange(2), np.arange(4)))
     x, y = np.tile(code, 8)[:, None], np.tile(y, 8)
     tables = fit_tables(make_problem(x, y, folds=np.arange(64) // 16))
@@ -59,7 +59,7 @@ def test_fit_tables__of_a_feature_that_says_nothing_are_the_same_for_all_classes
     np.testing.assert_allclose(tables, 0.25)
 
 
-def test_fit_tables__come_close_to_the_shares_as_samples_grow(samples):
+def test_fit_tables__approach_the_frequencies_as_samples_grow(samples):
     x, y = samples
     many, labels = np.repeat(x, 40, axis=0), np.repeat(y, 40)
     tables = fit_tables(make_problem(many, labels, folds=np.tile(np.arange(4), 10 * N)))
@@ -74,7 +74,7 @@ def test_fit_pairs__are_distributions_given_the_parent(samples):
     found = fit_pairs(pairs, fit_tables(problem), problem.n_codes)
     assert found.shape == (3, 4, C, B, B)
     np.testing.assert_allclose(found.sum(axis=-1), 1.0, rtol=1e-12)
-    # the second feature mostly repeats its parent, the third does not know it
+    # the second feature mostly repeats its parent, the third is independent of it
     seen = np.array([[(x[y == label, 0] == code).any() for code in range(B)] for label in range(C)])
     repeated = np.diagonal(found[1], axis1=-2, axis2=-1)
     assert (repeated[:, seen] > 0.6).all()
@@ -82,7 +82,7 @@ def test_fit_pairs__are_distributions_given_the_parent(samples):
     assert (np.abs(found[2] - 0.25) < 0.15).all()
 
 
-def test_parent_gain__is_the_out_of_sample_log_ratio_of_samples(samples):
+def test_parent_gain__is_the_out_of_sample_log_ratio(samples):
     x, y = samples
     problem, counts = make_problem(x, y), count_pairs(x, y, 0)
     tables = fit_tables(problem)
@@ -97,7 +97,7 @@ def test_parent_gain__is_the_out_of_sample_log_ratio_of_samples(samples):
     assert found[2].sum() < 0.01
 
 
-def test_to_factors__keep_ratios_and_have_one_as_the_largest():
+def test_to_factors__keep_ratios_and_have_maximum_one():
     logs = np.random.default_rng(0).normal(size=(3, C, B)) * 100
     found = to_factors(logs)
     np.testing.assert_array_equal(found.max(axis=-2), 1.0)
@@ -105,7 +105,7 @@ def test_to_factors__keep_ratios_and_have_one_as_the_largest():
     np.testing.assert_allclose(ratio, logs[:, 0] - logs[:, 1], rtol=1e-9)
 
 
-def test_mean_log__is_that_of_samples(samples):
+def test_mean_log__is_the_mean_over_samples(samples):
     x, y = samples
     problem = make_problem(x, y)
     tables, folds = fit_tables(problem), np.arange(N) % 4
@@ -158,11 +158,11 @@ def test_fit_linear__is_least_squares_within_classes(samples, logistic, per_clas
     residual = (inner[1] - shared * inner[0]).std()
     unit = LOGISTIC_SD if logistic else 1.0
     np.testing.assert_allclose(found.scales[1, 2], unit / residual, rtol=0.05)
-    assert not found.slopes[0].any()  # it has no parent
+    assert not found.slopes[0].any()  # the first feature has no parent
 
 
-def test_fit_linear__slopes_of_classes_are_found_apart():
-    """The parent's effect has another sign in each class: a shared slope is none."""
+def test_fit_linear__finds_separate_slopes_of_classes():
+    """The effect of the parent has opposite signs in the classes, so a shared slope is zero."""
     rng = np.random.default_rng(3)
     y, first = rng.integers(0, 2, 8000), rng.integers(0, 4, 8000)
     x = np.column_stack([first, np.where(y == 1, first, 3 - first)])

@@ -1,4 +1,4 @@
-"""Gains on counts against what every sample gains by itself."""
+"""Gains from counts against gains computed sample by sample."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ N, M, F, B = 300, 5, 4, 3
 
 
 def draw(n_classes, n_picks):
-    """Samples, and rows of every kind for each feature; the last has no parents."""
+    """Return samples, and rows of every kind for each feature; the last has no parents."""
     rng = np.random.default_rng(0)
     codes, pick = rng.integers(0, B, (M, N)), rng.integers(0, B if n_picks else 1, N)
     labels, folds = rng.integers(0, n_classes, N), rng.integers(0, F, N)
@@ -46,7 +46,7 @@ def count(codes, pick, labels, folds, n_classes, width):
 
 
 def of_samples(codes, pick, labels, folds, candidates, posterior, numbers, logistic):
-    """What each kind of row adds to the mean log posterior of the true class."""
+    """Return the gain of each kind of row in the mean log posterior of the true class."""
     every = np.arange(N)
 
     def truth(logs):
@@ -77,7 +77,7 @@ def of_samples(codes, pick, labels, folds, candidates, posterior, numbers, logis
 @pytest.mark.parametrize("logistic", [True, False])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("n_picks", [0, 1])
-def test_gains_on_counts__are_those_of_samples(monkeypatch, n_picks, n_classes, logistic, block):
+def test_gains_on_counts__agree_with_samples(monkeypatch, n_picks, n_classes, logistic, block):
     monkeypatch.setattr(gains, "BLOCK", block)
     *samples, candidates, posterior, numbers = draw(n_classes, n_picks)
     counts = count(*samples, n_classes, len(numbers))

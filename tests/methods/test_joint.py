@@ -1,4 +1,4 @@
-"""The criterion `joint`: candidates that cannot win are left out, and nothing else changes."""
+"""The criterion `joint`: screening of candidates does not change the result."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from hofs_dask.methods import joint
 
 
 def data(n=20_000, n_classes=2):
-    """Groups of three features with a cause in common, one of each tells; the last are noise."""
+    """Return groups of three dependent features, one of each relevant; the last are noise."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, n_classes, n)
     x = rng.normal(size=(n, 15))
@@ -24,7 +24,7 @@ def data(n=20_000, n_classes=2):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("source", ["logistic", "gaussian"])
-def test_stages__find_the_same_as_all_samples_at_once(monkeypatch, tmp_path, source, n_classes):
+def test_screening__gives_the_same_result_as_all_samples(monkeypatch, tmp_path, source, n_classes):
     codes = hd.encode(*data(60_000, n_classes), tmp_path / "codes", bins=5)
     wanted = []
 
@@ -43,12 +43,12 @@ def test_stages__find_the_same_as_all_samples_at_once(monkeypatch, tmp_path, sou
     monkeypatch.setattr("hofs_dask.search.rounds.run", spy)
     monkeypatch.setattr(joint, "STAGED", 0)
     in_two = find()
-    assert set(wanted[::2]) == {15}  # one fold of all
-    assert max(wanted[1:4:2]) < 8  # the rest of few
+    assert set(wanted[::2]) == {15}  # one fold for all candidates
+    assert max(wanted[1:4:2]) < 8  # the other folds for few
     wanted.clear()
     monkeypatch.setattr(joint, "STAGED_TWICE", 0)
     in_three = find()
-    assert set(wanted[::3]) == {15}  # a quarter of a fold
+    assert set(wanted[::3]) == {15}  # a quarter of a fold for all
     assert all(a >= b for a, b in zip(wanted[1::3], wanted[2::3], strict=True))
     for found in (in_two, in_three):
         assert set(whole) == set(found)
@@ -59,7 +59,7 @@ def test_stages__find_the_same_as_all_samples_at_once(monkeypatch, tmp_path, sou
             check(found[name].values, array.values, err_msg=name)
 
 
-def test_stages__include_is_summed_up_whatever_it_gains(monkeypatch):
+def test_screening__keeps_included_features(monkeypatch):
     x, y = data(5000)
     whole = hd.select(x, y, 3, include=["x14", "x13"], bins=5)
     for threshold in ("STAGED", "STAGED_TWICE"):
@@ -71,8 +71,8 @@ def test_stages__include_is_summed_up_whatever_it_gains(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("threshold", ["STAGED", "STAGED_TWICE"])
-def test_stages__of_noise_find_the_same_too(monkeypatch, tmp_path, seed, threshold):
-    """Rows of noise shrink to nothing in some folds and not in others."""
+def test_screening__of_noise_gives_the_same_result(monkeypatch, tmp_path, seed, threshold):
+    """Rows of noise features shrink to zero in some folds and not in others."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, 20_000)
     x = rng.normal(size=(len(y), 14))

@@ -1,4 +1,4 @@
-"""The baselines of HOFS against the oracle and against figures worked out by hand."""
+"""The baselines against the oracle and against values derived by hand."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ L = np.log(2)
 
 
 def interacting(seed, n, n_classes, bins, m):
-    """Codes with every kind of dependence, and labels of classes of unequal sizes.
+    """Return codes with every kind of dependence, and labels of classes of unequal sizes.
 
-    x1 and x2 tell the class together (an XOR), and so do x7 and x8; x3 is x0 again and x6 is x0
-    with its codes reversed (ties), x11 is x9 again; x4 is x0 with noise, x10 follows x9 and x0;
-    x5 is constant; x12, x14, ... follow the class less and less, x13, x15, ... all follow one
-    blurred view of it, and so are redundant to one another a little.
+    x1 and x2 determine the class together (an XOR), and so do x7 and x8. x3 is a copy of x0, x6 is
+    x0 with reversed codes (ties), and x11 is a copy of x9. x4 is x0 with noise, x10 depends on x9
+    and x0. x5 is constant. x12, x14, ... depend on the class less and less; x13, x15, ... depend on
+    the same noisy copy of the class, so they are slightly redundant.
     """
     rng = np.random.default_rng(seed)
     share = np.arange(n_classes, 0, -1.0) + 1
@@ -73,7 +73,7 @@ def interacting(seed, n, n_classes, bins, m):
     return x, y
 
 
-# (seed, samples, classes, codes of the columns, columns), and how many are chosen
+# (seed, samples, classes, codes of the columns, columns), and the number to choose
 CASES = {
     "2 classes, 2 codes, all columns": ((0, 200, 2, (2,), 12), 11),
     "3 classes, 5 codes": ((1, 500, 3, (5,), 16), 9),
@@ -86,7 +86,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory):
-    """The code store of some codes and a target, made once under a name."""
+    """A function that returns the code store of codes and a target, made once per name."""
     folder = tmp_path_factory.mktemp("baselines")
     made = {}
 
@@ -100,7 +100,7 @@ def encoded(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def stores(encoded):
-    """The code store of some arguments of `interacting`, in chunks of some sizes."""
+    """A function that returns the code store of `interacting` data in chunks."""
 
     @cache
     def store(arguments, chunks=None):
@@ -110,7 +110,7 @@ def stores(encoded):
 
 
 def plain_arrays(codes: CodeStore):
-    """The codes and labels of a store."""
+    """Return the codes and labels of a store."""
     labels = read_labels(codes, slice(0, codes.n_samples))
     cells = read_codes(codes, slice(0, codes.n_features), slice(0, codes.n_samples)).T
     return cells.astype(int), labels.astype(int)
@@ -122,7 +122,7 @@ def assert_agrees(result: hd.Selection, wanted: oracle.Ranking) -> None:
 
 
 def assert_identical(first: hd.Selection, second: hd.Selection) -> None:
-    """Equal to the last bit: `identical` alone would take 0.0 for -0.0."""
+    """Assert bit-identical results; `identical` alone would accept 0.0 for -0.0."""
     one, other = first.to_dataset(), second.to_dataset()
     xr.testing.assert_identical(one, other)
     for name in one.variables:
@@ -130,8 +130,8 @@ def assert_identical(first: hd.Selection, second: hd.Selection) -> None:
             assert one[name].values.tobytes() == other[name].values.tobytes(), name
 
 
-# Worked out by hand. All eight values of three fair bits a, b, c, once each, so that every
-# information is a whole number of L = log 2.
+# Derived by hand. The samples are all eight values of three bits a, b, c, so every information is
+# an integer multiple of L = log 2.
 
 BITS = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)])
 A, B, C = BITS.T
@@ -144,7 +144,7 @@ PARITY = np.column_stack([A, B, A, C]), 2 * A + (B ^ C)
 # x0 = a, x1 = a, x2 = (a, b), x3 = (b, c); y = (a, b): I(x:y) = L, L, 2 L, L;
 # I(x0:x1) = I(x0:x2) = I(x1:x2) = I(x2:x3) = L, I(x0:x3) = I(x1:x3) = 0.
 NESTED = np.column_stack([A, A, 2 * A + B, 2 * B + C]), 2 * A + B
-# x0 = b, x1 = c; y = b xor c: each tells nothing alone, I(x0,x1:y) = I(x1:y|x0) = I(x0:x1|y) = L
+# x0 = b, x1 = c; y = b xor c: alone each has none, I(x0,x1:y) = I(x1:y|x0) = I(x0:x1|y) = L
 XOR = np.column_stack([B, C]), B ^ C
 # x0 = a, x1 = b, x2 = (a, c); y = (a, b xor c): I(x:y) = L, 0, L; I(x0:x2) = L, which y explains;
 # I(x1:x2) = 0, but L given y
@@ -157,44 +157,44 @@ BY_HAND = [
     ("mifs", "parity", [0, 1, 2, 3], [L, 0, 0, 0]),
     # third round: L - (L + 0) / 2 for x2
     ("mrmr difference", "parity", [0, 1, 2, 3], [L, 0, L / 2, 0]),
-    # all pairs tell L
+    # all pairs have information L
     ("jmi", "parity", [0, 1, 2, 3], [L, L, 2 * L, 3 * L]),
     ("jmim", "parity", [0, 1, 2, 3], [L, L, L, L]),
-    # x2 adds nothing to x0; x1 and x3 tell nothing alone, though together they do
+    # x2 adds nothing to x0; x1 and x3 are informative only together
     ("cmim", "parity", [0, 1, 2, 3], [L, 0, 0, 0]),
     # second round: L + 0 for x2, then 0 for both, then 0 + 0 + 0 + I(x3:y|x1) for x3
     ("spec_cmi greedy", "parity", [0, 2, 1, 3], [L, L, 0, L]),
     # over L: 1 on the diagonal for x0 and x2; off it 1/2 for x0 or x2 with x1 or x3, 1 for x1 with
-    # x3, 0 for x0 with x2. Every row adds up to 2: the dominant vector is constant
+    # x3, 0 for x0 with x2. Every row sums to 2, so the dominant eigenvector is constant
     ("spec_cmi spectral", "parity", [0, 1, 2, 3], [0.5, 0.5, 0.5, 0.5]),
     # third round: L - L - 0 + 0 for x2, 0 - 0 + I(x3:x1|y) for x3
     ("cife", "parity", [0, 1, 3, 2], [L, 0, L, 0]),
-    # as for CIFE, but what two features gain together does not count
+    # as for CIFE, but without synergy of two features
     ("icap", "parity", [0, 1, 2, 3], [L, 0, 0, 0]),
     # second round: L / 2 L for x2, L / 3 L for the others
     ("disr", "parity", [0, 2, 1, 3], [L, 1 / 2, 2 / 3, 1]),
     # nothing adds to x0, nothing to x2, and x1 and x3 are independent within the classes' product
     ("vmi naive", "parity", [0, 2, 1, 3], [L, L, 0, 0]),
-    # p(c|b,y) knows b xor c: half of the classes are left
+    # p(c|b,y) determines b xor c, so half of the classes remain
     ("vmi pairwise", "parity", [0, 2, 1, 3], [L, L, 0, L]),
     ("mim", "nested", [2, 0, 1, 3], [2 * L, L, L, L]),
     # second round: L - L for all; third: L - 2 L for x1, L - L - 0 for x3; last: L - 2 L - 0
     ("mifs", "nested", [2, 0, 3, 1], [2 * L, 0, 0, -L]),
     ("mrmr difference", "nested", [2, 0, 3, 1], [2 * L, 0, L / 2, L / 3]),
     ("mrmr quotient", "nested", [2, 0, 3, 1], [2 * L, 1, 2, 3 / 2]),
-    # every pair with x2 tells 2 L; x0 and x3 tell 2 L, x0 and x1 only L, x1 and x3 2 L
+    # every pair with x2 has 2 L; x0 and x3 have 2 L, x0 and x1 only L, x1 and x3 2 L
     ("jmi", "nested", [2, 0, 3, 1], [2 * L, 2 * L, 4 * L, 5 * L]),
     ("jmim", "nested", [2, 0, 3, 1], [2 * L, 2 * L, 2 * L, L]),
     ("cmim", "nested", [2, 0, 1, 3], [2 * L, 0, 0, 0]),
     # third round: L + I(x3:y|x2) + I(x3:y|x0) = L + 0 + L for x3, L for x1; last: L + 0 + 0 + L
     ("spec_cmi greedy", "nested", [2, 0, 3, 1], [2 * L, L, 2 * L, 2 * L]),
-    # y tells x0, x1, x2 and half of x3: nothing of a pair is left to share, and c is independent
+    # y determines x0, x1, x2 and half of x3, so pairs share nothing given y; c is independent
     ("cife", "nested", [2, 0, 3, 1], [2 * L, 0, 0, -L]),
     ("icap", "nested", [2, 0, 3, 1], [2 * L, 0, 0, -L]),
     # H(x2,x0,y) = 2 L and with x3 3 L: 2/2 for x0; third: 2/3 + 2/3 for x3, 2/2 + 1/2 for x1;
     # last: 2/3 + 2/3 + 2/3 for x3
     ("disr", "nested", [2, 0, 1, 3], [2 * L, 1, 3 / 2, 2]),
-    # x2 tells all; then x0, to which x1 adds nothing and x3 all the rest; then x1
+    # x2 has all information; then x0, to which x1 adds nothing and x3 all the rest; then x1
     ("vmi naive", "nested", [2, 0, 3, 1], [2 * L, L, 2 * L, L]),
     ("vmi pairwise", "nested", [2, 0, 3, 1], [2 * L, L, 2 * L, L]),
     ("jmi", "xor", [0, 1], [0, L]),
@@ -228,14 +228,14 @@ epochs_by_hand = pytest.mark.parametrize(("form", "model", "epochs"), EPOCHS_BY_
 
 
 @by_hand
-def test_oracle__gives_what_was_worked_out_by_hand(method, model, indices, scores):
+def test_oracle__agrees_with_derivation_by_hand(method, model, indices, scores):
     found = oracle.select(*MODELS[model], len(indices), method)
     assert found.indices == indices
     np.testing.assert_allclose(found.scores, scores, rtol=0, atol=1e-12)
 
 
 @epochs_by_hand
-def test_oracle__restarts_as_worked_out_by_hand(form, model, epochs):
+def test_oracle__restarts_as_derived_by_hand(form, model, epochs):
     assert oracle.select_vmi(*MODELS[model], len(epochs), form).epochs == epochs
 
 
@@ -274,13 +274,13 @@ def test_oracle__informations_obey_the_chain_rule_and_another_library(seed):
 
 
 def share(rows, x, y, column, value, given, c):
-    """p(column = value | the columns and values given, c), counted sample by sample."""
+    """Return p(column = value | given, c), counted sample by sample."""
     alike = [r for r in rows if y[r] == c and all(x[r, j] == v for j, v in given.items())]
     return sum(x[r, column] == value for r in alike) / len(alike) if alike else 0.0
 
 
 @pytest.mark.parametrize("form", ["naive", "pairwise"])
-def test_oracle__bound_of_vmi_is_that_of_plain_counting(form):
+def test_oracle__bound_of_vmi_agrees_with_direct_counting(form):
     x, y = interacting(11, 70, 3, (2, 3), 12)
     found = oracle.select_vmi(x, y, 5, form, restart=-1.0)  # never restarts
     rows = range(len(y))
@@ -305,15 +305,15 @@ def test_oracle__a_tie_goes_to_the_lowest_column():
     order = [6, 3, 0, *(i for i in range(12) if i not in (0, 3, 6))]
     for method in METHODS:
         ranks = oracle.select(x[:, order], y, 8, method).indices
-        found = [rank for rank in ranks if rank < 3]  # x6, x3 and x0 say the same
+        found = [rank for rank in ranks if rank < 3]  # x6, x3 and x0 have equal scores
         assert found == sorted(found), method
 
 
-# The package against the hand and the oracle
+# The package against derivations by hand and the oracle
 
 
 @by_hand
-def test_select__gives_what_was_worked_out_by_hand(encoded, method, model, indices, scores):
+def test_select__agrees_with_derivation_by_hand(encoded, method, model, indices, scores):
     codes = encoded(model, *MODELS[model])
     result = hd.select(codes, None, len(indices), method=METHODS[method]())
     assert result.indices.tolist() == indices
@@ -321,14 +321,14 @@ def test_select__gives_what_was_worked_out_by_hand(encoded, method, model, indic
 
 
 @epochs_by_hand
-def test_vmi__restarts_as_worked_out_by_hand(encoded, form, model, epochs):
+def test_vmi__restarts_as_derived_by_hand(encoded, form, model, epochs):
     codes = encoded(model, *MODELS[model])
     result = hd.select(codes, None, len(epochs), method=hd.VMI(form=form))
     assert result.to_dataset().epoch.values.tolist() == epochs
 
 
 def assert_figures(result: hd.Selection, x, y, information, gain=None) -> None:
-    """The figures of every pick and every feature are those of the oracle."""
+    """Assert that the values of every pick and every feature equal those of the oracle."""
     found, indices = result.to_dataset(), result.indices.tolist()
     fresh = np.diff(found.epoch, prepend=-1) > 0
     before = np.where(fresh, 0.0, np.append(0.0, information[:-1]))
@@ -389,7 +389,7 @@ def test_vmi__bound_rises_by_the_restart_gain_within_an_epoch(stores, form, rest
 
 @pytest.mark.parametrize("method", ["mim", "jmi", "vmi naive"])
 def test_subsets__follow_the_mean_signed_correlation_of_a_chain(encoded, method):
-    # neighbours are close and the ends are not, so that a mean, a largest and a smallest differ
+    # neighbours are close and the ends are not, so mean, maximum and minimum differ
     rng = np.random.default_rng(3)
     steps = rng.normal(size=(500, 14))
     for i in range(1, 14):
@@ -411,7 +411,7 @@ def test_mifs__beta_agrees_with_the_oracle(stores, beta):
 
 
 @pytest.mark.parametrize("method", ["jmi", "spec_cmi spectral", "vmi pairwise"])
-def test_select__takes_plain_arrays_of_codes_as_they_are(stores, method):
+def test_select__of_arrays_of_codes_keeps_the_codes(stores, method):
     arguments, n_features = CASES["3 classes, 5 codes"]
     x, y = interacting(*arguments)
     direct = hd.select(x.astype(np.uint8), y, n_features, method=METHODS[method](), bins=None)
@@ -420,12 +420,12 @@ def test_select__takes_plain_arrays_of_codes_as_they_are(stores, method):
     assert direct.scores.tolist() == stored.scores.tolist()
 
 
-# The oracle's names of those whose defaults have a form, and of all others their own.
+# Default methods by the oracle's names; the others have their own names.
 DEFAULTS = {"mrmr": "mrmr difference", "spec_cmi": "spec_cmi greedy", "vmi": "vmi naive"}
 
 
 @pytest.mark.parametrize("name", [name for name in METHOD_NAMES if name != "hofs"])
-def test_names__stand_for_the_defaults(stores, name):
+def test_names__mean_default_options(stores, name):
     method = DEFAULTS.get(name, name)
     assert method in METHODS, "add it to METHODS, and its formula to oracles_pairwise.GREEDY"
     codes = stores(CASES["2 classes, 2 codes, all columns"][0])
@@ -435,7 +435,7 @@ def test_names__stand_for_the_defaults(stores, name):
 
 
 @pytest.mark.parametrize("method", ["mrmr quotient", "spec_cmi spectral", "jmim", *VMI])
-def test_n_features__fewer_are_the_first_of_more(stores, method):
+def test_n_features__fewer_picks_are_the_first_of_more(stores, method):
     codes = stores(CASES["10 classes, mixed codes"][0])
     few = hd.select(codes, None, 3, method=METHODS[method]())
     many = hd.select(codes, None, 6, method=METHODS[method]())
@@ -452,7 +452,7 @@ CHUNKS = [MANY_CHUNKS, (1000, 12), (350, 1)]
 
 @pytest.fixture(scope="module")
 def chunked(stores):
-    """Five features of a store in chunks of some sizes, by a method, on threads, found once."""
+    """A cached function: select five features from a store in given chunks, with threads."""
 
     @cache
     def result(method, chunks):
@@ -464,13 +464,13 @@ def chunked(stores):
 
 @pytest.mark.parametrize("method", FROM_COUNTS)
 @pytest.mark.parametrize("chunks", CHUNKS)
-def test_chunks__make_no_difference_to_the_last_bit(chunked, method, chunks):
+def test_chunks__give_bit_identical_results(chunked, method, chunks):
     assert_identical(chunked(method, chunks), chunked(method, ONE_CHUNK))
 
 
 @pytest.mark.parametrize("method", VMI)
 @pytest.mark.parametrize("chunks", CHUNKS)
-def test_chunks__make_no_difference_to_the_picks_of_vmi(chunked, method, chunks):
+def test_chunks__give_the_same_picks_of_vmi(chunked, method, chunks):
     found, wanted = chunked(method, chunks), chunked(method, ONE_CHUNK)
     assert found.indices.tolist() == wanted.indices.tolist()
     np.testing.assert_allclose(found.scores, wanted.scores, rtol=1e-9, atol=1e-9)
@@ -478,7 +478,7 @@ def test_chunks__make_no_difference_to_the_picks_of_vmi(chunked, method, chunks)
 
 @pytest.fixture(scope="module")
 def saturated():
-    """Codes of which a few columns tell all, classes, and the picks of VMI that never restarts."""
+    """Codes of which a few columns have all information, classes, and picks of VMI."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 400)
     x = np.where(rng.random((400, 30)) < 0.9, rng.integers(0, 12, (400, 30)), 4 * y[:, None])
@@ -487,10 +487,10 @@ def saturated():
 
 @pytest.mark.parametrize("chunks", [(400, 30), (50, 30)])
 @pytest.mark.parametrize(("restart", "min_gain"), [(0.0, None), (0.01, 0.0)])
-def test_chunks__make_no_difference_where_vmi_gains_nothing(
+def test_chunks__give_the_same_picks_if_vmi_gains_nothing(
     encoded, saturated, chunks, restart, min_gain
 ):
-    # once all is told, what a column adds is nothing but rounding, of either sign
+    # with all information known, the gain of a column is rounding error of either sign
     x, y, wanted = saturated
     codes = encoded(f"saturated-{chunks}", x, y, chunks)
     method = hd.VMI(form="pairwise", restart=restart)
@@ -498,20 +498,20 @@ def test_chunks__make_no_difference_where_vmi_gains_nothing(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_schedulers__make_no_difference_to_the_last_bit(stores, chunked, method):
-    # of VMI too: the tree of its sums is that of the chunks, whoever works on them
+def test_schedulers__give_bit_identical_results(stores, chunked, method):
+    # VMI included: the tree of its sums depends only on the chunks
     with dask.config.set(scheduler="synchronous"):
         result = hd.select(stores(CHUNKED, MANY_CHUNKS), None, 5, method=METHODS[method]())
     assert_identical(result, chunked(method, MANY_CHUNKS))
 
 
-# What a user may ask for
+# Options of select
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_include_and_exclude__agree_with_the_oracle(stores, method):
     arguments, _ = CASES["3 classes, 5 codes"]
-    # x11 is x9 again: VMI takes it all the same, and does not restart for it
+    # x11 is a copy of x9: VMI includes it and does not restart
     options = {"include": [8, 9, 11], "exclude": [0, 3, 12]}
     wanted = oracle.select(*interacting(*arguments), 7, method, **options)
     result = hd.select(stores(arguments), None, 7, method=METHODS[method](), **options)
@@ -520,7 +520,7 @@ def test_include_and_exclude__agree_with_the_oracle(stores, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_columns__that_are_constant_or_excluded_are_as_if_not_there(encoded, method):
+def test_columns__that_are_constant_or_excluded_do_not_change_the_result(encoded, method):
     x, y = interacting(12, 400, 3, (5, 2, 9), 14)
     x[:, 13] = 0
     kept = [i for i in range(14) if i not in (0, 3, 5, 13)]
@@ -532,7 +532,7 @@ def test_columns__that_are_constant_or_excluded_are_as_if_not_there(encoded, met
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_spectral__agrees_with_the_oracle_where_all_columns_vary(seed):
+def test_spectral__agrees_with_the_oracle_without_constant_columns(seed):
     x, y = interacting(20 + seed, 300, 2 + seed, (5, 2, 9), 16)
     x = np.delete(x, 5, axis=1)
     result = hd.select(x, y, 8, method=hd.SpecCMI(form="spectral"), bins=None)
@@ -550,7 +550,7 @@ def test_min_gain__stops_vmi_instead_of_restarting(stores, method):
 
 
 @pytest.mark.parametrize("method", FROM_COUNTS)
-def test_min_gain__is_kept_by_every_pick_but_the_first(stores, method):
+def test_min_gain__holds_for_every_pick_except_the_first(stores, method):
     codes = stores(CASES["3 classes, 5 codes"][0])
     whole = hd.select(codes, None, 10, method=METHODS[method]()).to_dataset()
     least = float(np.sort(whole.gain)[4])
@@ -561,7 +561,7 @@ def test_min_gain__is_kept_by_every_pick_but_the_first(stores, method):
 
 
 class CutError(Exception):
-    """The run is cut here."""
+    """Interrupts a run."""
 
 
 def cut_after(rank):
@@ -573,7 +573,9 @@ def cut_after(rank):
 
 
 @pytest.mark.parametrize("method", ["jmi", "cmim", "spec_cmi spectral", *VMI])
-def test_checkpoint__a_run_that_was_cut_goes_on_to_the_same(stores, chunked, method, tmp_path):
+def test_checkpoint__an_interrupted_run_resumes_to_the_same_result(
+    stores, chunked, method, tmp_path
+):
     codes = stores(CHUNKED, MANY_CHUNKS)
     options = {"method": METHODS[method](), "checkpoint": tmp_path / "run"}
     with pytest.raises(CutError):
@@ -586,7 +588,7 @@ def test_checkpoint__a_run_that_was_cut_goes_on_to_the_same(stores, chunked, met
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_classes__other_labels_give_the_same_to_the_last_bit(encoded, method):
+def test_classes__with_other_names_give_bit_identical_results(encoded, method):
     x, y = interacting(7, 400, 3, (5, 3), 14)
     assert len(set(np.bincount(y))) == 3
     first, *others = [
@@ -598,7 +600,7 @@ def test_classes__other_labels_give_the_same_to_the_last_bit(encoded, method):
 
 
 @pytest.mark.parametrize("method", ["mim", "jmi", "cmim", "spec_cmi spectral", *VMI])
-def test_classes__of_equal_sizes_and_other_labels_give_the_same_picks(encoded, method):
+def test_classes__of_equal_sizes_with_other_names_give_the_same_picks(encoded, method):
     x, y = interacting(8, 400, 4, (5, 3), 14)
     y = np.argsort(np.argsort(y, kind="stable")) // 100
     first, second = [
@@ -611,7 +613,7 @@ def test_classes__of_equal_sizes_and_other_labels_give_the_same_picks(encoded, m
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """Measurements with missing cells, and a continuous target of which some are missing."""
+    """Measurements and a continuous target, both with missing values."""
     rng = np.random.default_rng(9)
     y = rng.normal(size=400)
     x = rng.normal(size=(400, 12))
@@ -621,7 +623,7 @@ def measured(tmp_path_factory):
     x[:, 5] = x[:, 0]
     x[:, 7] = np.round(y + x[:, 7])
     x[rng.random(x.shape) < 0.05] = np.nan
-    x[:, 6] = np.where(rng.random(400) < 0.3, np.nan, 4.0)  # constant where it is known
+    x[:, 6] = np.where(rng.random(400) < 0.3, np.nan, 4.0)  # constant where not missing
     y[rng.random(400) < 0.03] = np.nan
     path = tmp_path_factory.mktemp("measured") / "codes.zarr"
     return hd.encode(x, y, path, target_kind="continuous", bins=6, chunks=(150, 5))
@@ -638,7 +640,7 @@ def test_continuous_target__and_missing_cells_agree_with_the_oracle(measured, me
 
 @pytest.fixture(scope="module")
 def hidden(tmp_path_factory):
-    """The store of codes of which some are missing, the codes with 7 for those, and the classes."""
+    """A store of codes with missing values, the codes with 7 for missing, and the classes."""
     x, y = interacting(10, 500, 3, (5, 2), 13)
     missing = np.random.default_rng(10).random(x.shape) < 0.1
     missing[:, 5] = False
@@ -647,7 +649,7 @@ def hidden(tmp_path_factory):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_missing_cells__are_a_code_of_their_own_as_in_the_oracle(hidden, method):
+def test_missing_cells__have_their_own_code_as_in_the_oracle(hidden, method):
     codes, x, y = hidden
     assert_agrees(
         hd.select(codes, None, 7, method=METHODS[method]()), oracle.select(x, y, 7, method)

@@ -1,4 +1,4 @@
-"""One registry: every method is known to the API, the shell, checkpoints and the public names."""
+"""The registry: every method is known to the API, the command line and checkpoints."""
 
 from dataclasses import dataclass, fields
 from typing import ClassVar
@@ -16,7 +16,7 @@ from tests import methods_table
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
-def test_method__is_known_everywhere_by_its_name(name):
+def test_method__is_registered_under_its_name(name):
     method = as_method(name)
     assert method.name == name
     assert parse_method(name) == method
@@ -37,20 +37,20 @@ def test_page__has_the_table_of_the_docstrings():
 def test_state__every_field_is_checked_when_it_is_read_from_a_file(name):
     state = as_method(name).state_type
     unchecked = {field.name for field in fields(state) if "check" not in field.metadata}
-    assert unchecked <= {"rows"}  # of which `check_rows` looks at every field
+    assert unchecked <= {"rows"}  # `check_rows` checks every field of these
 
 
-def test_methods__of_the_paper_come_in_its_order():
+def test_methods__of_the_paper_are_in_its_order():
     assert METHODS == ("hofs", "mim", "mifs", "mrmr", "jmi", "cmim", "spec_cmi", "vmi")
 
 
 @pytest.fixture
 def least_redundant():
-    """A criterion of a user's own, forgotten after the test."""
+    """A user-defined criterion, removed from the registry after the test."""
 
     @dataclass(frozen=True)
     class LeastRedundant(PairwiseMethod):
-        """The feature that is least like any chosen one."""
+        """Prefers the feature that is least redundant with the chosen ones."""
 
         name: ClassVar[str] = "least_redundant"
 
@@ -61,7 +61,7 @@ def least_redundant():
     del Method.registry["least_redundant"]
 
 
-def test_criterion__of_one_class_is_selected_by(least_redundant):
+def test_criterion__defined_by_a_user_can_be_selected_with(least_redundant):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(500, 4))
     x[:, 1] = x[:, 0] + 0.1 * rng.normal(size=500)

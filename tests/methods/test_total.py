@@ -1,4 +1,4 @@
-"""The criteria `sum` and `mean`: rows solved on counts and sample by sample are the same rows."""
+"""The criteria `sum` and `mean`: rows solved on counts agree with rows solved on samples."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hofs_dask.methods import total
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_rows__of_counts_are_those_of_samples(monkeypatch, n_classes):
+def test_rows__solved_on_counts_agree_with_samples(monkeypatch, n_classes):
     rng = np.random.default_rng(1)
     y = rng.integers(0, n_classes, 900)
     x = rng.normal(size=(900, 7)) + rng.normal(size=(900, 1)) + 0.5 * y[:, None]

@@ -1,4 +1,4 @@
-"""VMI on plain arrays, its reductions summed up over one block: no store, no cluster."""
+"""VMI on arrays, with reductions over one block: no store, no cluster."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ FORMS = pytest.mark.parametrize("form", ["naive", "pairwise"])
 
 
 def work_on(x, y, form, restart=0.01):
-    """The method at work on columns of codes, and the samples."""
+    """Return the search on columns of codes, and the samples as a block."""
     n_codes, n_classes = x.max() + 1, y.max() + 1
     folds = np.arange(len(y)) % 4
     counts = np.zeros((x.shape[1], 4, n_classes, n_codes), np.int64)
@@ -38,7 +38,7 @@ def work_on(x, y, form, restart=0.01):
 
 
 def driven(steps, block):
-    """What a generator of reductions returns, and the reductions."""
+    """Return the result of a generator of requests, and the requests."""
     total, asked = None, []
     while True:
         try:
@@ -54,7 +54,7 @@ def driven(steps, block):
 
 
 def after(work, block, picks):
-    """The state once these features have been chosen, and the scores of the next round."""
+    """Return the state after these picks, and the scores of the next round."""
     state = work.start()
     for pick in picks:
         (state, scores), _ = driven(work.score(state), block)
@@ -64,13 +64,13 @@ def after(work, block, picks):
 
 
 def bound(x, y, picks, form):
-    """H(y) + the mean log posterior of the truth, one log-likelihood after the other."""
+    """Return H(y) + the mean log posterior of the true class, computed directly."""
     classes, sizes = np.unique(y, return_counts=True)
     logs = np.tile(np.log(sizes / len(y)), (len(y), 1))
     entropy = -(sizes / len(y) * np.log(sizes / len(y))).sum()
 
     def log_share(target, given):
-        """log p(x_target | x_given, c) of every sample and class."""
+        """Return log p(x_target | x_given, c) of every sample and class."""
         shares = np.zeros((len(y), len(classes)))
         for s, c in np.ndindex(shares.shape):
             alike = (y == c) & (x[:, given] == x[s, given]).all(axis=1)
@@ -108,7 +108,7 @@ def test_score__is_the_bound_with_the_feature_added(form, n_classes, picks):
 
 
 @FORMS
-def test_copy_of_the_label__tells_all_though_its_tables_have_zeros(form):
+def test_copy_of_the_label__has_all_information_despite_zeros_in_its_tables(form):
     x, y = random_data(0, 2)
     x[:, 0] = y
     state, scores = after(*work_on(x, y, form), [0, 1])
@@ -117,7 +117,7 @@ def test_copy_of_the_label__tells_all_though_its_tables_have_zeros(form):
     np.testing.assert_allclose(scores, entropy, atol=1e-12)
 
 
-def test_xor__is_seen_by_pairs_alone():
+def test_xor__is_found_only_by_the_pairwise_form():
     x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 5)
     y = x[:, 0] ^ x[:, 1]
     for form, expected in (("naive", 0.0), ("pairwise", LOG_2)):
@@ -125,8 +125,8 @@ def test_xor__is_seen_by_pairs_alone():
         assert scores[1] == pytest.approx(expected, abs=1e-12)
 
 
-def test_posterior_of_many_copies__is_right_where_its_numbers_have_underflowed():
-    """The last sample, of class 1, looks like class 0 in every copy; x_250 rules class 0 out."""
+def test_posterior_of_many_copies__is_correct_despite_underflow():
+    """The last sample has class 1 and looks like class 0 in every copy; x_250 excludes class 0."""
     n, n_copies = 200, 250
     y = np.repeat([0, 1], n // 2)
     copied, last = y.copy(), np.zeros(n, int)
@@ -151,7 +151,7 @@ def test_posterior_of_many_copies__is_right_where_its_numbers_have_underflowed()
 
 
 @FORMS
-def test_restart__forgets_the_posterior_and_keeps_what_pairs_say(form):
+def test_restart__resets_the_posterior_and_keeps_pair_statistics(form):
     x, y = random_data(3, 2)
     work, block = work_on(x, y, form, restart=0.5)
     assert work.restart_gain == 0.5
@@ -167,7 +167,7 @@ def test_restart__forgets_the_posterior_and_keeps_what_pairs_say(form):
 
 
 @FORMS
-def test_learned_rows__are_correlations_and_informations(form):
+def test_pair_statistics__are_correlations_and_informations(form):
     x, y = random_data(4, 3)
     work, block = work_on(x, y, form)
     state, _ = after(work, block, [2])
@@ -182,7 +182,7 @@ def test_learned_rows__are_correlations_and_informations(form):
 
 
 @FORMS
-def test_largest_requests__are_as_large_as_those_of_the_last_round(form):
+def test_largest_requests__have_the_sizes_of_the_last_round(form):
     x, y = random_data(5, 3)
     work, block = work_on(x, y, form)
     state, _ = after(work, block, [0])

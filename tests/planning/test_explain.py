@@ -1,4 +1,4 @@
-"""A run is explained before anything of it runs: chunks, reductions, scans, bytes, memory."""
+"""Plans: chunks, reductions, scans, bytes and memory of a run that has not started."""
 
 from collections import Counter
 
@@ -44,7 +44,7 @@ def test_plan__counts_the_reductions_and_scans_of_the_run(codes, method):
     assert plan.searching.reductions == Counter(event.reduction for event in done)
 
 
-def test_plan__of_a_comparison_shares_scans_but_not_reductions(codes):
+def test_plan__of_a_comparison_counts_shared_scans_and_separate_reductions(codes):
     methods = ["jmi", "mrmr", "hofs"]
     plan = hd.estimate(codes, n_features=4, method=methods, n_resamples=2)
     alone = hd.estimate(codes, n_features=4)
@@ -57,7 +57,7 @@ def test_plan__of_a_comparison_shares_scans_but_not_reductions(codes):
     }
 
 
-def test_plan__no_comparison_takes_more_scans_or_reductions(codes):
+def test_plan__is_an_upper_bound_for_a_comparison(codes):
     options = {"n_resamples": 2}
     plan = hd.estimate(codes, n_features=4, method=["jmi", "vmi", "hofs"], **options)
     done = hd.compare(codes, None, 4, methods=["jmi", "vmi", "hofs"], **options)
@@ -66,7 +66,7 @@ def test_plan__no_comparison_takes_more_scans_or_reductions(codes):
     assert attrs["n_reductions"] <= sum(plan.searching.reductions.values())
 
 
-def test_plan__reads_what_is_kept_once_and_the_rest_every_scan(codes):
+def test_plan__cached_bytes_are_read_once_and_others_in_every_scan(codes):
     searching = hd.estimate(codes, n_features=4, method="jmi").searching
     assert searching.n_read == searching.scan_bytes
     with dask.config.set({"hofs_dask.cache": "0 B"}):
@@ -74,15 +74,15 @@ def test_plan__reads_what_is_kept_once_and_the_rest_every_scan(codes):
     assert searching.n_read == searching.scan_bytes * searching.n_scans
 
 
-def test_plan__is_a_page_that_fits_a_terminal(codes):
+def test_plan__text_fits_a_terminal(codes):
     text = str(hd.estimate(codes, n_features=4, method=["hofs", "jmi"], n_resamples=3))
     assert max(map(len, text.splitlines())) <= 80
     assert "\N{NO-BREAK SPACE}" not in text
-    for word in ("bits a code", "no shards", "at most", "pair-counts", "resident", "it fits"):
+    for word in ("bits per code", "no shards", "at most", "pair-counts", "resident", "it fits"):
         assert word in text
 
 
-def test_plan__says_what_would_be_refused_and_what_to_do(codes):
+def test_plan__text_names_the_refused_reduction_and_the_remedy(codes):
     small = (Worker("", 1, RESIDENT + 2**20, RESIDENT),)
     plan = plan_search(codes, [hd.HOFS()], 4, current=small)
     assert not plan.memory.fits
@@ -92,14 +92,14 @@ def test_plan__says_what_would_be_refused_and_what_to_do(codes):
 
 
 @pytest.mark.parametrize("resident", [100 * 2**20, 2 * RESIDENT])
-def test_plan__counts_kernels_that_are_not_compiled_yet(codes, resident):
+def test_plan__includes_memory_of_kernels_that_are_not_compiled_yet(codes, resident):
     workers = (Worker("", 1, 2**33, resident),)
     plan = plan_search(codes, [hd.HOFS()], 4, current=workers)
     assert plan.memory.resident == max(resident, RESIDENT)
     assert ("compiled kernels take" in str(plan)) == (resident < RESIDENT)
 
 
-def test_plan__of_a_source_reads_nothing_and_says_what_it_assumes():
+def test_plan__of_a_source_reads_no_data_and_states_its_assumptions():
     def refuse(block):
         raise AssertionError(f"a block of {block.shape} was read")
 
@@ -112,14 +112,14 @@ def test_plan__of_a_source_reads_nothing_and_says_what_it_assumes():
     assert plan.encoding.n_read == 2 * 100_000 * 20 * 4
     assert plan.encoding.held == 10_000 * 20 * 4
     assert plan.searching.n_scans == 5
-    assert "13 codes a feature (bins=12" in str(plan)
+    assert "13 codes per feature (bins=12" in str(plan)
     alone = hd.estimate(lazy, y, bins=12, chunks=(5000, 7))
     assert alone.layout.chunks == (5000, 7)
     with pytest.raises(ValueError, match="give n_features for the memory"):
         _ = alone.memory
 
 
-def test_estimate__asks_for_what_is_missing(codes):
+def test_estimate__missing_or_wrong_arguments_are_errors(codes):
     with pytest.raises(ValueError, match="encoded already; give n_features"):
         hd.estimate(codes)
     with pytest.raises(ValueError, match="unknown method 'hosf'"):
@@ -128,7 +128,7 @@ def test_estimate__asks_for_what_is_missing(codes):
         hd.estimate(codes, n_features=31)
 
 
-def test_estimate__takes_its_arguments_as_select_does(codes):
+def test_estimate__takes_the_same_arguments_as_select(codes):
     frame = pd.DataFrame({"a": np.arange(50.0), "b": np.arange(50) % 7, "y": np.arange(50) % 2})
     by_name = hd.estimate(frame, "y", n_features=2)
     for plan in (hd.estimate(frame, "y", 2), hd.estimate(frame, target="y", n_features=2)):
@@ -141,7 +141,7 @@ def test_estimate__takes_its_arguments_as_select_does(codes):
 
 
 @pytest.mark.parametrize("method", ["jmi", "hofs"])
-def test_plan__on_a_cluster_sends_little_and_scans_nothing(codes, client, monkeypatch, method):
+def test_plan__on_a_cluster_sends_small_graphs_and_runs_no_scan(codes, client, monkeypatch, method):
     graphs = []
     send = type(client)._send_to_scheduler
 

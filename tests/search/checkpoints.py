@@ -1,4 +1,4 @@
-"""For the tests of checkpoints: data, cuts, comparisons, damaged and forged files."""
+"""Helpers for tests of checkpoints: data, interruptions, damaged and forged files."""
 
 import hashlib
 import io
@@ -15,7 +15,7 @@ from hofs_dask.io.files import seal
 
 
 def table(n_samples=1500, n_features=9, seed=0):
-    """Pairs that tell more together, a nominal column, missing values, and noise."""
+    """Return data with synergistic pairs, a nominal column, missing values and noise."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, n_samples)
     x = rng.normal(size=(n_samples, n_features))
@@ -29,7 +29,7 @@ def table(n_samples=1500, n_features=9, seed=0):
 
 
 class CutError(Exception):
-    """The run is cut here."""
+    """Interrupts a run."""
 
 
 def names_in(directory):
@@ -45,7 +45,7 @@ def cut_at(kind, rank):
 
 
 def assert_same(first, second):
-    """Equal bit for bit, with the same types and the same order in memory."""
+    """Assert that values, types and memory order are identical."""
     assert type(first) is type(second)
     if is_dataclass(first):
         for field in fields(first):
@@ -67,7 +67,7 @@ def assert_same(first, second):
 
 @contextmanager
 def at_most(seconds):
-    """What takes longer fails."""
+    """Fail if the block takes longer."""
 
     def fail(*_):
         raise AssertionError(f"took more than {seconds} s")
@@ -81,18 +81,18 @@ def at_most(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
-# Files that nobody has written so
+# Damaged and forged files
 
 
 def opened(content):
-    """The text and the arrays of a checkpoint."""
+    """Return the text and the arrays of a checkpoint."""
     with np.load(io.BytesIO(content)) as members:
         arrays = dict(members)
     return json.loads(arrays.pop("json").tobytes()), arrays
 
 
 def forged(text, arrays, manifest=None):
-    """A checkpoint with digests that fit, of any text and arrays, but for entries of a manifest."""
+    """Return a checkpoint of any text and arrays with valid digests, except those in `manifest`."""
     text = {name: value for name, value in text.items() if name != "digest"}
     entries = {
         name: {
@@ -109,7 +109,7 @@ def forged(text, arrays, manifest=None):
 
 
 def with_members(content, change, compression=zipfile.ZIP_STORED):
-    """The archive with its members, a dict by name, changed in place."""
+    """Return the archive after `change` has modified its members, a dict by name."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     change(members)
@@ -121,7 +121,7 @@ def with_members(content, change, compression=zipfile.ZIP_STORED):
 
 
 def damage(content, rng):
-    """The content with one fault of a disk, a copy or a tool, and the kind of fault."""
+    """Return a kind of damage, and the content with this damage."""
     kind = rng.choice(["flip", "cut", "zeros", "swap", "lose", "add", "double", "header", "text"])
     place = int(rng.integers(len(content)))
     changed = bytearray(content)
@@ -146,21 +146,21 @@ def _damage_members(members, kind, rng):
         del members[one]
     elif kind == "add":
         members[str(rng.choice(["99.npy", "../x.npy", "json", "0", "a/"]))] = members[one]
-    elif kind == "header":  # what numpy would make an array of, with another type or shape
+    elif kind == "header":  # a numpy header with another type or shape
         shape = tuple(rng.choice([0, 1, 7, 2**40, 2**62], int(rng.integers(3))).tolist())
         dtype = str(rng.choice(["|O", "<f8", "|u1", "<U9999999", "|V1000000"]))
         stream = io.BytesIO()
         header = {"descr": dtype, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(stream, header)
         members[one] = stream.getvalue() + members[one].partition(b"\n")[2]
-    else:  # without a digest that fits
+    else:  # a changed text without a valid digest
         text = members["json.npy"]
         numbers = [i for i in range(150, len(text)) if 48 <= text[i] < 57]
         place = numbers[rng.integers(len(numbers))]
         members["json.npy"] = text[:place] + bytes([text[place] + 1]) + text[place + 1 :]
 
 
-#: What a text may have in place of anything.
+#: Values to substitute anywhere in a text.
 ODD = [
     *(None, True, False, -1, 0, 1, 2, 7, 10**6, 2**31, 2**63, 10**400, -(2**63)),
     *(0.5, -1e308, 1e308, math.nan, math.inf, -math.inf),
@@ -172,7 +172,7 @@ ODD = [
 
 
 def forge(content, rng):
-    """The content with something else in it and digests that fit, and the kind of forgery."""
+    """Return a kind of forgery, and the content with this forgery and valid digests."""
     text, arrays = opened(content)
     manifest = {}
     kind = rng.choice(["node", "node", "lose", "repeat", "rename", "array", "manifest"])
@@ -200,7 +200,7 @@ def forge(content, rng):
 
 
 def _holders(tree):
-    """All lists and dicts of a tree that have something in them."""
+    """Yield all nonempty lists and dicts of a tree."""
     if isinstance(tree, list | dict) and tree:
         yield tree
         for item in tree.values() if isinstance(tree, dict) else tree:

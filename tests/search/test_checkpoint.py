@@ -1,4 +1,4 @@
-"""An interrupted search resumes to the same result: states, interruptions, other runs, kills."""
+"""Resuming an interrupted search: states, interruptions, other runs, killed processes."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def codes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(codes):
-    """What a run that is never cut gives."""
+    """The results of runs without interruption."""
     return {c: hd.select(codes, None, N_CHOSEN, method=hd.HOFS(c)) for c in CRITERIA}
 
 
@@ -41,7 +41,7 @@ def count_reductions(events):
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_states__come_back_bit_for_bit(codes, whole, criterion, tmp_path, monkeypatch):
+def test_states__round_trip_exactly(codes, whole, criterion, tmp_path, monkeypatch):
     saved = []
     save = Checkpoint.save
 
@@ -55,7 +55,7 @@ def test_states__come_back_bit_for_bit(codes, whole, criterion, tmp_path, monkey
     result = hd.select(codes, None, N_CHOSEN, method=method, checkpoint=tmp_path)
     assert result == whole[criterion]
     assert [len(snapshot.picks) for snapshot in saved] == list(range(1, N_CHOSEN + 1))
-    if criterion == "joint":  # the test has seen both: shared zeros and counts, and restarts
+    if criterion == "joint":  # make sure that zeros, counts and restarts all occurred
         assert saved[-1].state.epoch > 1
         assert any(any(snapshot.state.pair_counts.strides) for snapshot in saved)
         assert any(not any(snapshot.state.pair_counts.strides) for snapshot in saved)
@@ -68,7 +68,7 @@ def test_states__come_back_bit_for_bit(codes, whole, criterion, tmp_path, monkey
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("rank", range(1, N_CHOSEN))
-def test_resume__after_any_round_gives_the_same(codes, whole, criterion, rank, tmp_path):
+def test_resume__after_any_round_gives_the_same_result(codes, whole, criterion, rank, tmp_path):
     options = {"method": hd.HOFS(criterion), "checkpoint": tmp_path}
     with pytest.raises(CutError):
         hd.select(codes, None, N_CHOSEN, **options, callback=cut_at(hd.RoundEnded, rank))
@@ -81,12 +81,14 @@ def test_resume__after_any_round_gives_the_same(codes, whole, criterion, rank, t
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_resume__after_cuts_in_every_round_gives_the_same(codes, whole, criterion, tmp_path):
+def test_resume__after_interruptions_in_every_round_gives_the_same_result(
+    codes, whole, criterion, tmp_path
+):
     options = {"method": hd.HOFS(criterion), "checkpoint": tmp_path}
     for rank in range(1, N_CHOSEN + 1):
         for kind in (hd.RoundStarted, hd.ScanEnded, hd.RoundEnded):
             if (kind, rank) == (hd.ScanEnded, 1):
-                continue  # the first round needs no reduction
+                continue  # the first round needs no scan
             with pytest.raises(CutError):
                 hd.select(codes, None, N_CHOSEN, **options, callback=cut_at(kind, rank))
     events = []
@@ -94,7 +96,7 @@ def test_resume__after_cuts_in_every_round_gives_the_same(codes, whole, criterio
     assert events == []
 
 
-def test_resume__before_the_first_round_has_ended_starts_anew(codes, whole, tmp_path):
+def test_resume__before_the_end_of_the_first_round_starts_over(codes, whole, tmp_path):
     with pytest.raises(CutError):
         hd.select(codes, None, 3, checkpoint=tmp_path, callback=cut_at(hd.ScanEnded, 0))
     assert not (tmp_path / FILE).exists()
@@ -103,7 +105,7 @@ def test_resume__before_the_first_round_has_ended_starts_anew(codes, whole, tmp_
 
 @pytest.fixture
 def interruptible():
-    """Ctrl-C as in a terminal; a process that a shell starts in the background ignores it."""
+    """Handle Ctrl-C as in a terminal; background processes of a shell ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -121,7 +123,7 @@ def test_keyboard_interrupt__leaves_a_checkpoint(codes, whole, tmp_path):
     assert hd.select(codes, None, N_CHOSEN, checkpoint=tmp_path) == whole["joint"]
 
 
-def test_finished_run__is_returned_without_a_reduction(codes, whole, tmp_path):
+def test_finished_run__is_returned_without_a_scan(codes, whole, tmp_path):
     hd.select(codes, None, N_CHOSEN, checkpoint=tmp_path)
     before = (tmp_path / FILE).stat()
     events = []
@@ -131,7 +133,7 @@ def test_finished_run__is_returned_without_a_reduction(codes, whole, tmp_path):
     assert (tmp_path / FILE).stat().st_mtime_ns == before.st_mtime_ns
 
 
-def test_finished_run__by_min_gain_is_returned_without_a_reduction(codes, tmp_path):
+def test_finished_run__by_min_gain_is_returned_without_a_scan(codes, tmp_path):
     options = {"min_gain": 0.01, "include": ["x0"]}
     expected = hd.select(codes, None, 9, **options)
     assert 1 < len(expected) < 9
@@ -143,7 +145,7 @@ def test_finished_run__by_min_gain_is_returned_without_a_reduction(codes, tmp_pa
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_more_features__go_on_from_a_finished_run(codes, whole, criterion, tmp_path):
+def test_more_features__resume_from_a_finished_run(codes, whole, criterion, tmp_path):
     options = {"method": hd.HOFS(criterion), "checkpoint": tmp_path}
     hd.select(codes, None, 3, **options)
     events = []
@@ -151,7 +153,7 @@ def test_more_features__go_on_from_a_finished_run(codes, whole, criterion, tmp_p
     assert min(event.rank for event in events) == 4
 
 
-def test_fewer_features__are_the_first_of_those_chosen(codes, tmp_path):
+def test_fewer_features__are_the_first_of_the_saved_picks(codes, tmp_path):
     hd.select(codes, None, N_CHOSEN, checkpoint=tmp_path)
     events = []
     few = hd.select(codes, None, 2, checkpoint=tmp_path, callback=events.append)
@@ -160,7 +162,7 @@ def test_fewer_features__are_the_first_of_those_chosen(codes, tmp_path):
     assert len(read_checkpoint(tmp_path)[1].picks) == N_CHOSEN
 
 
-def test_source__is_encoded_again_and_the_search_goes_on(tmp_path):
+def test_source__is_encoded_again_and_the_search_resumes(tmp_path):
     x, y = table()
     with pytest.raises(CutError):
         hd.select(x, y, 4, checkpoint=tmp_path / "run", callback=cut_at(hd.RoundEnded, 2))
@@ -170,12 +172,12 @@ def test_source__is_encoded_again_and_the_search_goes_on(tmp_path):
     assert result == hd.select(x, y, 4)
 
 
-# Checkpoints of something else
+# Checkpoints of other runs
 
 
 @pytest.fixture
 def used(codes, tmp_path):
-    """The checkpoint of two rounds."""
+    """A checkpoint after two rounds."""
     hd.select(codes, None, 2, checkpoint=tmp_path / "run")
     return tmp_path / "run"
 
@@ -190,21 +192,21 @@ def used(codes, tmp_path):
         ({"min_gain": np.float32(0.5)}, "min_gain: None in the checkpoint, 0.5 now"),
     ],
 )
-def test_other_options__are_refused_by_name_with_both_values(codes, used, options, message):
+def test_other_options__error_names_the_option_and_both_values(codes, used, options, message):
     before = (used / FILE).read_bytes()
     with pytest.raises(ValueError, match=re.escape(message)):
         hd.select(codes, None, 2, checkpoint=used, **options)
     assert (used / FILE).read_bytes() == before
 
 
-def test_other_options__are_all_named_with_what_to_do(codes, used):
+def test_other_options__error_names_all_options_and_the_remedy(codes, used):
     with pytest.raises(ValueError) as error:
         hd.select(codes, None, 2, checkpoint=used, method=hd.HOFS("mean"), min_gain=0.1)
     assert str(error.value) == (
-        f"the checkpoint {str(used)!r} is of another run: "
+        f"the checkpoint {str(used)!r} belongs to another run: "
         "criterion: 'joint' in the checkpoint, 'mean' now; "
         "min_gain: None in the checkpoint, 0.1 now. "
-        "Give another directory, or remove this one to start anew"
+        "Give another directory, or remove this one to start over"
     )
 
 
@@ -215,7 +217,7 @@ def test_other_data__is_refused(codes, used):
 
 
 def saved_at(directory, run):
-    """Save a search of no rounds there that depends on this."""
+    """Save a search without rounds that depends on ``run``."""
     none = np.zeros((0, 3))
     state = PairwiseState(
         chosen=(),
@@ -243,11 +245,11 @@ def saved_at(directory, run):
         ({"data": "a", "data source": None}, {"data": "a", "data source": "s"}),
         ({"data": "a"}, {"data": "a", "data source": "s"}),
         ({"data": "a", "data source": "s"}, {"data": "a"}),
-        # a method may have an option of nearly that name
+        # a method may have an option of a similar name
         ({"data": "a", "source": "x"}, {"data": "a", "source": "x"}),
     ],
 )
-def test_data__fits_by_its_identity_or_by_that_of_its_source(tmp_path, saved, now):
+def test_data__matches_by_its_identity_or_by_that_of_its_source(tmp_path, saved, now):
     saved_at(tmp_path, saved)
     with open_checkpoint(tmp_path) as checkpoint:
         assert checkpoint.load(now).picks == ()
@@ -262,7 +264,7 @@ def test_data__fits_by_its_identity_or_by_that_of_its_source(tmp_path, saved, no
             "another run: data: 'a' in the checkpoint, 'b' now; "
             "data source: 's' in the checkpoint, 't' now. ",
         ),
-        # unknown sources are not the same source
+        # two unknown sources do not match
         (
             {"data": "a", "data source": None},
             {"data": "b", "data source": None},
@@ -291,11 +293,11 @@ def test_other_target__is_refused(codes, used, tmp_path):
     assert "target_kind: 'class' in the checkpoint, 'ordinal' now" in str(error.value)
     assert "data" not in str(error.value)
     other = hd.encode(x, 2 - y, tmp_path / "codes.zarr", nominal=["x4"])
-    with pytest.raises(ValueError, match="is of another run: target values: '"):
+    with pytest.raises(ValueError, match="belongs to another run: target values: '"):
         hd.select(other, None, 2, checkpoint=used)
 
 
-def test_other_version__is_refused_but_for_the_last_number(codes, used, monkeypatch):
+def test_other_version__is_refused_unless_only_the_patch_number_differs(codes, used, monkeypatch):
     monkeypatch.setattr(module, "version", lambda _: "0.1.99")
     assert len(hd.select(codes, None, 2, checkpoint=used)) == 2
     monkeypatch.setattr(module, "version", lambda _: "0.2.0")
@@ -304,10 +306,10 @@ def test_other_version__is_refused_but_for_the_last_number(codes, used, monkeypa
         hd.select(codes, None, 2, checkpoint=used)
 
 
-# Kills
+# Killed processes
 
-#: Forks drivers, so that each begins with its kernels compiled, and kills them. Each one appends
-#: what it begins and ends to a log.
+#: Script that forks drivers, so that each starts with compiled kernels, and kills them. Each driver
+#: logs the start and end of its rounds.
 DRIVERS = """
 import json, os, random, signal, sys, time, traceback
 from pathlib import Path
@@ -325,7 +327,7 @@ def record(log, what, rank):
         fsync(stream.fileno())
 
 def start(run, before=lambda: None):
-    # one driver: its process id
+    # start one driver and return its process id
     pid = os.fork()
     if pid:
         return pid
@@ -339,14 +341,14 @@ def start(run, before=lambda: None):
         result = hd.select(store, None, n_features, checkpoint=run / "state", callback=listen)
         part = run / f"{os.getpid()}.zarr"
         result.save(part)
-        replace(part, run / "result.zarr")  # it may be killed while it writes this
+        replace(part, run / "result.zarr")  # it may be killed during the save
         os._exit(0)
     except BaseException:
         traceback.print_exc()
         os._exit(1)
 
 def end(pid):
-    # whether the driver was killed, else it must have succeeded
+    # return whether the driver was killed; otherwise it must have succeeded
     status = os.waitpid(pid, 0)[1]
     if os.WIFSIGNALED(status):
         return True
@@ -363,7 +365,7 @@ def random_kills():
         killed = True
         while killed:
             pid = start(run)
-            # ever longer, so that a machine that became slower does not keep it from its end
+            # wait longer each time, so that it ends even if the machine becomes slower
             time.sleep(rng.uniform(0, (0.5 + 0.05 * n_kills) * seconds))
             os.kill(pid, signal.SIGKILL)
             killed = end(pid)
@@ -375,7 +377,7 @@ def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 def at_call(function, number, then):
-    # the function, but for its call of this number
+    # return the function with its call of this number replaced
     calls = []
     def wrapped(*args, **kwargs):
         calls.append(1)
@@ -387,7 +389,7 @@ def write_half(handle, content):
     die()
 
 def kills_while_saving():
-    # the third round is saved by the third write and name, and the fifth and sixth sync
+    # saving the third round is the third write and replace, and the fifth and sixth fsync
     places = {
         "half": lambda: setattr(os, "write", at_call(write, 3, write_half)),
         "unsynced": lambda: setattr(os, "fsync", at_call(fsync, 5, die)),
@@ -406,7 +408,7 @@ def kills_while_saving():
 hd.select(store, None, 4)  # compiles
 begin = time.perf_counter()
 assert not end(start(folder.parent / "whole"))
-seconds = time.perf_counter() - begin  # of a whole run, on this machine as it is now
+seconds = time.perf_counter() - begin  # duration of an uninterrupted run
 {"random": random_kills, "saving": kills_while_saving}[what]()
 """
 
@@ -428,9 +430,10 @@ def drive(store, folder, n_features, what):
 
 
 def assert_no_round_twice(log, n_features):
-    """A round follows the one that ended; after a kill comes the round that was cut.
+    """Check that each round follows the last one that ended.
 
-    Or the one after it: a round is saved before it is written down here as ended.
+    After a kill, the next round is the interrupted one, or the one after it, because a round is
+    saved before its end is logged.
     """
     allowed, running = {1}, None
     for what, rank in log:
@@ -454,9 +457,7 @@ def larger(tmp_path_factory):
 
 
 @pytest.mark.processes
-def test_kill__at_random_moments_no_round_is_done_twice_and_the_result_is_the_same(
-    larger, tmp_path
-):
+def test_kill__at_random_moments_repeats_no_round_and_gives_the_same_result(larger, tmp_path):
     store, expected = larger
     runs = drive(store, tmp_path, 12, "random")
     assert sum(what == "killed" for _, log in runs for what, _ in log) >= 10
@@ -466,7 +467,7 @@ def test_kill__at_random_moments_no_round_is_done_twice_and_the_result_is_the_sa
 
 
 @pytest.mark.processes
-def test_kill__at_any_step_of_saving_leaves_this_round_or_the_one_before(larger, tmp_path):
+def test_kill__at_any_step_of_saving_keeps_this_round_or_the_previous(larger, tmp_path):
     store, _ = larger
     expected = hd.select(store, None, 5)
     runs = drive(store, tmp_path, 5, "saving")
@@ -476,7 +477,7 @@ def test_kill__at_any_step_of_saving_leaves_this_round_or_the_one_before(larger,
         assert_no_round_twice(log, 5)
         again[run.name] = log[log.index(("killed", 0)) + 1]
         assert names_in(run / "state") == [FILE, LOCK]
-    # the third round counts from the moment that its file has the name
+    # the third round is saved once its file has its final name
     assert again == {
         "half": ("started", 3),
         "unsynced": ("started", 3),

@@ -1,4 +1,4 @@
-"""The file of a checkpoint: exact, sealed, and safe to read whoever made it."""
+"""The file of a checkpoint: exact, sealed, and safe to read from an untrusted source."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def contents(codes, tmp_path_factory):
     return {name: (folder / name / FILE).read_bytes() for name in METHODS}
 
 
-# Values to files and back
+# Encoding and decoding
 
 
 @given(
@@ -63,7 +63,7 @@ def contents(codes, tmp_path_factory):
     ),
     st.randoms(use_true_random=False),
 )
-def test_codec__arrays_come_back_bit_for_bit_in_their_order(array, random):
+def test_codec__arrays_and_their_memory_order_round_trip_exactly(array, random):
     axes = list(range(array.ndim))
     random.shuffle(axes)
     array = array.transpose(axes)
@@ -79,12 +79,12 @@ def test_codec__arrays_come_back_bit_for_bit_in_their_order(array, random):
         max_leaves=8,
     )
 )
-def test_codec__plain_values_come_back_exactly(value):
+def test_codec__plain_values_round_trip_exactly(value):
     tree = json.loads(json.dumps(encode(value, {})))
     assert_same(decode(tree, {}), value)
 
 
-def test_codec__counts_take_the_smallest_type_and_repeated_numbers_none():
+def test_codec__counts_use_the_smallest_type_and_repeated_numbers_one_item():
     arrays = {}
     zeros = np.broadcast_to(np.int64(0), (1000, 4, 30, 3, 30))
     counts = (np.array([[0, 255]]), np.array([256]), np.array([70_000]), np.array([-1]), zeros)
@@ -107,7 +107,7 @@ def test_codec__other_types_are_refused():
 # Damage
 
 
-def test_truncated_file__is_named(codes, contents, tmp_path):
+def test_truncated_file__error_names_the_file(codes, contents, tmp_path):
     content = contents["joint"]
     for size in (0, 1, 100, len(content) // 2, len(content) - 1):
         (tmp_path / FILE).write_bytes(content[:size])
@@ -118,41 +118,41 @@ def test_truncated_file__is_named(codes, contents, tmp_path):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_damage__is_noticed_or_harmless(contents, method, tmp_path):
+def test_damage__is_detected_or_harmless(contents, method, tmp_path):
     (tmp_path / FILE).write_bytes(contents[method])
     run, snapshot = read_checkpoint(tmp_path)
     rng = np.random.default_rng(0)
-    noticed, harmless = Counter(), Counter()
+    detected, harmless = Counter(), Counter()
     for _ in range(150):
         kind, content = damage(contents[method], rng)
         (tmp_path / FILE).write_bytes(content)
         try:
             found = read_checkpoint(tmp_path)
         except hd.CheckpointError:
-            noticed[kind] += 1
-        else:  # zip keeps dates and the like, and the text has the last word on types and shapes
+            detected[kind] += 1
+        else:  # damage to zip dates, or to types and shapes that the reader ignores
             assert found[0] == run
             assert_same(found[1], snapshot)
             harmless[kind] += 1
-    assert set(noticed) >= {"flip", "cut", "zeros", "swap", "lose", "add", "text"}
-    assert harmless.total() < noticed.total() / 3
+    assert set(detected) >= {"flip", "cut", "zeros", "swap", "lose", "add", "text"}
+    assert harmless.total() < detected.total() / 3
 
 
-def test_flipped_bit__with_a_checksum_of_zip_that_fits_is_noticed(contents, tmp_path):
+def test_flipped_bit__with_a_matching_zip_checksum_is_detected(contents, tmp_path):
     def flip(members):
         largest = max(members, key=lambda name: len(members[name]) * (name != "json.npy"))
         members[largest] = members[largest][:-1] + bytes([members[largest][-1] ^ 1])
 
     (tmp_path / FILE).write_bytes(with_members(contents["sum"], flip))
-    with pytest.raises(hd.CheckpointError, match="is not what was written"):
+    with pytest.raises(hd.CheckpointError, match="differs from its sha256 in the text"):
         read_checkpoint(tmp_path)
 
 
-# Forgeries
+# Forged files
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_forgery__is_refused_or_of_the_right_types(contents, method, tmp_path):
+def test_forgery__is_refused_or_has_valid_types(contents, method, tmp_path):
     rng = np.random.default_rng(1)
     refused = Counter()
     for _ in range(150):
@@ -234,21 +234,19 @@ def array_of(text, name):
     [
         (pick_twice, "Snapshot.picks has a feature twice"),
         (pick_past_the_features, "Pick.index is not from 0 to 8"),
-        (other_picks_in_the_state, "JointState.chosen is not what was picked"),
+        (other_picks_in_the_state, "JointState.chosen differs from Snapshot.picks"),
         (parent_that_is_none, "JointState.pair_parent has values that are not from -1 to"),
         (parent_that_comes_later, "PosteriorRow.parents has values that are not from 0 to"),
-        (fewer_cells_in_a_row, "PosteriorRow.table is of shape"),
-        (affinity_of_fewer_features, "JointState.affinity is of shape (3, 8), not (3, 9)"),
+        (fewer_cells_in_a_row, "PosteriorRow.table has shape"),
+        (affinity_of_fewer_features, "JointState.affinity has shape (3, 8), not (3, 9)"),
         (score_that_is_not_a_number, "JointState.earlier has values that are not from"),
         (counts_below_zero, "Snapshot.counts has values that are not from 0"),
-        (counts_without_memory, "Snapshot.counts repeats one number"),
+        (counts_without_memory, "Snapshot.counts is a repeated number"),
         (one_array_for_all, "cannot be read"),
         (state_of_no_method, "Snapshot.state is a NoneType"),
     ],
 )
-def test_forgery__that_would_index_out_of_an_array_is_refused(
-    codes, contents, change, message, tmp_path
-):
+def test_forgery__with_inconsistent_fields_is_refused(codes, contents, change, message, tmp_path):
     text, arrays = opened(contents["joint"])
     change(text, arrays)
     (tmp_path / FILE).write_bytes(forged(text, arrays))
@@ -268,21 +266,23 @@ def test_forgery__of_another_store_or_method_is_refused(codes, contents, tmp_pat
     text, arrays = opened((tmp_path / "fewer" / FILE).read_bytes())
     run = opened(contents["joint"])[0]["run"]
     (tmp_path / "fewer" / FILE).write_bytes(forged({**text, "run": run}, arrays))
-    with pytest.raises(hd.CheckpointError, match=re.escape("its counts are of shape (8, 4, 3, ")):
+    with pytest.raises(hd.CheckpointError, match=re.escape("its counts have shape (8, 4, 3, ")):
         hd.select(codes, None, 6, checkpoint=tmp_path / "fewer")
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-def test_forgery__whose_scores_are_no_numbers_ends_with_what_to_do(codes, contents, tmp_path):
+def test_forgery__with_scores_that_are_nan_ends_with_the_remedy(codes, contents, tmp_path):
     text, arrays = opened(contents["vmi"])
     row = text["tree"]["fields"]["state"]["fields"]["rows"][1]["fields"]
     arrays[row["table"]["array"]][:] = -np.inf
     (tmp_path / FILE).write_bytes(forged(text, arrays))
-    with pytest.raises(ValueError, match="the best score is nan, .* remove that to start anew"):
+    with pytest.raises(
+        ValueError, match="the best score is nan, .* remove the checkpoint to start over"
+    ):
         hd.select(codes, None, 6, method=METHODS["vmi"], checkpoint=tmp_path)
 
 
-def test_forgery__is_described_without_orders_to_the_terminal(contents, tmp_path):
+def test_forgery__is_described_without_control_characters(contents, tmp_path):
     text, arrays = opened(contents["jmi"])
     text["run"] += [["note\x1b[2J", "\ud800\x07"], ["other", {"a": [1]}]]
     (tmp_path / FILE).write_bytes(forged(text, arrays))
@@ -292,7 +292,7 @@ def test_forgery__is_described_without_orders_to_the_terminal(contents, tmp_path
 
 
 @pytest.mark.parametrize("version", [3, 5])
-def test_other_version_of_the_format__is_named(contents, version, tmp_path):
+def test_other_version_of_the_format__error_names_the_version(contents, version, tmp_path):
     text, arrays = opened(contents["jmi"])
     (tmp_path / FILE).write_bytes(forged({**text, "version": version}, arrays))
     with pytest.raises(hd.CheckpointError, match=f"it is version {version} of the format"):
@@ -303,7 +303,7 @@ def test_other_version_of_the_format__is_named(contents, version, tmp_path):
 
 
 def peak_of_refusal(directory, message):
-    """The memory that it takes to refuse a checkpoint."""
+    """Return the peak memory of refusing a checkpoint."""
     tracemalloc.start()
     try:
         with at_most(seconds=10), pytest.raises(hd.CheckpointError, match=message):
@@ -313,24 +313,24 @@ def peak_of_refusal(directory, message):
         tracemalloc.stop()
 
 
-def test_bomb__of_compressed_zeros_is_refused_unread(contents, tmp_path):
+def test_bomb__of_compressed_zeros_is_refused_before_reading(contents, tmp_path):
     def grow(members):
         members["0.npy"] += bytes(50 * 2**20)
 
     content = with_members(contents["jmi"], grow, zipfile.ZIP_DEFLATED)
     (tmp_path / FILE).write_bytes(content)
     assert len(content) < 2**20
-    assert peak_of_refusal(tmp_path, "has a member that is compressed") < 2**20
+    assert peak_of_refusal(tmp_path, "has a compressed member") < 2**20
 
 
-def test_bomb__of_a_huge_shape_is_refused_unread(contents, tmp_path):
+def test_bomb__of_a_huge_shape_is_refused_before_reading(contents, tmp_path):
     text, arrays = opened(contents["jmi"])
     huge = {"0": {"dtype": "<f8", "shape": [2**33], "sha256": "0" * 64}}
     (tmp_path / FILE).write_bytes(forged(text, arrays, huge))
-    assert peak_of_refusal(tmp_path, "shorter than its text says") < 2**20
+    assert peak_of_refusal(tmp_path, "shorter than the text says") < 2**20
 
 
-def test_bomb__of_members_that_overlap_is_refused_unread(tmp_path):
+def test_bomb__of_overlapping_members_is_refused_before_reading(tmp_path):
     with zipfile.ZipFile(tmp_path / "whole.zip", "w") as archive:
         for i in range(3):
             archive.writestr(f"{i}.npy", bytes(1000))
@@ -339,21 +339,21 @@ def test_bomb__of_members_that_overlap_is_refused_unread(tmp_path):
     for at in (20, 24):  # both sizes of the first member
         content[place + at : place + at + 4] = (3000).to_bytes(4, "little")
     (tmp_path / FILE).write_bytes(content)
-    assert peak_of_refusal(tmp_path, "its members are larger than itself") < 2**20
+    assert peak_of_refusal(tmp_path, "its members are larger than the file") < 2**20
 
 
-def test_pipe__is_refused_at_once(codes, tmp_path):
+def test_pipe__is_refused_without_waiting(codes, tmp_path):
     os.mkfifo(tmp_path / FILE)
     assert peak_of_refusal(tmp_path, "not a regular file") < 2**20
     with at_most(seconds=10), pytest.raises(hd.CheckpointError, match="not a regular file"):
         hd.select(codes, None, 1, checkpoint=tmp_path)
 
 
-def test_device__is_refused_at_once(tmp_path):
+def test_device__is_refused_without_waiting(tmp_path):
     try:
-        os.mknod(tmp_path / FILE, stat.S_IFCHR | 0o600, os.makedev(1, 5))  # zeros without end
+        os.mknod(tmp_path / FILE, stat.S_IFCHR | 0o600, os.makedev(1, 5))  # /dev/zero
     except PermissionError:
-        pytest.skip("a device can be made by root alone")
+        pytest.skip("only root can make a device")
     with at_most(seconds=10), pytest.raises(hd.CheckpointError, match="cannot be read"):
         read_checkpoint(tmp_path)
 
@@ -364,15 +364,15 @@ def test_directory_in_place_of_the_file__is_refused(tmp_path):
         read_checkpoint(tmp_path)
 
 
-def test_link_in_place_of_the_file__is_refused_and_left(codes, contents, tmp_path):
+def test_symbolic_link_in_place_of_the_file__is_refused_and_not_changed(codes, contents, tmp_path):
     (tmp_path / "else").write_bytes(contents["joint"])
     (tmp_path / "run").mkdir()
     for target in ("else", "nowhere"):
         link = tmp_path / "run" / FILE
         link.symlink_to(tmp_path / target)
-        with pytest.raises(hd.CheckpointError, match="it is a link"):
+        with pytest.raises(hd.CheckpointError, match="it is a symbolic link"):
             read_checkpoint(tmp_path / "run")
-        with pytest.raises(hd.CheckpointError, match="it is a link"):
+        with pytest.raises(hd.CheckpointError, match="it is a symbolic link"):
             hd.select(codes, None, 6, checkpoint=tmp_path / "run")
         assert link.is_symlink()
         link.unlink()

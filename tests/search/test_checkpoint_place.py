@@ -1,4 +1,4 @@
-"""Where a checkpoint may be kept: directories, links, locks and disks."""
+"""The directory of a checkpoint: other files, links, locks and full disks."""
 
 import contextlib
 import errno
@@ -20,7 +20,7 @@ from tests.search.checkpoints import names_in, table
 
 ROOT = Path(__file__).parents[2]
 N_CHOSEN = 7
-#: As a run that was killed leaves it.
+#: Name of the incomplete file of a killed run.
 PARTIAL = f"{FILE}.{'0123456789abcdef' * 2}.partial"
 
 
@@ -32,29 +32,31 @@ def codes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(codes):
-    """What a run that is never cut gives."""
+    """The result of a run without interruption."""
     return hd.select(codes, None, N_CHOSEN)
 
 
 @pytest.fixture
 def used(codes, tmp_path):
-    """The checkpoint of two rounds."""
+    """A checkpoint after two rounds."""
     hd.select(codes, None, 2, checkpoint=tmp_path / "run")
     return tmp_path / "run"
 
 
-def test_directory_of_something_else__is_refused_and_untouched(codes, tmp_path):
+def test_directory_with_other_files__is_refused_and_not_changed(codes, tmp_path):
     (tmp_path / "thesis.txt").write_text("all of it")
-    with pytest.raises(ValueError, match="holds something else than a checkpoint .'thesis.txt'"):
+    with pytest.raises(ValueError, match="holds files that are not of a checkpoint .'thesis.txt'"):
         hd.select(codes, None, 2, checkpoint=tmp_path)
     assert names_in(tmp_path) == ["thesis.txt"]
     with pytest.raises(ValueError, match="thesis.txt', which is a file; give a directory"):
         hd.select(codes, None, 2, checkpoint=tmp_path / "thesis.txt")
-    with pytest.raises(ValueError, match="'s3://bucket/run'; give a directory of this machine"):
+    with pytest.raises(
+        ValueError, match="'s3://bucket/run', which is a URL; give a local directory"
+    ):
         hd.select(codes, None, 2, checkpoint="s3://bucket/run")
 
 
-def test_directory__is_made_with_its_parents_and_may_hold_other_things_later(codes, tmp_path):
+def test_directory__is_made_with_its_parents_and_may_get_other_files_later(codes, tmp_path):
     run = tmp_path / "a" / "b"
     hd.select(codes, None, 1, checkpoint=str(run))
     assert names_in(run) == [FILE, LOCK]
@@ -63,12 +65,12 @@ def test_directory__is_made_with_its_parents_and_may_hold_other_things_later(cod
     assert (run / "notes.txt").read_text() == "mine"
 
 
-def test_read_checkpoint__says_what_is_not_there(tmp_path):
+def test_read_checkpoint__error_names_the_missing_path(tmp_path):
     with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path))):
         read_checkpoint(tmp_path)
 
 
-def test_lock__second_run_is_told_who_holds_it_and_death_frees_it(codes, used):
+def test_lock__error_names_the_holder_and_a_killed_holder_frees_it(codes, used):
     script = (
         "import sys, time\n"
         "from hofs_dask.search.checkpoint import open_checkpoint\n"
@@ -90,7 +92,7 @@ def test_lock__second_run_is_told_who_holds_it_and_death_frees_it(codes, used):
     assert len(hd.select(codes, None, 3, checkpoint=used)) == 3
 
 
-def test_file_of_something_else__is_left_alone(codes, tmp_path):
+def test_file_that_is_not_a_checkpoint__is_refused_and_not_changed(codes, tmp_path):
     np.savez(tmp_path / FILE, a=np.arange(3))
     content = (tmp_path / FILE).read_bytes()
     with pytest.raises(hd.CheckpointError, match="cannot be read"):
@@ -102,10 +104,10 @@ def test_file_of_something_else__is_left_alone(codes, tmp_path):
 @pytest.mark.parametrize(
     "names", [["thesis.txt"], [LOCK], [FILE + ".part"], [LOCK, "other"], [FILE + ".x.partial"]]
 )
-def test_directory__with_another_name_or_lock_in_it_is_refused_and_untouched(names, tmp_path):
+def test_directory__with_an_unknown_name_or_lock_is_refused_and_not_changed(names, tmp_path):
     for name in names:
         (tmp_path / name).write_text("a year of work")
-    with pytest.raises(ValueError, match="holds something else than a checkpoint"):
+    with pytest.raises(ValueError, match="holds files that are not of a checkpoint"):
         open_checkpoint(tmp_path).__enter__()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(
         names, "a year of work"
@@ -113,7 +115,7 @@ def test_directory__with_another_name_or_lock_in_it_is_refused_and_untouched(nam
 
 
 @pytest.mark.parametrize("path", ["x.zarr", "x.zarr/run", "."])
-def test_directory__is_kept_apart_from_the_source(path, tmp_path):
+def test_directory__inside_or_around_the_source_is_refused(path, tmp_path):
     (tmp_path / "x.zarr").mkdir()
     with pytest.raises(ValueError, match="checkpoint is .* the data at .*; give a separate path"):
         open_checkpoint(tmp_path / path, sources=[str(tmp_path / "x.zarr")]).__enter__()
@@ -124,14 +126,14 @@ def test_directory__is_kept_apart_from_the_source(path, tmp_path):
         assert names_in(tmp_path) == ["run", "x.zarr"]
 
 
-def test_comparison__in_a_directory_of_something_else_is_refused_and_untouched(used, tmp_path):
-    with pytest.raises(ValueError, match="which is of a single selection"):
+def test_comparison__in_a_directory_with_other_files_is_refused(used, tmp_path):
+    with pytest.raises(ValueError, match="which holds the checkpoint of a single selection"):
         open_part(used, "jmi")
     folder = tmp_path / "folder"
     (folder / "jmi").mkdir(parents=True)
     (folder / "jmi" / "thesis.txt").write_text("all of it")
     for name in ("jmi", "mim"):
-        with pytest.raises(ValueError, match="holds something else than the checkpoints of a comp"):
+        with pytest.raises(ValueError, match="holds files that are not of a comparison"):
             open_part(folder, name)
     with open_part(tmp_path / "new", "jmi"), open_part(tmp_path / "new", "jmi 0"):
         assert names_in(tmp_path / "new") == ["jmi", "jmi 0"]
@@ -147,14 +149,14 @@ def test_planted_link__does_not_overwrite_its_target(codes, used, tmp_path, name
     target.write_text("all of it")
     (used / name).unlink(missing_ok=True)
     (used / name).symlink_to(target) if kind == "symbolic" else (used / name).hardlink_to(target)
-    # a lock of another is refused, and the others do not matter
+    # a foreign lock is refused; the other names are not used
     with contextlib.suppress(ValueError, hd.CheckpointError):
         hd.select(codes, None, 3, checkpoint=used)
     assert target.read_text() == "all of it"
     assert (len(read_checkpoint(used)[1].picks) == 2) == (name == LOCK)
 
 
-def test_leftovers__of_a_killed_run_are_removed_and_nothing_else(codes, used):
+def test_incomplete_files__of_a_killed_run_are_removed_and_no_others(codes, used):
     kept = [FILE + ".bak", FILE + ".x.partial", "notes.partial", "x" + PARTIAL]
     for name in (PARTIAL, *kept):
         (used / name).write_text("")
@@ -163,7 +165,7 @@ def test_leftovers__of_a_killed_run_are_removed_and_nothing_else(codes, used):
     assert names_in(used) == sorted([FILE, LOCK, PARTIAL.replace("0", "f"), *kept])
 
 
-def test_leftovers__of_the_run_at_work_stay(used):
+def test_incomplete_files__of_a_running_search_are_not_removed(used):
     with open_checkpoint(used):
         (used / PARTIAL).write_text("half")
         with pytest.raises(hd.CheckpointError, match=f"in use by process {os.getpid()} on "):
@@ -178,7 +180,7 @@ def small_disk(tmp_path):
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", disk]
     if shutil.which("mount") is None or os.geteuid() != 0:
-        pytest.skip("a small file system can be mounted by root alone")
+        pytest.skip("only root can mount a small file system")
     done = subprocess.run(mount, capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"a small file system cannot be mounted: {done.stderr.strip()}")
@@ -186,7 +188,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", disk], check=True)
 
 
-def test_full_disk__leaves_the_round_before(codes, whole, small_disk):
+def test_full_disk__keeps_the_previous_round(codes, whole, small_disk):
     def fill(event):
         if isinstance(event, hd.RoundEnded) and event.rank == 3:
             with contextlib.suppress(OSError), (small_disk / "fill").open("wb", 0) as stream:
@@ -199,16 +201,16 @@ def test_full_disk__leaves_the_round_before(codes, whole, small_disk):
     assert isinstance(error.value.__cause__, OSError)
     assert error.value.__cause__.errno == errno.ENOSPC
     assert f"{str(run / FILE)!r} cannot be written (No space left on device)" in str(error.value)
-    assert "the one of the round before is intact" in str(error.value)
+    assert "the checkpoint of the previous round is intact" in str(error.value)
     assert names_in(run) == [FILE, LOCK]
     assert len(read_checkpoint(run)[1].picks) == 3
-    with pytest.raises(hd.CheckpointError, match="No space"):  # and still none
+    with pytest.raises(hd.CheckpointError, match="No space"):  # the disk is still full
         hd.select(codes, None, N_CHOSEN, checkpoint=run)
     (small_disk / "fill").unlink()
     assert hd.select(codes, None, N_CHOSEN, checkpoint=run) == whole
 
 
-def test_full_disk__before_the_first_round_is_saved_says_so(codes, small_disk):
+def test_full_disk__error_says_if_no_round_is_saved(codes, small_disk):
     def fill(event):
         if isinstance(event, hd.RoundStarted):
             with contextlib.suppress(OSError), (small_disk / "fill").open("wb", 0) as stream:
@@ -222,8 +224,8 @@ def test_full_disk__before_the_first_round_is_saved_says_so(codes, small_disk):
     assert "intact" not in str(error.value)
 
 
-def test_file_too_large__leaves_the_round_before(codes, whole, tmp_path):
-    """The same where nothing can be mounted: no file may grow past 4 KiB."""
+def test_file_too_large__keeps_the_previous_round(codes, whole, tmp_path):
+    """The same without a mount: files are limited to 4 KiB."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def limit(event):
@@ -240,7 +242,7 @@ def test_file_too_large__leaves_the_round_before(codes, whole, tmp_path):
     assert hd.select(codes, None, N_CHOSEN, checkpoint=tmp_path) == whole
 
 
-def test_directory_that_cannot_be_made__is_named(codes, tmp_path):
+def test_directory_that_cannot_be_made__error_names_it(codes, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(hd.CheckpointError, match=re.escape(str(tmp_path / "file" / "run"))):
         hd.select(codes, None, 1, checkpoint=tmp_path / "file" / "run")

@@ -1,4 +1,4 @@
-"""What a search tells while it runs: the events, their numbers, and the lines of progress."""
+"""Events of a search, and the lines of progress."""
 
 import io
 import re
@@ -17,7 +17,7 @@ N_SAMPLES, N_FEATURES, N_DROPPED = 2000, 5, 40
 
 @pytest.fixture(scope="module")
 def codes(tmp_path_factory):
-    """Two thousand samples, forty of them without a target; x3, x1 and then x4 tell the classes."""
+    """A store of 2000 samples, 40 without a target; x3, x1 and x4 are relevant, in this order."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, N_SAMPLES).astype(float)
     x = rng.normal(size=(N_SAMPLES, N_FEATURES))
@@ -31,7 +31,7 @@ def codes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def heard(codes):
-    """All events of a selection of three features, and the selection."""
+    """The events of a selection of three features, and the selection."""
     events = []
     return events, hd.select(codes, None, 3, callback=events.append)
 
@@ -41,7 +41,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_events__come_in_the_order_of_the_search(heard):
+def test_events__are_sent_in_the_order_of_the_search(heard):
     assert [(type(event).__name__, event.rank) for event in heard[0]] == [
         ("ScanStarted", 0),
         ("ScanEnded", 0),
@@ -60,19 +60,19 @@ def test_events__come_in_the_order_of_the_search(heard):
     ]
 
 
-def test_round_started__says_how_many_are_wanted_and_how_many_are_left(heard):
+def test_round_started__has_numbers_of_features_and_candidates(heard):
     started = [event for event in heard[0] if isinstance(event, hd.RoundStarted)]
     assert [event.n_features for event in started] == [3, 3, 3]
     assert [event.n_candidates for event in started] == [5, 4, 3]
 
 
-def test_reduction_done__counts_bytes_and_cells_of_labelled_samples(heard):
+def test_scan_ended__counts_bytes_and_cells_of_labelled_samples(heard):
     done = [event for event in heard[0] if isinstance(event, hd.ScanEnded)]
     begun = [event for event in heard[0] if isinstance(event, hd.ScanStarted)]
     names = ["marginal-counts", "pair-counts", "pair-counts", "posterior-gains"]
     assert [event.reduction for event in done] == [event.reduction for event in begun] == names
-    # three bits a code, in one chunk of whole words with a checksum, and a byte a label: chosen
-    # columns are among the codes
+    # three bits per code, in one chunk of whole words with a checksum, and one byte per label; the
+    # chosen columns are in the same chunk
     n_words = -(-(N_SAMPLES - N_DROPPED) // 64)
     n_bytes = N_FEATURES * 3 * n_words * 8 + 4 + N_SAMPLES - N_DROPPED
     assert {event.n_bytes for event in done} == {n_bytes}
@@ -80,7 +80,7 @@ def test_reduction_done__counts_bytes_and_cells_of_labelled_samples(heard):
     assert all(event.seconds > 0 for event in done)
 
 
-def test_round_ended__has_the_figures_of_the_selection(heard):
+def test_round_ended__has_the_values_of_the_selection(heard):
     events, result = heard
     ended = [event for event in events if isinstance(event, hd.RoundEnded)]
     table = result.to_dataset()
@@ -93,20 +93,20 @@ def test_round_ended__has_the_figures_of_the_selection(heard):
         assert event.seconds >= sum(part.seconds for part in done if part.rank == event.rank)
 
 
-def test_round_ended__counts_the_reductions_before_a_restart_too(codes):
+def test_round_ended__includes_scans_before_a_restart(codes):
     events = []
     result = hd.select(codes, None, 5, callback=events.append).to_dataset()
     fresh = np.flatnonzero(np.diff(result.epoch.values)) + 2
     ended = {event.rank: event for event in events if isinstance(event, hd.RoundEnded)}
     assert len(ended) == 5
-    # the epoch of three picks ends after a reduction of posteriors, that of one after its counts
+    # an epoch of three picks ends after a posterior reduction, one of one pick after its counts
     assert [ended[rank].n_scans for rank in fresh] == [2, 1]
     for rank in fresh:
         n_done = sum(isinstance(e, hd.ScanEnded) and e.rank == rank for e in events)
         assert ended[rank].n_scans == n_done
 
 
-def test_min_gain__leaves_the_last_round_without_an_end(codes):
+def test_min_gain__last_round_has_no_end_event(codes):
     events = []
     result = hd.select(codes, None, 5, min_gain=0.05, callback=events.append)
     assert len(result) == 2
@@ -116,7 +116,7 @@ def test_min_gain__leaves_the_last_round_without_an_end(codes):
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, StopIteration])
 @pytest.mark.parametrize("kind", [hd.RoundStarted, hd.ScanStarted, hd.ScanEnded, hd.RoundEnded])
-def test_callback__what_it_raises_ends_the_run(codes, kind, error):
+def test_callback__exception_ends_the_run(codes, kind, error):
     def stop(event):
         if isinstance(event, kind) and event.rank == 2:
             raise error("enough")
@@ -125,19 +125,19 @@ def test_callback__what_it_raises_ends_the_run(codes, kind, error):
         hd.select(codes, None, 2, callback=stop)
 
 
-def test_progress__is_silent_where_there_is_no_terminal(codes, capsys):
+def test_progress__writes_nothing_without_a_terminal(codes, capsys):
     hd.select(codes, None, 2)
     hd.select(codes, None, 2, progress=False)
     assert capsys.readouterr() == ("", "")
 
 
-def test_progress__writes_a_line_a_round(codes, capsys):
+def test_progress__writes_one_line_per_round(codes, capsys):
     hd.select(codes, None, 4, progress=True)
     out, err = capsys.readouterr()
     assert out == ""
     number, time = r"\d\.\d{4}", r"\d+(\.\d)? s"
     scans = ["0 scans", "1 scan", "2 scans", "2 scans"]
-    # the first two rounds say nothing of the time that is left
+    # the first two rounds show no remaining time
     ends = ["", "", rf"  eta +{time}", ""]
     rounds = zip(err.splitlines(), ["x3", "x1", "x4", "x\\d"], scans, ends, strict=True)
     for rank, (line, feature, n_scans, end) in enumerate(rounds, start=1):
@@ -174,7 +174,7 @@ def test_progress__lines_are_aligned():
         assert first.index(word) == second.index(word)
 
 
-def test_progress__says_that_it_goes_on():
+def test_progress__reports_a_resumed_search():
     stream = io.StringIO()
     progress = Progress(stream)
     progress(hd.RoundStarted(6, n_features=20, n_candidates=20))
@@ -182,7 +182,7 @@ def test_progress__says_that_it_goes_on():
     assert stream.getvalue() == "5 of 20 rounds are saved: resuming\n"
 
 
-def test_progress__time_left_is_that_of_recent_rounds():
+def test_progress__eta_is_based_on_recent_rounds():
     stream = io.StringIO()
     progress = Progress(stream)
     progress(hd.RoundStarted(1, n_features=10, n_candidates=20))
@@ -191,14 +191,14 @@ def test_progress__time_left_is_that_of_recent_rounds():
     assert stream.getvalue().splitlines()[-1].endswith("eta   8.0 s")
 
 
-def test_progress__a_terminal_sees_the_running_reduction_come_and_go(codes, monkeypatch):
+def test_progress__shows_the_running_reduction_on_a_terminal(codes, monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     hd.select(codes, None, 2)
     text = terminal.getvalue()
     assert "\rstart  marginal-counts ..." in text
     assert "\rround 2/2  pair-counts ..." in text
-    # what is left on the screen: of each line, what was written after the last return
+    # the visible part of each line is the text after the last carriage return
     shown = [line.rpartition("\r")[2] for line in text.split("\n")]
     assert [line[:9] for line in shown] == ["round 1/2", "round 2/2", ""]
     monkeypatch.setattr(sys, "stderr", silent := Terminal())
@@ -206,7 +206,7 @@ def test_progress__a_terminal_sees_the_running_reduction_come_and_go(codes, monk
     assert silent.getvalue() == ""
 
 
-def test_progress__an_error_finds_a_clean_line(codes, monkeypatch):
+def test_progress__clears_its_line_before_an_error(codes, monkeypatch):
     def stop(event):
         if isinstance(event, hd.ScanEnded):
             raise RuntimeError("enough")
@@ -230,6 +230,6 @@ def test_progress__works_without_a_standard_error(codes, monkeypatch):
         ({"progress": "yes"}, "progress is 'yes'; give True, False or None"),
     ],
 )
-def test_options__of_another_type_are_refused(codes, options, message):
+def test_options__of_a_wrong_type_are_refused(codes, options, message):
     with pytest.raises(TypeError, match=re.escape(message)):
         hd.select(codes, None, 1, **options)

@@ -402,10 +402,10 @@ def test_target__none_is_refused(tmp_path):
 def test_target__class_of_one_sample_warns(tmp_path):
     target = np.where(np.arange(1200) == 5, 9, Y)
     advice = ', or give target_kind="continuous" if it is a number'
-    with pytest.warns(UserWarning, match=f"one sample only of class 9; .*{advice}"):
+    with pytest.warns(UserWarning, match=f"only one sample of class 9; .*{advice}"):
         encode(tmp_path / "s", X, target)
     for text in (target.astype(str), target == 9):
-        with pytest.warns(UserWarning, match="join the classes$"):
+        with pytest.warns(UserWarning, match="merge the classes$"):
             encode(tmp_path / "s", X, text)
 
 
