@@ -142,9 +142,9 @@ def test_compare__table_without_resamples_has_no_stability(codes: Path, tmp_path
         (["--method", "jim"], "unknown method 'jim'; valid: 'jmim', 'njmim', 'mim'"),
         (["--method", "jmi,"], "unknown method ''"),
         (["--method", "mifs:bta=1"], "unknown option of mifs 'bta'; valid: 'beta'"),
-        (["--method", "jmi", "--method", "mim,jmi"], "jmi is given twice; name it once"),
+        (["--method", "jmi", "--method", "mim,jmi"], "jmi is given twice; give it once"),
         (["--resamples", "-1"], "-1 is not in the range x>=0"),
-        (["--resamples", "1"], "one cannot be compared; give 2 or more, or 0"),
+        (["--resamples", "1"], "1 resample has no stability; give 2 or more, or 0"),
         (["--output", "result.txt"], "should end with one of .zarr .nc .json .csv"),
         (["--plot", "result.txt"], "should end with one of .png .svg .pdf"),
     ],
@@ -162,7 +162,7 @@ def test_compare__output_of_a_selection_is_not_replaced(codes: Path, tmp_path: P
     assert run("select", codes, "--n-features", 1, "--method", "mim", *output).exit_code == 0
     result = run("compare", codes, "--n-features", 2, *output)
     assert result.exit_code == 2
-    assert "holds something that is not a comparison" in " ".join(result.stderr.split())
+    assert "exists and is not a comparison" in " ".join(result.stderr.split())
 
 
 def cut_after(n_rounds: int, compare: Callable[..., hd.Comparison]) -> Callable[..., object]:

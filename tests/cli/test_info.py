@@ -24,7 +24,7 @@ def test_info__says_what_a_path_is(source: Path, codes: Path, tmp_path: Path) ->
     assert "samples   2000" in store
     other = run("info", source)
     assert other.exit_code == 1
-    assert "neither a code store nor a saved selection, comparison or matrix nor a" in other.stderr
+    assert "is not a code store, a saved selection, comparison or matrix, or a" in other.stderr
 
 
 def test_info__says_why_a_result_cannot_be_read(codes: Path, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_info__says_how_far_the_methods_of_a_comparison_are(codes: Path, tmp_pat
     expected = hd.compare(codes, None, 3, methods=["jmi", hd.MIFS(beta=0.5)], include=["x3"])
     columns = {label: " ".join(map(str, expected[label].indices)) for label in expected}
     assert text.split("\n\n")[1].splitlines() == [
-        "method          rounds  resamples        columns in order of choice",
+        "method          rounds  resamples        columns by rank",
         f"mifs(beta=0.5)       3  2 with 2 rounds  {columns['mifs(beta=0.5)']}",
         f"jmi                  3  2 with 2 rounds  {columns['jmi']}",
         "vmi                  0",
@@ -92,4 +92,4 @@ def test_info__directory_of_other_things_is_no_checkpoint(tmp_path: Path) -> Non
     (tmp_path / "jmi" / "lock").touch()
     result = run("info", tmp_path)
     assert result.exit_code == 1
-    assert "is neither a code store" in result.stderr
+    assert "is not a code store" in result.stderr

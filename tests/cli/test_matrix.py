@@ -70,7 +70,7 @@ def test_matrix__takes_a_source_with_a_target(source: Path, tmp_path: Path) -> N
         ([], "Missing option '--output'"),
         (["--output", "matrix.json"], "should end with one of .zarr .nc .csv"),
         (["--output", "matrix.csv", "--kind", "mutual"], "'mutual' is not one of"),
-        (["--output", "mine.csv"], "holds something that is not a matrix"),
+        (["--output", "mine.csv"], "exists and is not a matrix"),
     ],
 )
 def test_matrix__wrong_option_is_a_usage_error(

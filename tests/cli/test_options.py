@@ -71,4 +71,4 @@ def test_reading_options__of_a_code_store_are_its_own(
     result = run(command, codes, *needed, *option)
     assert result.exit_code == 2
     message = " ".join(result.stderr.split())
-    assert f"leave {option[0]} out, or encode the data again with it" in message
+    assert f"remove {option[0]}, or encode the data again with it" in message

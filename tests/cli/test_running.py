@@ -61,7 +61,7 @@ def test_errors__of_unexpected_kinds_are_named(
     monkeypatch.setattr("hofs_dask.api.select", broken)
     result = run("select", codes, "--n-features", 5)
     assert result.exit_code == 1
-    assert result.stderr == "Error: KeyError: 'y' (--debug shows where)\n"
+    assert result.stderr == "Error: KeyError: 'y' (--debug shows the traceback)\n"
     assert isinstance(run("select", codes, "--n-features", 5, "--debug").exception, KeyError)
 
 

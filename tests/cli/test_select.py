@@ -107,7 +107,7 @@ def test_select__draws_a_picture(codes: Path, tmp_path: Path, ending: str, start
     ("name", "message"),
     [
         ("result.jpg", "should end with one of .png .svg .pdf"),
-        ("none/result.png", "there is no folder"),
+        ("none/result.png", "does not exist: create it"),
         ("folder.png", "is a folder; give the path of a file"),
     ],
 )
@@ -190,12 +190,12 @@ def test_select__csv_and_json_hold_the_ranks(codes: Path, tmp_path: Path) -> Non
     ("name", "message"),
     [
         ("result.txt", "should end with one of .zarr .nc .json .csv"),
-        ("none/result.zarr", "there is no folder"),
-        ("mine.csv", "holds something that is not a selection"),
-        ("compared.zarr", "holds something that is not a saved selection"),
-        ("compared.csv", "holds something that is not a selection"),
+        ("none/result.zarr", "does not exist: create it"),
+        ("mine.csv", "exists and is not a selection"),
+        ("compared.zarr", "exists and is not a saved selection"),
+        ("compared.csv", "exists and is not a selection"),
         ("s3://bucket/ranks.csv", "a table can only be written to a local path"),
-        ("mine.zarr", "holds something that is not a saved selection"),
+        ("mine.zarr", "exists and is not a saved selection"),
     ],
 )
 def test_select__output_is_checked_before_the_run(

@@ -336,8 +336,8 @@ def test_agreement__is_what_sets_say(orders: list[list[int]], resamples: list[li
     ("changed", "error", "words"),
     [
         ({"selections": {}}, ValueError, "no selection was given, one or more"),
-        ({"selections": {"mim": [1, 2]}}, TypeError, "'mim' is given a list; a Selection by"),
-        ({"selections": {1: chosen("mim", [0])}}, TypeError, "1 is given a Selection"),
+        ({"selections": {"mim": [1, 2]}}, TypeError, "the value of 'mim' is a list; a str label"),
+        ({"selections": {1: chosen("mim", [0])}}, TypeError, "the value of 1 is a Selection"),
         (
             {"selections": {"a": chosen("a", [0]), "b": chosen("b", [0], [*NAMES[1:], "x"])}},
             ValueError,
@@ -346,7 +346,7 @@ def test_agreement__is_what_sets_say(orders: list[list[int]], resamples: list[li
         (
             {"selections": {"a": chosen("a", [0], options='{"x":1}')}},
             ValueError,
-            "the options of 'a' are .* what json.dumps writes",
+            "the options of 'a' are .* the output of json.dumps",
         ),
         ({"attrs": {"x": None}}, TypeError, "x=None is a NoneType"),
         ({"resamples": {"mim": []}}, ValueError, r"resamples of \['mim'\] were given, of \['hofs'"),
@@ -430,10 +430,10 @@ def test_save__replaces_only_an_earlier_comparison(tmp_path: Path, suffix: str) 
     made().save(path)
     made()["mim"].save(other)
     with pytest.raises(
-        FileExistsError, match="that is not a saved comparison, or a damaged one: give another"
+        FileExistsError, match="and is not a saved comparison, or is a damaged one: give another"
     ):
         made().save(other)
-    with pytest.raises(FileExistsError, match="that is not a saved selection, or a damaged"):
+    with pytest.raises(FileExistsError, match="and is not a saved selection, or is a damaged"):
         made()["mim"].save(path)
     assert load(path) == made()
     assert load(other) == made()["mim"]
@@ -457,7 +457,7 @@ def test_load__says_what_there_is_not(tmp_path: Path) -> None:
     ):
         load(tmp_path / "none.zarr")
     (tmp_path / "text.zarr").write_text("text")
-    words = r"text.zarr is not a saved selection or comparison: give what Selection.save or Compar"
+    words = r"text.zarr is not a saved selection or comparison: give a path written by Select"
     with pytest.raises(ValueError, match=words):
         load(tmp_path / "text.zarr")
     made().save(tmp_path / "comparison.zarr")
@@ -486,7 +486,7 @@ def test_repr__shows_ranks_overlap_and_stability() -> None:
         "   2  red    near  blue",
         "   3  green  red   -",
         "",
-        "overlap of the first 3 picks (Jaccard index); stability: that of 4 resamples",
+        "overlap of the first 3 picks (Jaccard index); stability: over 4 resamples",
         "           hofs   mim   jmi",
         "mim        0.50",
         "jmi        0.67  0.67",

@@ -713,7 +713,7 @@ def test_save__address_that_holds_something_else_is_refused(tmp_path: Path, sche
         system.makedirs(str(Path(root, name).parent), exist_ok=True)
         system.pipe_file(f"{root}/{name}", b"text")
     for place in (address, f"{address}/data.zarr"):
-        with pytest.raises(FileExistsError, match=f"^{place} holds something that is not a saved"):
+        with pytest.raises(FileExistsError, match=f"^{place} exists and is not a saved"):
             NEW.save(place)
     assert system.cat_file(f"{root}/notes.txt") == b"text"
     assert system.cat_file(f"{root}/data.zarr/zarr.json") == b"text"
@@ -733,7 +733,7 @@ def test_save__address_that_is_free_is_taken_once(tmp_path: Path) -> None:
     system.pipe_file(f"{root}/score/c/0", bytes(8))
     with pytest.raises(ValueError, match=rf"{address}, a saved .*, is damaged"):
         load(address)
-    with pytest.raises(ValueError, match="is an address; a .nc file"):
+    with pytest.raises(ValueError, match="is a URL; a .nc file"):
         NEW.save(f"memory://{tmp_path}/result.nc")
 
 
@@ -788,14 +788,14 @@ def test_save__foreign_files_among_ours_are_never_lost(tmp_path: Path) -> None:
         (path / name).write_text("text")
         assert load(path) == OLD
         with pytest.raises(
-            FileExistsError, match=f"'{name}', which is not part of it and would be lost"
+            FileExistsError, match=f"'{name}', which is not part of it and would be deleted"
         ):
             NEW.save(path)
         assert (path / name).read_text() == "text"
         shutil.rmtree(path)
     OLD.save(path)
     zarr.create_array(path, name="mine", data=np.arange(3))
-    with pytest.raises(FileExistsError, match="holds something that is not a saved selection"):
+    with pytest.raises(FileExistsError, match="exists and is not a saved selection"):
         NEW.save(path)
     assert zarr.open_array(path, path="mine", mode="r")[:].tolist() == [0, 1, 2]
 
@@ -803,7 +803,7 @@ def test_save__foreign_files_among_ours_are_never_lost(tmp_path: Path) -> None:
 def test_save__other_result_is_not_replaced(path: Path) -> None:
     other = Comparison.from_selections({"mim": OLD}, attrs={})
     other.save(path)
-    with pytest.raises(FileExistsError, match="holds something that is not a saved selection"):
+    with pytest.raises(FileExistsError, match="exists and is not a saved selection"):
         NEW.save(path)
     assert load(path) == other
 

@@ -110,7 +110,7 @@ def test_to_dataset__has_every_variable_with_name_and_units() -> None:
 
 def test_to_dataset__says_what_its_figures_are() -> None:
     data = made().to_dataset()
-    penalty = "by joint net of the penalty of choosing among many"
+    penalty = "for joint minus the selection penalty"
     assert data["score"].attrs["long_name"].startswith("criterion")
     assert f"information that the feature added: {penalty}" in data["gain"].attrs["long_name"]
     assert data["information"].attrs["long_name"] == (
@@ -309,7 +309,7 @@ def test_save__never_replaces_something_else(tmp_path: Path) -> None:
     (folder / "letter.txt").write_text("text")
     (tmp_path / "file.zarr").write_text("text")
     for path in (store, folder, tmp_path / "file.zarr"):
-        with pytest.raises(FileExistsError, match=re.escape(f"{path} holds something that is not")):
+        with pytest.raises(FileExistsError, match=re.escape(f"{path} exists and is not")):
             made().save(path)
     assert zarr.open_array(store, path="x", mode="r")[:].tolist() == [0, 1, 2]
     assert (folder / "letter.txt").read_text() == "text"
@@ -319,7 +319,7 @@ def test_save__never_replaces_another_netcdf(tmp_path: Path) -> None:
     pytest.importorskip("h5py")
     path = tmp_path / "data.nc"
     xr.Dataset({"x": ("t", [1, 2])}).to_netcdf(path, engine="h5netcdf")
-    with pytest.raises(FileExistsError, match="holds something that is not"):
+    with pytest.raises(FileExistsError, match="exists and is not"):
         made().save(path)
     with xr.open_dataset(path, engine="h5netcdf") as data:
         assert data["x"].values.tolist() == [1, 2]
