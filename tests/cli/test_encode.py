@@ -23,7 +23,7 @@ def test_encode__writes_what_the_function_writes(source: Path, tmp_path: Path) -
     assert written.nominal.tolist() == expected.nominal.tolist()
 
 
-def test_encode__explain_is_a_page_and_writes_nothing(source: Path, tmp_path: Path) -> None:
+def test_encode__explain_prints_the_plan_and_writes_nothing(source: Path, tmp_path: Path) -> None:
     place = tmp_path / "codes.zarr"
     result = run("encode", source, place, "--target", "y", "--bins", "8", "--explain")
     assert result.exit_code == 0, result.output

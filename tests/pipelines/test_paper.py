@@ -66,7 +66,7 @@ def test_load__reads_a_folder(folder):
     assert found.fingerprint != made_up(seed=1).fingerprint
 
 
-def test_load__keeps_groups_only_when_asked(folder):
+def test_load__returns_groups_only_if_requested(folder):
     toy = made_up()
     codes = np.repeat(np.arange(30), 4) + 5
     kinds = np.full(toy.n_features, "numeric")
@@ -77,7 +77,7 @@ def test_load__keeps_groups_only_when_asked(folder):
         load("toy-grouped", folder)
 
 
-def test_load__names_what_there_is(folder):
+def test_load__error_lists_the_data_sets(folder):
     with pytest.raises(FileNotFoundError, match=r"musk3.npz; the folder has toy. Give --data"):
         load("musk3", folder)
     with pytest.raises(ValueError, match="give one of lung, splice"):
@@ -130,7 +130,7 @@ def test_sizes__go_up_to_all_features_or_a_hundred():
     assert sizes(made_up(n_features=8)) == [8]
 
 
-def test_folds__are_ten_stratified_ones_always_the_same():
+def test_folds__are_ten_stratified_and_reproducible():
     data = made_up()
     found = folds(data)
     assert len(found) == 10
@@ -183,7 +183,7 @@ def test_split__fits_its_columns_to_the_training_rows():
     assert not other.columns[7][test].any()
 
 
-def test_split_of__neighbours_that_are_equally_near_are_of_any_class():
+def test_split_of__equally_near_neighbours_are_of_any_class():
     # one category for all: every training row is as near
     y = np.repeat([0, 1, 2], 100)
     data = DataSet("toy", np.zeros((300, 1)), y, np.ones(1, bool))
@@ -197,7 +197,7 @@ def test_split_of__neighbours_that_are_equally_near_are_of_any_class():
     assert len(answers) > 1
 
 
-def test_judge__counts_what_the_classifiers_get_wrong():
+def test_judge__counts_classification_errors():
     data = made_up(n_features=15)
     split = Split(data, *folds(data)[2])
     ranking = [3, 5, 0, 1, 2, 4, 6, 8, 9, 10, 11]
@@ -217,7 +217,7 @@ def test_judge__counts_what_the_classifiers_get_wrong():
     assert -len(split.test) * np.log(3) < found[every]["nats"] < 0
 
 
-def test_judge__does_nothing_again():
+def test_judge__does_not_repeat_equal_feature_sets():
     data = made_up()
     split = Split(data, *folds(data)[0])
     known = {protocol.key_of(range(10)): {"svm": -1, "3nn": -2}}
@@ -241,14 +241,14 @@ def test_bayes__is_the_product_of_tables_and_gaussians():
             assert found[row, c] == pytest.approx(expected, abs=1e-6)
 
 
-def test_errors__tell_what_a_good_method_finds():
+def test_errors__are_lower_for_a_good_method():
     found = errors(made_up(n_samples=300, n_features=40), 0, ["mim"])
     assert set(found) == {"mim"}
     assert len(found["mim"]["svm"]) == len(found["mim"]["3nn"]) == 4
     assert found["mim"]["svm"][0] < 0.5
 
 
-def test_methods__are_the_eight_and_the_older_criteria():
+def test_methods__are_the_eight_of_the_paper_and_older_criteria():
     assert [method.label for method in RANKED] == list(page.NAMES)[:8]
     assert [method.label for method in SHOWN] == list(page.NAMES)[8:]
 
@@ -256,7 +256,7 @@ def test_methods__are_the_eight_and_the_older_criteria():
 # statistics
 
 
-def test_ranks__equal_errors_share_a_place():
+def test_ranks__equal_errors_share_a_rank():
     found = statistics.ranks(np.array([[3.0, 1.0, 2.0], [1.0, 1.0, 0.5]]))
     np.testing.assert_array_equal(found, [[3, 1, 2], [2.5, 2.5, 1]])
 
@@ -269,7 +269,7 @@ def test_critical_difference__is_that_of_demsar():
     assert statistics.critical_difference(5, 10) == pytest.approx(2.728 * 0.5**0.5, abs=1e-3)
 
 
-def test_wilcoxon__equal_methods_are_equal():
+def test_wilcoxon__equal_methods_do_not_differ():
     assert statistics.wilcoxon(np.ones(9), np.ones(9)) == 1.0
     # nine differences of one sign: 2 of the 2^9 choices of signs are as extreme
     assert statistics.wilcoxon(np.zeros(9), np.arange(1.0, 10)) == pytest.approx(2 / 2**9)
@@ -278,7 +278,7 @@ def test_wilcoxon__equal_methods_are_equal():
 # models and rows
 
 
-def test_tree__truth_of_the_gains():
+def test_tree__true_gains_follow_from_distances():
     # x1 to x3 are independent in a class: squared distances add up
     total = tree_information("x1", "x2", "x3")
     assert total == pytest.approx(0.1712, abs=1e-4)
@@ -291,7 +291,7 @@ def test_tree__truth_of_the_gains():
 
 
 @pytest.mark.parametrize("features", [["F1"], ["F6", "F9"], ["F11", "F14"], ["F13", "F15", "F8"]])
-def test_heterogeneous__truth_is_what_samples_tell(features):
+def test_heterogeneous__true_information_equals_that_of_samples(features):
     # the mean over seeds of counted informations of signs and categories, less its known bias
     found = []
     for seed in range(20):
@@ -370,7 +370,7 @@ def call(folder, *options):
         (["--data", "nowhere"], "Give --data FOLDER"),
     ],
 )
-def test_main__says_what_is_wrong_in_a_line(tmp_path, options, said):
+def test_main__explains_errors_in_one_line(tmp_path, options, said):
     rng = np.random.default_rng(0)
     kinds = np.full(3, "numeric")
     np.savez(
@@ -399,7 +399,7 @@ def selected(monkeypatch):
     return made
 
 
-def test_main__a_second_run_is_identical_and_takes_up_what_is_kept(folder, selected):
+def test_main__second_run_is_identical_and_reuses_stored_folds(folder, selected):
     only = [word for name in ("errors", "information", "arae") for word in ("--only", name)]
     first = call(folder, *only)
     assert sorted(selected) == [80, 80, 80, 120]
@@ -418,7 +418,7 @@ def test_main__a_second_run_is_identical_and_takes_up_what_is_kept(folder, selec
     assert all(path.read_bytes() == content for path, content in pictures.items())
 
 
-def test_kept__needs_the_same_key(tmp_path):
+def test_kept__requires_the_same_key(tmp_path):
     path = tmp_path / "a" / "b.json"
     assert runs.kept(path, {"version": 1}) is None
     runs.keep(path, {"version": 1}, [1.5, None])
@@ -452,14 +452,14 @@ def outcome(name, **found):
     )
 
 
-def test_outcome__turns_counts_into_numbers():
+def test_outcome__converts_counts_to_errors():
     found = outcome("lung", hofs=0.1)
     assert found.error("folds", "hofs", "svm") == pytest.approx(10)
     assert found.arae("all", "hofs") == pytest.approx(20)
     assert found.information("all", "hofs") == pytest.approx(np.log(2) - 0.1)
 
 
-def test_page__ranks_the_eight_and_says_who_is_better(tmp_path):
+def test_page__ranks_the_eight_methods_and_tests_differences(tmp_path):
     sets = [
         outcome(name, hofs=0.1 + step, mim=0.2 + step, jmi=0.3, vmi=0.1 + step)
         for name, step in zip(SETS, np.arange(9) / 1000, strict=True)
@@ -483,7 +483,7 @@ def test_page__ranks_the_eight_and_says_who_is_better(tmp_path):
     assert "| **20.00** / 11.4 |" in page.arae_section(sets)
 
 
-def test_page__gives_reasons_where_entropies_are_not_balanced():
+def test_page__explains_unbalanced_entropies():
     def found(bare, *subsets):
         parts = [
             {"size": 2, "samples": samples, "column": r, "gaussian": r, "indicators": r}
@@ -514,7 +514,7 @@ def test_page__gives_reasons_where_entropies_are_not_balanced():
     assert "- musk2: full cells give 0.70, where a table sees dependence" in text
 
 
-def test_page__shows_the_models_beside_their_truth(tmp_path):
+def test_page__shows_the_models_with_true_values(tmp_path):
     labels = [method.label for method in models.METHODS]
     tree = {
         "single": {"truth": [0.1] * 9, "counts": [0.1] * 9},
@@ -537,6 +537,6 @@ def test_page__shows_the_models_beside_their_truth(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"tree.png", "heterogeneous.png"}
 
 
-def test_main__help_names_the_sections():
+def test_main__help_lists_the_sections():
     text = CliRunner().invoke(main, ["--help"]).output
     assert all(section in text for section in SECTIONS)
