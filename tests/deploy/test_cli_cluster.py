@@ -201,7 +201,7 @@ def test_start__refuses_a_directory_with_other_files(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("mine")
     result = script("start", "--run", tmp_path)
     assert result.returncode == 2
-    assert "holds something else" in result.stderr
+    assert "contains other files" in result.stderr
     assert script("stop", "--run", tmp_path).returncode == 3
     assert (tmp_path / "hosts").read_text() == "mine"
 
