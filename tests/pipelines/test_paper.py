@@ -510,8 +510,8 @@ def test_page__explains_unbalanced_entropies():
     assert "within classes, mean 0.001" in " ".join(text.split())
     assert "- lung" not in text
     assert "- splice: the row of the class alone gives 0.80" in text
-    assert "1 of 1 subsets have 2.0 samples a cell" in text
-    assert "- musk2: full cells give 0.70, where a table sees dependence" in text
+    assert "1 of 1 subsets have 2.0 samples per cell" in text
+    assert "- musk2: full cells give 0.70: a table describes dependence" in text
 
 
 def test_page__shows_the_models_with_true_values(tmp_path):
