@@ -300,7 +300,7 @@ def _two_tables(
     *,
     highest: bool = False,
 ) -> str:
-    """Return a table for selection inside the folds, and one on all data with the paper's values."""
+    """Return tables for selection inside the folds and on all data, with the paper's values."""
     labels = _split(outcomes)[1]
     parts = [text]
     for scope in SCOPES:

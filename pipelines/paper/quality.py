@@ -1,4 +1,4 @@
-"""How good the incremental ICA is: whether signals are uncorrelated, and entropies balanced."""
+"""Quality of the incremental ICA: correlation of signals and balance of entropies."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from hofs_dask.store.codes import read_codes
 from pipelines.paper.data import DataSet
 from pipelines.paper.protocol import MOST, TOP_ARAE, TOP_INFORMATION, Ranking
 
-#: The paper's criterion, and the default.
+#: The criterion of the paper, and the default.
 METHOD, DEFAULT = hd.HOFS(criterion="sum"), hd.HOFS()
-#: A cell with fewer samples says little about the classes in it.
+#: A cell with fewer samples has an unreliable distribution of classes.
 FEW_SAMPLES = 10
 
 
 def quality(data: DataSet, chosen: Ranking, by_default: Ranking) -> dict[str, Any]:
-    """The quality of the rows of the paper's criterion on a data set, as plain numbers.
+    """Return the quality of the rows of the paper's criterion on a data set, as plain numbers.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def quality(data: DataSet, chosen: Ranking, by_default: Ranking) -> dict[str, An
     before = _members_before(chosen)
     signals = {i: solve_row(numbers[i], numbers[earlier])[0] for i, earlier in before.items()}
     centred = numbers - _class_means(numbers, data.y)
-    # categories are no numbers to the default: their rows are tables
+    # the default models categories by tables
     default = {
         i: [j for j in earlier if not data.nominal[j]]
         for i, earlier in _members_before(by_default).items()
@@ -87,7 +87,7 @@ def quality(data: DataSet, chosen: Ranking, by_default: Ranking) -> dict[str, An
 
 
 def solve_row(target: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, float]:
-    """The signal of one further row, and its cross-entropy ``H(s) + log a``.
+    """Return the signal of an additional row, and its cross-entropy ``H(s) + log a``.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def solve_row(target: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, float]
 
 
 def _members_before(chosen: Ranking) -> dict[int, list[int]]:
-    """The members of a feature's subset that were chosen before it, features in order of choice."""
+    """Return the earlier members of the subset of each feature; features are sorted by rank."""
     subsets: dict[int, list[int]] = {}
     found = {}
     for feature, subset in zip(chosen["features"], chosen["subsets"], strict=True):
@@ -129,7 +129,7 @@ def _members_before(chosen: Ranking) -> dict[int, list[int]]:
 
 
 def _mean_correlations(before: dict[int, list[int]], columns: Any) -> dict[str, float | None]:
-    """The mean absolute correlation of two columns of one subset, by the number of features."""
+    """Return the mean absolute correlation of two columns of a subset, by number of features."""
     found = [
         (rank, _correlation(columns[i], columns[j]))
         for rank, (i, earlier) in enumerate(before.items())
@@ -142,19 +142,19 @@ def _mean_correlations(before: dict[int, list[int]], columns: Any) -> dict[str, 
 
 
 def _class_means(numbers: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The mean of each feature in the class of each sample, (feature, sample)."""
+    """Return the mean of each feature in the class of each sample, (feature, sample)."""
     return np.stack([np.bincount(y, column) / np.bincount(y) for column in numbers])[:, y]
 
 
 def _residual(target: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """What least squares leave of a column (sample,), given others (column, sample)."""
+    """Return the residual of a column (sample,) after regression on others (column, sample)."""
     slopes = np.linalg.lstsq(given.T, target, rcond=None)[0]
     left: np.ndarray = target - slopes @ given
     return left
 
 
 def _encoded(data: DataSet) -> tuple[np.ndarray, np.ndarray]:
-    """The codes of all features, and the numbers that they stand for, (feature, sample)."""
+    """Return the codes of all features and their numeric values, (feature, sample)."""
     nominal = [f"x{column}" for column in np.flatnonzero(data.nominal)]
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
         store = hd.encode(data.x, data.y, f"{folder}/codes", nominal=nominal, target_kind="class")
@@ -166,7 +166,7 @@ def _encoded(data: DataSet) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _balance(codes: np.ndarray, numbers: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """R_balance of a subset of features (feature, sample), and what it depends on."""
+    """Return R_balance of a subset of features (feature, sample), and its samples per cell."""
     cells, joint = _cells(codes), _cells(np.vstack([codes, y.astype(np.uint8)[None]]))
     counted = _entropy(joint) - _entropy(cells)
     frequent = np.argsort(-np.bincount(y), kind="stable")[:-1]
@@ -183,7 +183,7 @@ def _balance(codes: np.ndarray, numbers: np.ndarray, y: np.ndarray) -> dict[str,
 
 
 def _row_entropy(labels: np.ndarray, given: np.ndarray) -> float:
-    """The entropy of columns given others by chained rows, in the units of the columns."""
+    """Return the entropy of columns given others by chained rows, in the units of the columns."""
     total = 0.0
     for column in labels:
         spread = float(column.std())
@@ -194,7 +194,7 @@ def _row_entropy(labels: np.ndarray, given: np.ndarray) -> float:
 
 
 def _cells(codes: np.ndarray) -> np.ndarray:
-    """The samples of every occupied cell."""
+    """Return the number of samples in every occupied cell."""
     if not len(codes):
         return np.array([codes.shape[1]])
     counts: np.ndarray = np.unique(codes, axis=1, return_counts=True)[1]
@@ -207,7 +207,7 @@ def _entropy(counts: np.ndarray) -> float:
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """The absolute Pearson correlation of two columns."""
+    """Return the absolute Pearson correlation of two columns."""
     return abs(float(np.corrcoef(one, other)[0, 1]))
 
 
