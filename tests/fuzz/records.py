@@ -1,4 +1,4 @@
-"""What the fuzzer speaks of: subjects, cases, what a child reports, and outcomes."""
+"""Records of the fuzzer: subjects, cases, reports of children and outcomes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-#: Outcomes that a case may have. All others are bad.
+#: Good outcomes of a case. All others are bad.
 GOOD = ("same", "refused", "accepted forgery", "as zarr reads it")
 
 Answer = dict[str, Any]
@@ -17,7 +17,7 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Subject:
-    """Something that is written once, damaged in every case and then used.
+    """An artefact that is written once, and damaged and used in every case.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Case:
-    """One case; equal seeds, subjects and numbers give equal damage."""
+    """A case; equal seeds, subjects and numbers give equal damage."""
 
     seed: int
     subject: str
@@ -59,7 +59,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a function in a child process.
+    """Report of a function call in a child process.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case."""
+    """Outcome of a case."""
 
     case: Case
     subject: Subject

@@ -1,4 +1,4 @@
-"""The benchmarks run, on tiny data: so that they cannot rot."""
+"""The benchmarks run on tiny data."""
 
 import json
 

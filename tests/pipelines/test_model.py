@@ -1,4 +1,4 @@
-"""The model counts what the engine does, and its fit finds constants that are known."""
+"""The counts of the model match the engine, and its fit recovers known constants."""
 
 import json
 from collections import Counter
@@ -41,7 +41,7 @@ def store_of(codes):
 
 
 def graph_of(codes, asked, monkeypatch):
-    """The graph of a scan, what its tasks read, and its total."""
+    """Return the graph of a scan, the bytes that its tasks read, and its total."""
     graph, read, compute, read_chunk = {}, [], scanning.compute, Chunks.read
 
     def spying(*totals):
@@ -96,12 +96,12 @@ def test_count__scan_that_only_reads_sends_nothing():
     store = Store(10_000, 40, 5, 2, 100, 4)
     found = count(store, Request(READ_ONLY, Context()), 4)
     assert (found.partial, found.combined, found.context, found.returned) == (0, 0, 0, 0)
-    # three planes of two words a chunk and feature, a checksum a chunk, a label a tile
+    # three planes of two words per chunk and feature, a checksum per chunk, a label per tile
     assert found.read == 1000 * (4 * 3 * 2 * 8 + 4) + 10 * 10_000
 
 
 def scans():
-    """Scans of all kinds and sizes, that took no time."""
+    """Return scans of all kinds and sizes with zero time."""
     for reduction, n_columns in (
         ("read-only", 0),
         ("pair-terms", 1),

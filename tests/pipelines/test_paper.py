@@ -1,4 +1,4 @@
-"""The paper's protocol is fair, resumes where it was stopped, and reports what it found."""
+"""The protocol of the paper uses only training rows, resumes, and reports its results."""
 
 import doctest
 import gzip
@@ -85,7 +85,7 @@ def test_load__error_lists_the_data_sets(folder):
 
 
 def stored(home):
-    """The generated answers where scikit-learn keeps those of OpenML."""
+    """Store generated responses in the OpenML cache of scikit-learn."""
     arff = (MADE_UP / "splice.arff").read_bytes()
     description = (MADE_UP / "description.json").read_text()
     answers = {
@@ -103,7 +103,7 @@ def stored(home):
 def test_fetch__codes_a_stored_response(tmp_path, monkeypatch):
     stored(tmp_path)
     found = load("splice", "openml", data_home=str(tmp_path))
-    # without the sample of an N and the one of a missing letter, and without the names
+    # without the samples with an N and with a missing letter, and without the names
     assert found.x.shape == (10, 3)
     np.testing.assert_array_equal(found.x[:3], [[0, 1, 2], [1, 1, 2], [2, 1, 3]])
     np.testing.assert_array_equal(np.bincount(found.y), [4, 3, 3])
@@ -156,7 +156,7 @@ def test_folds__keep_groups_together():
 def test_select__never_sees_the_test_rows():
     data = made_up()
     train, test = folds(data)[0]
-    # x0 tells the class in the test rows and nothing in the others
+    # x0 equals the class in the test rows and is noise in the others
     data.x[:, 0] = 0.0
     data.x[test, 0] = data.y[test] + 1
     data.x[test, 1] = 1e6
@@ -184,7 +184,7 @@ def test_split__fits_its_columns_to_the_training_rows():
 
 
 def test_split_of__equally_near_neighbours_are_of_any_class():
-    # one category for all: every training row is as near
+    # one category: all training rows are equally near
     y = np.repeat([0, 1, 2], 100)
     data = DataSet("toy", np.zeros((300, 1)), y, np.ones(1, bool))
     data.x[:2] = 1.0
@@ -213,7 +213,7 @@ def test_judge__counts_classification_errors():
     assert len(found) == 3
     every = protocol.key_of(sorted(ranking))
     assert set(found[every]) == {"svm", "3nn", "bayes", "tree", "nats"}
-    # better than the shares of the classes, which is minus log 3 a row, and no better than certain
+    # better than the class frequencies, which give -log 3 per row, and at most 0
     assert -len(split.test) * np.log(3) < found[every]["nats"] < 0
 
 
@@ -271,7 +271,7 @@ def test_critical_difference__is_that_of_demsar():
 
 def test_wilcoxon__equal_methods_do_not_differ():
     assert statistics.wilcoxon(np.ones(9), np.ones(9)) == 1.0
-    # nine differences of one sign: 2 of the 2^9 choices of signs are as extreme
+    # nine differences of one sign: 2 of 2^9 sign patterns are as extreme
     assert statistics.wilcoxon(np.zeros(9), np.arange(1.0, 10)) == pytest.approx(2 / 2**9)
 
 
@@ -279,7 +279,7 @@ def test_wilcoxon__equal_methods_do_not_differ():
 
 
 def test_tree__true_gains_follow_from_distances():
-    # x1 to x3 are independent in a class: squared distances add up
+    # x1 to x3 are independent within a class, so squared distances add up
     total = tree_information("x1", "x2", "x3")
     assert total == pytest.approx(0.1712, abs=1e-4)
     assert tree_information("x1", "x2", "x3", "x4", "x9") == pytest.approx(total, abs=1e-12)
@@ -292,7 +292,7 @@ def test_tree__true_gains_follow_from_distances():
 
 @pytest.mark.parametrize("features", [["F1"], ["F6", "F9"], ["F11", "F14"], ["F13", "F15", "F8"]])
 def test_heterogeneous__true_information_equals_that_of_samples(features):
-    # the mean over seeds of counted informations of signs and categories, less its known bias
+    # the mean plug-in information over seeds, minus its known bias
     found = []
     for seed in range(20):
         model = heterogeneous_model(seed)
@@ -335,7 +335,7 @@ def test_quality__signals_are_less_correlated_than_features():
     cause = rng.normal(size=400) + y
     x = np.column_stack([cause + rng.normal(size=400) for _ in range(3)] + [rng.normal(size=400)])
     data = DataSet("toy", x, y, np.zeros(4, bool))
-    # gaussian rows choose the same and need no compiled kernel
+    # gaussian rows give the same choice without compiled kernels
     method = hd.HOFS(criterion="sum", source="gaussian")
     chosen = select(data, np.arange(400), [method])[method.label]
     found = quality.quality(data, chosen, chosen)
@@ -343,7 +343,7 @@ def test_quality__signals_are_less_correlated_than_features():
     assert found["signals"]["100"] < 0.05
     assert found["within"]["100"] < 1e-9
     assert [subset["size"] for subset in found["subsets"]] == [3, 1]
-    # two equally frequent classes: log 2, and what a logistic density makes of two points
+    # two equally frequent classes: log 2, and the entropy of a logistic density for two points
     assert found["bare"]["column"] == pytest.approx(np.log(2) / (1.4967 + np.log(0.5)), abs=1e-3)
     assert found["bare"]["column"] == pytest.approx(found["bare"]["indicators"])
     assert found["bare"]["gaussian"] == pytest.approx(
@@ -387,7 +387,7 @@ def test_main__explains_errors_in_one_line(tmp_path, options, said):
 
 @pytest.fixture
 def selected(monkeypatch):
-    """The numbers of rows that were selected from, in three folds instead of ten."""
+    """Return the numbers of rows used by each selection, with three folds instead of ten."""
     made, real = [], protocol.select
 
     def spying(data, rows, methods):
@@ -407,12 +407,12 @@ def test_main__second_run_is_identical_and_reuses_stored_folds(folder, selected)
         assert f"## {title}" in first
     pictures = {path: path.read_bytes() for path in (folder / "out" / "figures").iterdir()}
     assert pictures
-    # one fold is lost: it is made again, and nothing else is
+    # only the deleted fold is computed again
     selected.clear()
     (folder / "kept" / "toy" / "rank-2.json").unlink()
     assert call(folder, *only) == first
     assert selected == [80]
-    # from nothing
+    # without stored results
     shutil.rmtree(folder / "kept")
     assert call(folder, *only) == first
     assert all(path.read_bytes() == content for path, content in pictures.items())
@@ -429,7 +429,7 @@ def test_kept__requires_the_same_key(tmp_path):
 
 
 def outcome(name, **found):
-    """Folds in which every method has the given error in all sizes."""
+    """Return an outcome in which every method has the given error for all sizes."""
     n_samples = 1000
     wrong = {label: share * n_samples for label, share in found.items()}
     by_classifier = {
