@@ -21,7 +21,7 @@ FILE, HONEST = "artefact.json", b'{"a": 1}'
 FAULTS: dict[str, Callable[[Path], Any]] = {
     "crash": lambda _: os.abort(),
     "hang": lambda _: time.sleep(60),
-    "raw error": lambda folder: int(str(folder / FILE)),  # names the file, but the package did not raise it
+    "raw error": lambda folder: int(str(folder / FILE)),  # not raised by the package
     "memory": lambda _: bytearray(2 * SLACK).count(0),
     "outside": lambda folder: (folder.parent / "outside" / "thesis.txt").write_text("lost"),
     "code ran": lambda folder: (folder.parent / "marker").touch(),
