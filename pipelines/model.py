@@ -102,25 +102,25 @@ class Counts:
     Attributes
     ----------
     tiles, groups, chunks
-        Cuts of the features, of the samples into tasks, and chunks in all.
+        Numbers of tiles of features, of groups of samples, and of chunks.
     plans, maps, combines, finishes, copies
-        Keys of the graph by kind: a finish a tile and a plan where it is not small, a map task a
-        tile and group, the tree between, and a copy a group of each new column that several tiles
-        need.
+        Keys of the graph by kind: one finish per tile, one plan per tile unless it is small, one
+        map task per tile and group, the tree between, and one copy per group of each new column
+        that several tiles need.
     read
         Bytes from the store: codes, labels and the columns of the reduction.
     cells
-        Codes that the kernel touches.
+        Codes that the kernel processes.
     of_columns
-        Codes of the columns of the reduction, that every tile needs and unpacks.
+        Codes of the columns of the reduction, which every tile unpacks.
     products
-        Sets of samples that are compared for a feature; 0 where its cells are counted one by one.
+        Sets of samples that are compared per feature; 0 if cells are counted one by one.
     partial
         Bytes of the partial of one map task.
     combined
-        Bytes of all partials that the tree adds up.
+        Bytes of all partials that the tree combines.
     context
-        Bytes that the driver sends to the scheduler, and this to the workers.
+        Bytes that the driver sends to the scheduler and the scheduler to the workers.
     returned
         Bytes that the driver receives.
     """
@@ -184,13 +184,13 @@ def count(store: Store, asked: Request, n_threads: int, new_columns: int = 0) ->
     Parameters
     ----------
     store
-        What is scanned over.
+        The code store.
     asked
         The reduction.
     n_threads
-        Of all workers.
+        Number of threads of all workers.
     new_columns
-        Columns of the reduction that no earlier scan has copied, where there are several tiles.
+        Columns of the reduction that no earlier scan has copied, if there are several tiles.
 
     Examples
     --------
@@ -236,8 +236,8 @@ def count(store: Store, asked: Request, n_threads: int, new_columns: int = 0) ->
 def sent(found: Counts, reduction: str, share: float) -> float:
     """Return the bytes of a context that are sent: for posteriors at least those of the candidates.
 
-    Some of the samples are a sixteenth of them at least, so that no more candidates are left than
-    sixteen times the share of the cells.
+    A subsample is at least a sixteenth of the samples, so at most sixteen times the share of the
+    cells are candidates.
     """
     left = min(1.0, N_PARTS * share) if reduction == "posterior-gains" else 1.0
     return left * found.context
@@ -246,7 +246,7 @@ def sent(found: Counts, reduction: str, share: float) -> float:
 def driver_parts(store: Store, method: str, n_columns: int) -> dict[str, float]:
     """Return how often the driver needs each constant in a round, outside of scans.
 
-    The baselines add a term a pick and feature; `joint` fits pair tables, and rows on the picks.
+    Baselines have one term per pick and feature; `joint` fits pair tables, and rows on the picks.
     """
     tables = store.n_features * store.n_classes * store.n_codes**2
     return {
@@ -261,7 +261,7 @@ def parts(
 ) -> dict[str, float]:
     """Return how often a scan needs each constant; its time is the sum of the products.
 
-    The share of the cells matters to posteriors alone: others always take all.
+    The share of the cells matters only for posteriors; other reductions use all cells.
     """
     scored = share * found.cells
     posterior = reduction == "posterior-gains"

@@ -1,7 +1,7 @@
 """Benchmarks as ratios measured in one run: ``python -m pipelines.bench``.
 
-Every figure compares things that were timed in turns on the same machine, the best of a few runs
-each. A machine of its own is not needed, but nobody else should be at work on it.
+Compared functions are timed alternately on the same machine, and the best of a few runs counts.
+No other programs should run on the machine.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def bench_rounds(job: Run) -> Iterator[Figure]:
 def bench_memory(job: Run) -> Iterator[Figure]:
     """Measure the peak memory of workers against the estimate, for two numbers of samples.
 
-    With a cache, which takes what it is given, and without one, where more samples take no more.
+    With a cache, which uses all memory that it may, and without one, where memory must not grow.
     """
     limit = "768 MiB"
     sizes = [replace(job.size, n_samples=factor * job.size.n_samples) for factor in (1, 4)]

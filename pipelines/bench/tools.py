@@ -149,7 +149,7 @@ class Run:
     def listener(self, codes: CodeStore, *, kept: bool) -> Callable[[object], None]:
         """Return a callback of `select` that records every scan, and the driver's time in a round.
 
-        The first scan reads in any case.
+        The first scan always reads the store.
         """
         methods = {"jmi": "jmi", hd.HOFS().label: "joint"}
         scanned = [0.0]
@@ -228,7 +228,7 @@ def fastest(
 ) -> list[float]:
     """Return the shortest time of each function in seconds; repetitions alternate.
 
-    What is to happen before each is not timed.
+    The function called before each repetition is not timed.
     """
     times = [math.inf] * len(functions)
     for _ in range(repeats):
@@ -304,8 +304,8 @@ def bincount_seconds(
 ) -> float:
     """Return the time of a loop of `np.bincount` over all features for all picks.
 
-    One thread, codes in memory, each feature one run. It takes the same for every pick, so that a
-    few are timed and the rest is multiplied.
+    One thread, codes in memory, one call per feature. Every pick takes the same time, so a few are
+    timed and the result is scaled.
     """
 
     def loop() -> None:

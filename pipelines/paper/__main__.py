@@ -1,8 +1,7 @@
 """Reproduce the tables and figures of the paper: ``python -m pipelines.paper``.
 
-Every part that is done is kept in a folder, so that a run that was stopped resumes where it was
-and a second one is a matter of seconds. What is kept is made again when the data, the protocol or
-the code that selects has changed.
+Finished parts are stored in a folder, so that an interrupted run resumes and a second run takes
+seconds. They are computed again when the data, the protocol or the package has changed.
 """
 
 from __future__ import annotations

@@ -84,13 +84,13 @@ def load(name: str, data: str | Path = FOLDER, *, data_home: str | None = None) 
     Parameters
     ----------
     name
-        One of `SETS`, or any ``<name>.npz`` of the folder. With ``-grouped`` at the end the folds
-        keep its groups together.
+        One of `SETS`, or any ``<name>.npz`` of the folder. With the suffix ``-grouped``, folds
+        keep groups together.
     data
         A folder of .npz files with ``X``, ``y``, ``feature_kinds`` ("numeric" or "nominal") and
-        maybe groups of samples in ``molecule_code``; or ``"openml"``.
+        optionally groups of samples in ``molecule_code``; or ``"openml"``.
     data_home
-        Where scikit-learn keeps what it fetched from OpenML.
+        Cache folder of scikit-learn for OpenML.
     """
     plain = name.removesuffix(GROUPED)
     if str(data) == OPENML:
@@ -126,9 +126,9 @@ def _read(name: str, folder: Path) -> DataSet:
 def fetch(name: str, source: Source, data_home: str | None = None) -> DataSet:
     """Return a data set from OpenML through scikit-learn, which caches it on disk.
 
-    Categories become codes in the order of their names, a missing one the last code. Samples with
-    other symbols than the allowed ones are left out, and so are columns that name samples: the
-    sets from OpenML have no groups.
+    Categories are encoded in the order of their names; a missing value is the last code. Samples
+    with symbols that are not allowed and identifier columns are dropped, so sets from OpenML have
+    no groups.
     """
     from sklearn.datasets import fetch_openml
 

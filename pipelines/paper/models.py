@@ -38,9 +38,9 @@ def tree(n_samples: int = 100_000) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``single``: I(x_i:y) from counts and the truth. ``gains``: what each feature adds to those
-        before it, x1 to x9 in this order, by method, and the truth. ``subsets`` by method.
-        ``covariance`` of the features.
+        ``single``: I(x_i:y) from counts, and true values. ``gains``: gain of each feature over
+        those before it, x1 to x9 in this order, by method, and true values. ``subsets`` by
+        method. ``covariance`` of the features.
     """
     model = tree_model(n_samples, seed=SEED)
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
@@ -72,7 +72,7 @@ def heterogeneous() -> dict[str, Any]:
     -------
     dict
         ``subsets`` and ``ranking`` by method. ``information`` of the first features of each
-        ranking, as the method sees it and the truth, by method.
+        ranking by method: the value of the method and the true value.
     """
     model = heterogeneous_model(SEED)
     found: dict[str, Any] = {"subsets": {}, "ranking": {}, "information": {}}
@@ -101,8 +101,8 @@ def heterogeneous_information(features: Iterable[str]) -> float:
 
     Notes
     -----
-    A sample is one of ten blocks, each as probable; given the block its features are independent,
-    and of a number only the sign depends on it.
+    A sample is from one of ten blocks with equal probability. Given the block, features are
+    independent, and of a number only the sign depends on the block.
 
     Examples
     --------

@@ -79,8 +79,8 @@ class Ranking(TypedDict):
 def select(data: DataSet, rows: np.ndarray, methods: Iterable[str | Method]) -> dict[str, Ranking]:
     """Return the ranking of each method on some rows, by label.
 
-    Bins, categories and everything else are made of these rows alone. It runs in this process,
-    whatever the current Dask client is.
+    Only these rows are used, also for bins and categories. It runs in this process, even if there
+    is a Dask client.
     """
     x, y = data.x[rows], data.y[rows]
     usable = int((x != x[0]).any(axis=0).sum())
@@ -110,7 +110,7 @@ class Split:
     def columns(self) -> list[np.ndarray]:
         """Return the columns (sample, .) of a feature, fitted to the training rows.
 
-        Numbers are standardised. Categories get a column each, two of them one together.
+        Numbers are standardised. Each category has one indicator column; two categories share one.
         """
         return [self._column(i) for i in range(self.data.n_features)]
 
@@ -147,8 +147,8 @@ class Split:
 def split_of(data: DataSet, fold: int) -> Split:
     """Return a fold for the classifiers, with its training rows in random order.
 
-    Of neighbours that are equally near the first ones count. Categories make many such, and the
-    sets are ordered by class: in their order 3-NN would answer with the first class.
+    Of equally near neighbours the first ones count. Categories have many of them, and the sets are
+    sorted by class: without shuffling, 3-NN would predict the first class.
     """
     train, test = folds(data)[fold]
     return Split(data, np.random.default_rng((SEED, fold)).permutation(train), test)
@@ -157,7 +157,7 @@ def split_of(data: DataSet, fold: int) -> Split:
 def wanted(data: DataSet, ranking: Sequence[int]) -> dict[tuple[int, ...], set[Measure]]:
     """Return the sets of features of a ranking to evaluate, sorted by position, with the measure.
 
-    The order within a set makes no difference, so that methods share what they agree on.
+    The order within a set does not matter, so methods with the same set share its evaluation.
     """
     measures: dict[tuple[int, ...], set[Measure]] = {}
     for n_features in sizes(data):
@@ -196,8 +196,7 @@ def judge(
 ) -> dict[str, dict[Measure, float]]:
     """Return the measures of the feature sets of some rankings in a fold, by their `key_of`.
 
-    Wrong answers are counted, and nats are summed, over the test rows. What is known is returned
-    with the rest and not made again.
+    Errors are counted and nats are summed over the test rows. Known results are returned unchanged.
     """
     result = {key: dict(measures) for key, measures in (known or {}).items()}
     # with several threads the order of equally near neighbours would vary
@@ -215,7 +214,7 @@ def errors(
 ) -> dict[str, dict[str, list[float]]]:
     """Return the error rates in a fold by method and classifier, one per number of features.
 
-    Methods select from the training rows of the fold. `sizes` says how many features.
+    Methods select from the training rows of the fold. `sizes` returns the numbers of features.
     """
     split = split_of(data, fold)
     selected = select(data, folds(data)[fold][0], methods)
@@ -279,8 +278,8 @@ def _bayes(split: Split, features: Sequence[int]) -> np.ndarray:
 def _log_shares(split: Split, features: Sequence[int]) -> np.ndarray:
     """Return log q(class | features) of the test rows for their true classes.
 
-    q is the mean of a logistic regression and of a forest of random trees, both made of the
-    training rows, mixed with one sample of equal shares, so that no class is impossible.
+    q is the mean of a logistic regression and a random forest, fitted to the training rows and
+    mixed with one sample of equal class frequencies, so that no class has probability 0.
     """
     train, test = split.matrices(features)
     n_classes, n_train = split.data.n_classes, len(split.train)

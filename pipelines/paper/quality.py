@@ -37,29 +37,28 @@ def quality(data: DataSet, chosen: Ranking, by_default: Ranking) -> dict[str, An
     Parameters
     ----------
     data
-        The set.
+        The data set.
     chosen
-        What the criterion selects.
+        Ranking of the criterion.
     by_default
-        What the default selects.
+        Ranking of the default.
 
     Returns
     -------
     dict
         ``features``, ``signals``: the mean absolute Pearson correlation of two features of one
-        subset, and of their signals, by the number of features that were selected: 11, 30 and all;
-        None where no subset has two. ``within``: that of the signals of the default's subsets,
-        whose rows are least squares within classes, as it takes them. ``subsets``: of each its
-        size, the samples for every occupied cell, and R_balance three times. ``bare``: the same
-        for no features at all.
+        subset, and of their signals, by the number of selected features: 11, 30 and all; None if
+        no subset has two. ``within``: the same for the signals in the subsets of the default,
+        whose rows are least squares within classes. ``subsets``: size, samples per occupied cell,
+        and three variants of R_balance of each subset. ``bare``: the same without features.
 
     Notes
     -----
     ``R_balance = [H(X_j, y) - H(X_j)] / [H(s_y) + log a_yy]`` of a subset X_j: the entropy of the
-    class given the subset, by counting occupied cells and by the rows of the class. ``column``: the
-    class is one column of the numbers 0, 1, 2, ..., as in the paper. ``indicators``: it is 0/1
-    columns of all classes but the rarest, as the package has it. ``gaussian``: one column, whose
-    signal is gaussian and not logistic.
+    class given the subset, from counts of occupied cells divided by that from the rows of the
+    class. ``column``: the class is one column of the numbers 0, 1, 2, ..., as in the paper.
+    ``indicators``: 0/1 columns of all classes except the rarest, as in the package. ``gaussian``:
+    one column with a gaussian instead of a logistic signal.
     """
     codes, numbers = _encoded(data)
     before = _members_before(chosen)

@@ -57,11 +57,11 @@ class Outcome:
     entropy
         H(y) in nats.
     chance
-        The share of wrong answers of a guess by the shares of the classes.
+        Error rate of a random guess with the class frequencies.
     wrong
-        Wrong answers, by scope, label of the method and classifier, one number a size.
+        Numbers of errors by scope, label of the method and classifier, one per number of features.
     wrong_top
-        Wrong answers with the first 30 features, by scope, label and classifier.
+        Numbers of errors with the first 30 features, by scope, label and classifier.
     nats
         The sum of log q(y | first 11 features), by scope and label.
     """
@@ -90,8 +90,8 @@ class Outcome:
     def arae(self, scope: str, label: str) -> float:
         """Return the relative absolute error of the first 30 features, mean over classifiers, in %.
 
-        The absolute error of an answer is ``sum_c |answer_c - truth_c|`` over indicators of the
-        classes; it is relative to that of the shares of the classes.
+        The absolute error of a prediction is ``sum_c |prediction_c - truth_c|`` over class
+        indicators, relative to that of predicting the class frequencies.
         """
         wrong = self.wrong_top[scope][label]
         return 100 * float(np.mean(list(wrong.values()))) / self.n_samples / self.chance
@@ -151,7 +151,7 @@ def judge_fold(job: Job, name: str, fold: int, whole: Mapping[str, Ranking]) -> 
     Parameters
     ----------
     job, name, fold
-        What to judge.
+        Settings of the run, name of the data set, number of the fold.
     whole
         The rankings on all rows.
     """

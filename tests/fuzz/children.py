@@ -65,7 +65,7 @@ def run_in_child(use: Callable[[Path], Answer], folder: Path, time_limit: float)
 def done_in_child(mutate: Callable[[], str], site: Site) -> str:
     """Apply a mutation in a child, because of the libraries that it uses; return a description.
 
-    They start threads, or crash where they are given what is damaged.
+    They start threads, or crash on damaged files.
     """
     report = run_in_child(lambda _: {"done": mutate()}, site.root.parent, MUTATION_LIMIT)
     if report.crash:  # the changes before the crash are a case too

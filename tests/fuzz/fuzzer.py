@@ -42,13 +42,13 @@ class Fuzzer:
     Attributes
     ----------
     folder : Path
-        Of all files.
+        Folder of all files.
     subjects : sequence of Subject
-        What cases may be of.
+        Subjects of the cases.
     time_limit : float
-        Seconds that a case may take.
+        Time limit of a case in seconds.
     honest : dict of Subject to Honest
-        What each subject gives.
+        Results of the undamaged subjects.
     """
 
     folder: Path

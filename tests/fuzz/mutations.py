@@ -1,7 +1,7 @@
 """Mutations: damage without recomputed checksums.
 
-A mutation is a function of a site that changes its artefact and returns what it did. It raises a
-LookupError, before it changes anything, where it does not apply.
+A mutation is a function of a site that changes its artefact and returns a description. If it does
+not apply, it raises a LookupError before it changes anything.
 """
 
 from __future__ import annotations

@@ -22,15 +22,15 @@ class Subject:
     Attributes
     ----------
     name, variant : str
-        Which subject it is, and by which of its uses.
+        Names of the subject and of the way it is used.
     artefact : str
-        The name of what is damaged, in the folder of the case.
+        Name of the artefact in the folder of the case.
     make : callable of Path
-        Writes the honest artefact, and all else that the use needs, into a folder.
+        Writes the undamaged artefact, and other required files, to a folder.
     use : callable of Path
-        Returns the answer from what is in a folder.
+        Returns the result from the files in a folder.
     oracle : callable of Path, optional
-        Returns the same answer by other means, where a changed artefact has a right answer.
+        Returns the same result by other means, if a changed artefact has a correct result.
     """
 
     name: str
@@ -64,17 +64,17 @@ class Report:
     Attributes
     ----------
     answer : dict, optional
-        What it returned.
+        The return value.
     error : str
-        The kind and the text of what it raised.
+        Type and message of the exception.
     is_ours : bool
-        Whether it was raised on purpose: by the package, as an error that users may expect.
+        Whether the package raised the exception on purpose, as a documented error.
     crash : str
-        The signal that ended the child, or the time that it took too long.
+        The signal that ended the child, or the exceeded time limit.
     growth : int
-        By how many bytes its memory grew at most.
+        Peak growth of memory in bytes.
     log : str
-        The traceback, or the end of what the child wrote.
+        The traceback, or the end of the output of the child.
     """
 
     answer: Answer | None = None

@@ -24,9 +24,9 @@ class Site:
     root : Path
         The artefact, a file or a folder.
     outside : Path
-        A folder that nothing may be written to.
+        A folder that must not change.
     rng : Generator
-        Decides what is damaged and how.
+        Random generator of the damage.
     """
 
     root: Path
