@@ -1,4 +1,4 @@
-"""The demonstration: data with known subsets, and what was found beside what is true."""
+"""Data and printout of ``hofs-dask demo``."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import os
 from hofs_dask.results.selection import Selection
 from hofs_dask.synthetic import tree_information, tree_model
 
-#: Samples of a chunk of the data.
+#: Samples per chunk of the data.
 CHUNK = 10_000
 
 
 def write_data(path: str | os.PathLike[str], n_samples: int) -> None:
-    """A Zarr store at this path with samples of the tree model: nine features and the label y.
+    """Write samples of the tree model, nine features and the label y, to a Zarr store.
 
     Parameters
     ----------
     path
-        Of the store; one that is there is replaced.
+        Path of the store. An existing store is replaced.
     n_samples
-        How many samples to draw.
+        Number of samples.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def write_data(path: str | os.PathLike[str], n_samples: int) -> None:
 
 
 def summary(result: Selection) -> str:
-    """The subsets, a line each, and the figures of each feature beside the truth.
+    """Return the subsets and a table of the features with their true relevance, as text.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Models with a known answer: the two experiments of the paper and its argument for high order."""
+"""Synthetic data with known answers: two experiments of the paper, and the exclusive or."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from scipy.integrate import quad
 
 __all__ = ["heterogeneous_model", "tree_information", "tree_model", "xor_model"]
 
-# Samples drawn from one seed: fixed, so that no value depends on the chunks or on n_samples.
+# Samples per seed; fixed, so that values do not depend on chunks or n_samples.
 BLOCK = 8192
 
-# Mean of x1, x2, x3 in the class y = 1; each of them has two children, one more error away.
+# Means of x1, x2, x3 in the class y = 1; each has two children with one more error.
 MEANS = (1.0, 1 / 1.5, 1 / 2.25)
 PARENTS = (0, 0, 1, 1, 2, 2)
 TREE_FEATURES = tuple(f"x{number}" for number in range(1, 10))
 
-# One row per 100 samples: class, then F1 to F10; a sign stands for a half-normal number of it.
+# One row per 100 samples: class, then F1 to F10; a sign is a half-normal value with that sign.
 HETEROGENEOUS = (
     (1, 1, 0, 0, "-", "-", 1, 0, 0, "-", "-"),
     (1, 1, 0, 0, "-", "-", 1, 1, 0, "-", "-"),
@@ -41,16 +41,16 @@ HETEROGENEOUS_NOMINAL = (1, 2, 3, 6, 7, 8, 11, 12, 13, 16, 17, 18)
 
 
 def tree_model(n_samples: int = 100_000, *, seed: int = 0, chunks: int | None = None) -> xr.Dataset:
-    """Return samples of the tree of nine Gaussian features under a fair coin.
+    """Return samples of the tree model: nine Gaussian features that depend on a binary label.
 
     Parameters
     ----------
     n_samples : int
-        Number of samples. Fewer samples are the first ones of more.
+        Number of samples. A smaller number gives the first of these samples.
     seed : int
-        Another seed gives other samples.
+        Random seed.
     chunks : int, optional
-        Samples per chunk; with it, the variables are Dask arrays of the same values.
+        Samples per chunk. If given, the variables are Dask arrays with the same values.
 
     Returns
     -------
@@ -59,8 +59,9 @@ def tree_model(n_samples: int = 100_000, *, seed: int = 0, chunks: int | None = 
 
     Notes
     -----
-    ``x1 = y + e``, ``x2 = y/1.5 + e``, ``x3 = y/2.25 + e``; x4 and x5 are ``x1 + e``,
-    x6 and x7 ``x2 + e``, x8 and x9 ``x3 + e``, each ``e`` an independent standard normal.
+    ``y`` is 0 or 1 with equal probability. ``x1 = y + e``, ``x2 = y/1.5 + e``,
+    ``x3 = y/2.25 + e``; x4 and x5 are ``x1 + e``, x6 and x7 ``x2 + e``, x8 and x9 ``x3 + e``.
+    Each ``e`` is an independent standard normal variable.
 
     Examples
     --------
@@ -92,9 +93,8 @@ def tree_information(*features: str) -> float:
 
     Notes
     -----
-    Both classes are Gaussian with one covariance, their means d standard deviations apart (the
-    distance of Mahalanobis), so that ``I = log 2 - E[log(1 + exp(d z - d^2 / 2))]`` with z
-    standard normal.
+    Both classes are Gaussian with the same covariance. With d, the Mahalanobis distance of their
+    means, ``I = log 2 - E[log(1 + exp(d z - d^2 / 2))]`` for a standard normal z.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def tree_information(*features: str) -> float:
         if feature not in TREE_FEATURES:
             raise ValueError(f"feature is {feature!r}: give one of {', '.join(TREE_FEATURES)}")
     chosen = [TREE_FEATURES.index(feature) for feature in dict.fromkeys(features)]
-    # what each of the nine errors adds to each feature
+    # errors[i, j]: coefficient of error j in feature i
     n_roots = len(MEANS)
     errors = np.eye(len(TREE_FEATURES))
     errors[n_roots:, :n_roots] = np.eye(n_roots)[list(PARENTS)]
@@ -119,23 +119,23 @@ def tree_information(*features: str) -> float:
         density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
         return density * float(np.logaddexp(0.0, distance * z - distance * distance / 2))
 
-    # Past twelve standard deviations the density is below 1e-31.
+    # Beyond twelve standard deviations the density is below 1e-31.
     return math.log(2) - float(quad(integrand, -12, 12, epsabs=1e-12)[0])
 
 
 def heterogeneous_model(seed: int = 0) -> xr.Dataset:
-    """Return the 1000 samples, 20 mixed features and 5 classes of the paper's second experiment.
+    """Return 1000 samples, 20 mixed features and 5 classes: the second experiment of the paper.
 
     Parameters
     ----------
     seed : int
-        Another seed gives other samples.
+        Random seed.
 
     Returns
     -------
     xarray.Dataset
         `x` (sample, feature), features F1 to F20, and the label `y` (sample), 1 to 5.
-        ``x.attrs["nominal"]`` names the features whose numbers are categories.
+        ``x.attrs["nominal"]`` lists the features whose numbers are categories.
 
     Notes
     -----
@@ -183,16 +183,16 @@ def heterogeneous_model(seed: int = 0) -> xr.Dataset:
 
 
 def xor_model(n_samples: int = 1000, *, noise: int = 50, seed: int = 0) -> xr.Dataset:
-    """Return samples of a label that two features determine together and neither one informs on.
+    """Return samples of a label that two features determine only together.
 
     Parameters
     ----------
     n_samples : int
         Number of samples.
     noise : int
-        Number of further features that say nothing.
+        Number of irrelevant features.
     seed : int
-        Another seed gives other samples.
+        Random seed.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def xor_model(n_samples: int = 1000, *, noise: int = 50, seed: int = 0) -> xr.Da
 
     Notes
     -----
-    x1, x2 and the noise are fair coins; ``y = 1`` where x1 equals x2.
+    x1, x2 and the noise are 0 or 1 with equal probability; ``y = 1`` if x1 equals x2.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def xor_model(n_samples: int = 1000, *, noise: int = 50, seed: int = 0) -> xr.Da
 def _dataset(
     x: NDArray[np.float64] | da.Array, y: NDArray[np.int64] | da.Array, names: list[str]
 ) -> xr.Dataset:
-    # Text as objects: Zarr v3 has no specification of fixed-length text, and writing it warns.
+    # Names as objects: Zarr v3 has no specification of fixed-length text and warns about it.
     # https://github.com/zarr-developers/zarr-extensions/tree/main/data-types
     return xr.Dataset(
         {"x": (("sample", "feature"), x), "y": ("sample", y)},
@@ -236,7 +236,7 @@ def _dataset(
 
 
 def _blocks(start: int, stop: int) -> list[tuple[int, slice]]:
-    """Return the blocks that hold these samples, and which samples of each."""
+    """Return the numbers of the blocks with these samples, and the rows in each block."""
     return [
         (block, slice(max(start - block * BLOCK, 0), min(stop - block * BLOCK, BLOCK)))
         for block in range(start // BLOCK, -(-stop // BLOCK))
@@ -274,7 +274,7 @@ def _lazy(
     width: tuple[int, ...],
     dtype: np.dtype[np.generic],
 ) -> da.Array:
-    """Return a Dask array whose chunks draw their own samples."""
+    """Return a Dask array in which each chunk draws its samples."""
     stops = np.cumsum(lengths).tolist()
     array: da.Array = da.concatenate(
         [

@@ -1,1 +1,1 @@
-"""Scripts for whole jobs; they call the package and hold no mathematics."""
+"""Scripts for complete jobs, built on the package."""

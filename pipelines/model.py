@@ -1,4 +1,4 @@
-"""The cost of a round on paper: ``python -m pipelines.model bench.json``. See MODEL.md."""
+"""Cost model of a round: ``python -m pipelines.model bench.json``. See MODEL.md."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from hofs_dask.methods.criteria import JMI
 from hofs_dask.methods.hofs import HOFS
 from hofs_dask.store.layout import Layout
 
-#: The run that the constants are fitted to by default.
+#: Default run of the benchmark for the fit.
 MEASURED = Path(__file__).with_name("results") / "bench.json"
 
-#: A reduction that reads and decodes and does nothing else.
+#: A reduction that only reads and decodes.
 READ_ONLY: Reduction[Context] = Reduction(
     "read-only", lambda _c, _n: {}, lambda _c, _b, _p: None, lambda _c, t: t
 )
 
-#: What is assumed of a cluster of single-thread workers, beside the constants of this machine.
-STORAGE = 100e6  # bytes a second and worker, from an object store
-NETWORK = 1.25e9  # bytes a second of one machine
-MEMORY = 4 * 2**30  # bytes of a worker
-#: The share of the candidates of `joint` that its first samples do not rule out.
+#: Assumptions about a cluster of single-thread workers, in addition to the fitted constants.
+STORAGE = 100e6  # bytes per second and worker, from an object store
+NETWORK = 1.25e9  # bytes per second of one machine
+MEMORY = 4 * 2**30  # bytes per worker
+#: Share of the candidates of `joint` that remain after the first samples.
 STILL_IN = 0.15
-#: Scans of a round of each method on much data, and the share of the cells that each computes with.
+#: Scans of a round of each method on large data, and the share of the cells used by each scan.
 ROUNDS: Mapping[str, tuple[tuple[str, float], ...]] = {
     "jmi": (("pair-terms", 1.0),),
     "joint": (
@@ -47,15 +47,15 @@ ROUNDS: Mapping[str, tuple[tuple[str, float], ...]] = {
         ("posterior-gains", 12 / 16 * STILL_IN),
     ),
 }
-#: What the time of a round is spent on.
+#: Parts of the time of a round.
 SPENT = ("scheduler", "workers", "storage", "driver", "network")
-#: Picks that are known in the round that is predicted.
+#: Number of picks before the predicted round.
 N_KNOWN = 30
 
 
 @dataclass(frozen=True)
 class Store:
-    """A code store, as far as the cost of a scan depends on it."""
+    """Sizes of a code store that determine the cost of a scan."""
 
     n_samples: int
     n_features: int
@@ -66,14 +66,14 @@ class Store:
 
     @property
     def layout(self) -> Layout:
-        """How it is cut up."""
+        """Chunks and tiles of the store."""
         chunks = self.chunk_samples, min(self.chunk_features, self.n_features)
         return Layout(self.n_samples, self.n_features, chunks, n_bits(self.n_codes))
 
 
 @dataclass(frozen=True)
 class Scan:
-    """One scan that was timed, or what a round did beside them: what it depends on, its time."""
+    """Sizes and time of a scan, or of the work of the driver in a round."""
 
     reduction: str
     n_samples: int
@@ -83,44 +83,44 @@ class Scan:
     n_columns: int
     chunk_samples: int
     chunk_features: int
-    n_workers: int  # of one thread each
-    n_cores: int  # that they share
+    n_workers: int  # with one thread each
+    n_cores: int  # shared by the workers
     kept: bool  # whether the chunks were in the workers' memory
     seconds: float
-    share: float = 1.0  # of the cells that were computed with
+    share: float = 1.0  # of the cells used
 
     @property
     def store(self) -> Store:
-        """What was scanned over."""
+        """The code store."""
         return Store(**{field.name: getattr(self, field.name) for field in fields(Store)})
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a scan does, as numbers.
+    """Numbers of tasks, chunks, cells and bytes of a scan.
 
     Attributes
     ----------
     tiles, groups, chunks
-        Cuts of the features, of the samples into tasks, and chunks in all.
+        Numbers of tiles of features, of groups of samples, and of chunks.
     plans, maps, combines, finishes, copies
-        Keys of the graph by kind: a finish a tile and a plan where it is not small, a map task a
-        tile and group, the tree between, and a copy a group of each new column that several tiles
-        need.
+        Keys of the graph by kind: one finish per tile, one plan per tile unless it is small, one
+        map task per tile and group, the tree between, and one copy per group of each new column
+        that several tiles need.
     read
         Bytes from the store: codes, labels and the columns of the reduction.
     cells
-        Codes that the kernel touches.
+        Codes that the kernel processes.
     of_columns
-        Codes of the columns of the reduction, that every tile needs and unpacks.
+        Codes of the columns of the reduction, which every tile unpacks.
     products
-        Sets of samples that are compared for a feature; 0 where its cells are counted one by one.
+        Sets of samples that are compared per feature; 0 if cells are counted one by one.
     partial
         Bytes of the partial of one map task.
     combined
-        Bytes of all partials that the tree adds up.
+        Bytes of all partials that the tree combines.
     context
-        Bytes that the driver sends to the scheduler, and this to the workers.
+        Bytes that the driver sends to the scheduler and the scheduler to the workers.
     returned
         Bytes that the driver receives.
     """
@@ -144,17 +144,17 @@ class Counts:
 
     @property
     def tasks(self) -> int:
-        """Keys of the graph: what the scheduler has to do with."""
+        """Number of keys of the graph."""
         return self.plans + self.maps + self.combines + self.finishes + self.copies
 
     @property
     def messages(self) -> int:
-        """Messages between scheduler and workers: a task is sent, and its end is reported."""
+        """Number of messages between scheduler and workers: two per key."""
         return 2 * self.tasks
 
 
 def request(reduction: str, store: Store, n_columns: int) -> Request:
-    """A reduction of a reduction, with a context of the right sizes and no content."""
+    """Return a request of a reduction with a context of the right sizes without content."""
     sizes = Sizes(store.n_samples, store.n_features, store.n_classes, store.n_codes, n_columns)
     counting = MarginalContext(store.n_classes, store.n_codes)
     known = [
@@ -168,7 +168,7 @@ def request(reduction: str, store: Store, n_columns: int) -> Request:
 
 
 def products(store: Store, reduction: str) -> int:
-    """The sets of samples that a reduction compares for a feature, 0 where it counts cells."""
+    """Return the number of sets that a reduction compares per feature, or 0 if it counts cells."""
     tables = {
         "marginal-counts": N_FOLDS * store.n_classes,
         "pair-terms": (store.n_codes - 1) * store.n_classes,
@@ -179,18 +179,18 @@ def products(store: Store, reduction: str) -> int:
 
 
 def count(store: Store, asked: Request, n_threads: int, new_columns: int = 0) -> Counts:
-    """What a scan for one reduction does.
+    """Return the numbers of a scan for one reduction.
 
     Parameters
     ----------
     store
-        What is scanned over.
+        The code store.
     asked
         The reduction.
     n_threads
-        Of all workers.
+        Number of threads of all workers.
     new_columns
-        Columns of the reduction that no earlier scan has copied, where there are several tiles.
+        Columns of the reduction that no earlier scan has copied, if there are several tiles.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def count(store: Store, asked: Request, n_threads: int, new_columns: int = 0) ->
         combines += level
     partial = asked.reduction.nbytes(asked.context, tile)
     n_columns = len(asked.columns)
-    # terms are made of the counts where these are; all other totals travel as they are
+    # terms are computed from counts on the worker; all other totals are sent unchanged
     terms = 8 * store.n_features * n_columns * (3 + store.n_classes)
     whole = asked.reduction.nbytes(asked.context, store.n_features)
     return Counts(
@@ -234,19 +234,19 @@ def count(store: Store, asked: Request, n_threads: int, new_columns: int = 0) ->
 
 
 def sent(found: Counts, reduction: str, share: float) -> float:
-    """The bytes of a context that travel: of posteriors what their candidates need, or more.
+    """Return the bytes of a context that are sent: for posteriors at least those of the candidates.
 
-    Some of the samples are a sixteenth of them at least, so that no more candidates are left than
-    sixteen times the share of the cells.
+    A subsample is at least a sixteenth of the samples, so at most sixteen times the share of the
+    cells are candidates.
     """
     left = min(1.0, N_PARTS * share) if reduction == "posterior-gains" else 1.0
     return left * found.context
 
 
 def driver_parts(store: Store, method: str, n_columns: int) -> dict[str, float]:
-    """How many times a round needs each constant beside its scans: scores, fits, the choice.
+    """Return how often the driver needs each constant in a round, outside of scans.
 
-    The baselines add a term a pick and feature; `joint` fits pair tables, and rows on the picks.
+    Baselines have one term per pick and feature; `joint` fits pair tables, and rows on the picks.
     """
     tables = store.n_features * store.n_classes * store.n_codes**2
     return {
@@ -259,9 +259,9 @@ def driver_parts(store: Store, method: str, n_columns: int) -> dict[str, float]:
 def parts(
     found: Counts, reduction: str, n_classes: int, n_cores: int, share: float, *, kept: bool
 ) -> dict[str, float]:
-    """How many times a scan needs each constant: its time is the sum over what each costs.
+    """Return how often a scan needs each constant; its time is the sum of the products.
 
-    The share of the cells matters to posteriors alone: others always take all.
+    The share of the cells matters only for posteriors; other reductions use all cells.
     """
     scored = share * found.cells
     posterior = reduction == "posterior-gains"
@@ -282,7 +282,7 @@ def parts(
     }
 
 
-#: What a constant is shown as: its unit, and how many of that make a second.
+#: Unit of each constant in the tables, and the number of these units per second.
 UNITS = {
     "scan": ("ms a scan", 1e3),
     "task": ("ms a task", 1e3),
@@ -303,7 +303,7 @@ UNITS = {
 
 
 def parts_of(scan: Scan) -> dict[str, float]:
-    """How many times a scan that was timed needed each constant."""
+    """Return how often a timed scan needed each constant."""
     none = dict.fromkeys(UNITS, 0.0)
     method = scan.reduction.removesuffix(" on the driver")
     if method in ROUNDS:
@@ -316,25 +316,25 @@ def parts_of(scan: Scan) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Fit:
-    """The constants that fit timed scans best."""
+    """Constants fitted to timed scans."""
 
     constants: Mapping[str, float]  # seconds
-    scans: tuple[Scan, ...]  # of equal ones the fastest
+    scans: tuple[Scan, ...]  # only the fastest of equal scans
 
     def predict(self, needed: Mapping[str, float]) -> float:
-        """The seconds of a scan."""
+        """Return the predicted seconds of a scan."""
         return sum(self.constants[name] * often for name, often in needed.items())
 
     @property
     def errors(self) -> np.ndarray:
-        """Of every scan, the logarithm of the prediction over the time that was measured."""
+        """Logarithm of predicted over measured time of every scan."""
         told = [self.predict(parts_of(scan)) / scan.seconds for scan in self.scans]
         logs: np.ndarray = np.log(told)
         return logs
 
 
 def fastest_scans(scans: Iterable[Scan]) -> tuple[Scan, ...]:
-    """Of scans that differ in nothing but their time the fastest: others were disturbed."""
+    """Return the fastest of scans that differ only in time; the others were disturbed."""
     best: dict[Scan, float] = {}
     for scan in scans:
         key = replace(scan, seconds=0.0)
@@ -343,7 +343,7 @@ def fastest_scans(scans: Iterable[Scan]) -> tuple[Scan, ...]:
 
 
 def fit(scans: Sequence[Scan]) -> Fit:
-    """Constants >= 0 with the least squares of relative errors over the fastest scans."""
+    """Return constants >= 0 fitted by least squares of relative errors over the fastest scans."""
     chosen = fastest_scans(scans)
     table = np.array([list(parts_of(scan).values()) for scan in chosen])
     seconds = np.array([scan.seconds for scan in chosen])
@@ -354,7 +354,7 @@ def fit(scans: Sequence[Scan]) -> Fit:
 
 
 def read_scans(path: Path) -> list[Scan]:
-    """What a run of the benchmark timed that the model knows about."""
+    """Return the timed scans of a run of the benchmark that the model supports."""
     known = {"read-only", "marginal-counts", *(f"{method} on the driver" for method in ROUNDS)}
     known.update(reduction for scans in ROUNDS.values() for reduction, _ in scans)
     found = [Scan(**scan) for scan in json.loads(path.read_text())["scans"]]
@@ -362,7 +362,7 @@ def read_scans(path: Path) -> list[Scan]:
 
 
 def source_store(n_bytes: float, n_features: int) -> Store:
-    """The store of float32 values of so many bytes, with the chunks that `encode` makes."""
+    """Return the store for a float32 source of this size, with the chunks that `encode` makes."""
     n_samples = int(n_bytes / 4 / n_features)
     return Store(n_samples, n_features, 32, 2, *choose_layout(n_samples, n_features, 32).chunks)
 
@@ -370,7 +370,7 @@ def source_store(n_bytes: float, n_features: int) -> Store:
 def predict_round(
     found: Fit, store: Store, method: str, n_workers: int, n_columns: int
 ) -> tuple[int, dict[str, float]]:
-    """The tasks of a round on a cluster, and its seconds by what they are spent on."""
+    """Return the number of tasks of a round on a cluster, and its seconds by part."""
     share = min(1.0, n_workers * CACHE_SHARE * MEMORY / store.layout.n_bytes)
     spent = dict.fromkeys(SPENT, 0.0)
     n_tasks = 0
@@ -387,7 +387,7 @@ def predict_round(
         spent["storage"] += max(
             read / (STORAGE * n_workers), read * found.constants["read"] / n_workers
         )
-        # every worker needs the context, from one that has it; partials meet in the tree
+        # workers get the context from each other; partials are sent along the tree
         context = sent(counts, reduction, computed)
         spent["network"] += context * np.ceil(np.log2(n_workers)) / NETWORK
         spent["network"] += counts.combined / (n_workers * NETWORK)
@@ -397,7 +397,7 @@ def predict_round(
 
 
 def tables(found: Fit) -> Iterator[str]:
-    """The constants, how well they fit and what they predict, as lines of Markdown."""
+    """Return the constants, their errors and predictions as lines of Markdown."""
     yield from _table(
         ("constant", "value", "unit"),
         (
@@ -461,7 +461,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     "measured", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=MEASURED
 )
 def main(measured: Path) -> None:
-    """Fit the model to a run of the benchmark, and print what it says of larger data."""
+    """Fit the model to a run of the benchmark, and print predictions for larger data."""
     (about,) = json.loads(measured.read_text())["machine"]
     print(f"{about['date']}, {about['cpu']}, {about['cores']} cores\n")
     print("\n".join(tables(fit(read_scans(measured)))))

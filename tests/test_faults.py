@@ -188,7 +188,10 @@ def test_scheduler__lost_in_a_scan_is_an_error_with_the_remedy(scheduler, remote
     ):
         compute(delayed(slow)(30.0))
     scheduler.kill()  # closing the client would wait for a stopped scheduler
-    for words in ("run the same call", "a checkpoint, if one was given, holds all finished rounds"):
+    for words in (
+        "run the same call",
+        "a checkpoint, if one was given, contains all finished rounds",
+    ):
         assert words in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""Damaged and forged files: each gives the honest answer, or an error that names it."""
+"""Damaged and forged files give the correct result, or an error that names the file."""
 
 import json
 import subprocess
@@ -16,12 +16,12 @@ pytestmark = [
 
 
 def run(*arguments):
-    """Run a module in a process of its own: children are forked, and this one has threads."""
+    """Run a module in a separate process: it forks, and the test process has threads."""
     command = [sys.executable, "-m", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_fuzzer__tells_faults_apart():
+def test_fuzzer__classifies_known_faults():
     done = run("tests.fuzz.faulty")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -30,6 +30,6 @@ def test_fuzzer__tells_faults_apart():
 
 
 def test_fuzzer__finds_no_bad_case():
-    """About 50 s, for 20 of which kernels are compiled: some hundred cases belong in CI."""
+    """Takes about 50 s, of which 20 s to compile kernels."""
     done = run("tests.fuzz", "--cases", "240", "--seed", "0")
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-4000:]}"

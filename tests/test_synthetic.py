@@ -1,4 +1,4 @@
-"""The models have the structure that the paper gives them, and the same values however chunked."""
+"""The models have the structure of the paper, and values that do not depend on chunks."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def test_tree_model__means_and_covariances_are_those_of_the_tree(tree: xr.Datase
     of_leaves = np.repeat(means, 2)
     np.testing.assert_allclose(x[y == 0].mean(axis=0), 0, atol=0.03)
     np.testing.assert_allclose(x[y == 1].mean(axis=0), [*means, *of_leaves], atol=0.03)
-    # Within a class a root has variance 1, its children 2, and all of one family covariance 1.
+    # Within a class, x1 to x3 have variance 1 and their children 2; related features covariance 1.
     family = np.array([0, 1, 2, 0, 0, 1, 1, 2, 2])
     expected = (family[:, None] == family).astype(float) + np.diag([0.0] * 3 + [1.0] * 6)
     for label in (0, 1):
@@ -72,7 +72,7 @@ def test_tree_model__can_be_written_as_zarr(tmp_path: Path) -> None:
     np.testing.assert_array_equal(back["x"], model["x"])
 
 
-def test_tree_model__refuses_no_samples() -> None:
+def test_tree_model__refuses_zero_samples() -> None:
     with pytest.raises(ValueError, match="n_samples is 0: give 1 or more"):
         tree_model(0)
 
@@ -90,7 +90,7 @@ def test_tree_information__is_the_mean_log_ratio(tree: xr.Dataset, number: int) 
 
 
 def test_tree_information__of_several_features_is_the_mean_log_ratio(tree: xr.Dataset) -> None:
-    # x4 and x5 share x1's error and have one each, x6 has two of its own
+    # x4 and x5 share the error of x1 and have one error each; x6 has two other errors
     means = np.array([1, 1, 1 / 1.5])
     covariance = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
     x, y = tree["x"].values[:, [3, 4, 5]], tree["y"].values
@@ -114,12 +114,12 @@ def test_tree_information__agrees_with_the_paper() -> None:
         assert tree_information(feature) == pytest.approx(information, abs=0.003)
 
 
-def test_tree_information__names_the_features_that_exist() -> None:
+def test_tree_information__error_lists_the_features() -> None:
     with pytest.raises(ValueError, match="'x10': give one of x1, x2"):
         tree_information("x10")
 
 
-def test_heterogeneous_model__has_the_table_of_the_paper() -> None:
+def test_heterogeneous_model__matches_the_table_of_the_paper() -> None:
     model = heterogeneous_model()
     y = model["y"].values
     assert np.unique(y, return_counts=True)[1].tolist() == [200] * 5
@@ -142,7 +142,7 @@ def test_heterogeneous_model__has_the_table_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_heterogeneous_model__copies_differ_where_they_should(seed: int) -> None:
+def test_heterogeneous_model__copies_have_200_replaced_samples(seed: int) -> None:
     x = heterogeneous_model(seed)["x"].to_pandas()
     for original, copy in (("F1", "F11"), ("F2", "F12"), ("F3", "F13")):
         changed = x[original] != x[copy]
@@ -155,7 +155,7 @@ def test_heterogeneous_model__copies_differ_where_they_should(seed: int) -> None
         assert (x[copy][changed] > 0).all()
 
 
-def test_heterogeneous_model__names_its_nominal_features() -> None:
+def test_heterogeneous_model__lists_its_nominal_features() -> None:
     model = heterogeneous_model()
     nominal = model["x"].attrs["nominal"]
     whole = [
@@ -171,7 +171,7 @@ def test_heterogeneous_model__another_seed_gives_other_samples() -> None:
     assert not heterogeneous_model(3).identical(heterogeneous_model(4))
 
 
-def test_xor_model__is_determined_by_the_pair_and_by_neither_alone() -> None:
+def test_xor_model__label_is_determined_only_by_both_features() -> None:
     model = xor_model(100_000, noise=1)
     x1, x2, x3, _ = model["x"].values.T
     y = model["y"].values
@@ -182,13 +182,13 @@ def test_xor_model__is_determined_by_the_pair_and_by_neither_alone() -> None:
 
 
 @pytest.mark.parametrize("noise", [0, 50])
-def test_xor_model__has_the_noise_that_was_asked_for(noise: int) -> None:
+def test_xor_model__has_the_given_number_of_noise_features(noise: int) -> None:
     names = xor_model(noise=noise)["feature"].values.tolist()
     assert names[:3] == ["x1", "x2", "x3"]
     assert len(names) == len(set(names)) == 3 + noise
 
 
-def test_xor_model__refuses_sizes_that_make_no_sense() -> None:
+def test_xor_model__refuses_invalid_sizes() -> None:
     with pytest.raises(ValueError, match="n_samples is 0 and noise 50"):
         xor_model(0)
     with pytest.raises(ValueError, match="n_samples is 10 and noise -1"):

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Starts, shows and stops a Dask cluster: a scheduler on this machine, workers on named hosts.
+# Start, show or stop a Dask cluster: a scheduler on this machine, workers on the given hosts.
 #
-#   cluster.sh start [HOST ...]    HOST is localhost (the default) or a name that ssh knows
+#   cluster.sh start [HOST ...]    HOST is localhost (the default) or a host name for ssh
 #   cluster.sh status
 #   cluster.sh stop
 #
-#   --run DIR               where process ids and logs are kept (default: ./hofs-cluster)
-#   --hosts FILE            more hosts, one a line; empty lines and # comments are skipped
-#   --workers-per-host N    worker processes a host, one thread each (default: 2)
-#   --memory-limit SIZE     of one worker process, such as 4GiB (default: its share of the host)
-#   --address ADDRESS       of this machine, as the hosts reach it (default: 127.0.0.1)
-#   --port PORT             of the scheduler, 0 for any (default: 8786)
-#   --dashboard-port PORT   on 127.0.0.1, 0 for any (default: 8787)
-#   --python PATH           the same on all hosts (default: .venv of the repository, or python3)
+#   --run DIR               directory of process ids and logs (default: ./hofs-cluster)
+#   --hosts FILE            more hosts, one per line; empty lines and # comments are skipped
+#   --workers-per-host N    worker processes per host, with one thread each (default: 2)
+#   --memory-limit SIZE     limit per worker process, such as 4GiB (default: its share of the host)
+#   --address ADDRESS       address of this machine for the hosts (default: 127.0.0.1)
+#   --port PORT             port of the scheduler, 0 for any (default: 8786)
+#   --dashboard-port PORT   port of the dashboard on 127.0.0.1, 0 for any (default: 8787)
+#   --python PATH           Python on all hosts (default: .venv of the repository, or python3)
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -33,7 +33,7 @@ on_host() {
     if is_local "$host"; then
         "$BASH" "$here/host.sh" "$command" "$run" "$name" "$@"
     else
-        # ssh hands the remote shell one line, so that each word is quoted for it.
+        # ssh passes one line to the remote shell, so each word is quoted.
         ssh -o BatchMode=yes "$host" \
             "$(printf '%q ' bash -s -- "$command" "$run" "$name" "$@")" <"$here/host.sh"
     fi
@@ -54,7 +54,7 @@ address_of() {
         "$run/scheduler.json"
 }
 
-# Wait for the scheduler, or say why it did not start.
+# Wait for the scheduler, or print why it did not start.
 await_scheduler() {
     for _ in {1..300}; do
         if [[ -s "$run/scheduler.json" ]] && address_of >/dev/null 2>&1; then
@@ -80,7 +80,7 @@ with Client(address, timeout=20, set_as_default=False) as client:
     try:
         client.wait_for_workers(wanted, timeout=60)
     except TimeoutError:
-        sys.exit(f"cluster.sh: {len(client.nthreads())} of {wanted} workers came within 60 s")
+        sys.exit(f"cluster.sh: {len(client.nthreads())} of {wanted} workers started within 60 s")
 PY
 }
 
@@ -93,8 +93,8 @@ start_all() {
         return
     await_scheduler || return
     for host in "${hosts[@]}"; do
-        # Without addresses a worker and its web page, which --no-dashboard only thins out,
-        # would listen on every interface of its host.
+        # By default a worker and its web page would listen on every interface of its host;
+        # --no-dashboard removes only part of the page.
         own="$(on_host "$host" address - "$python" "$address")" || return
         on_host "$host" start "$(worker_of "$host")" "$python" worker "$(address_of)" \
             --host "$own" --dashboard-address 127.0.0.1:0 --no-dashboard --name "$host" \
@@ -117,14 +117,14 @@ start() {
     if [[ ${#hosts[@]} -gt 0 ]]; then
         fail "$run has a cluster already: stop it first, or give another --run"
     fi
-    # Files are made and removed there, so that it has to be ours.
+    # Files in this directory are deleted, so it must not contain files of the user.
     if [[ ! -e "$run/$marker" && -d "$run" && -n "$(ls -A "$run")" ]]; then
-        fail "$run holds something else: give a new or an empty directory as --run" 2
+        fail "$run contains other files: give a new or an empty directory as --run" 2
     fi
     hosts=("${given[@]}")
     for host in "${hosts[@]}"; do
         if ! is_local "$host" && [[ "$address" == 127.0.0.1 ]]; then
-            fail "$host cannot reach 127.0.0.1: give --address, this machine's as $host sees it" 2
+            fail "$host cannot reach 127.0.0.1: give --address, the address of this machine" 2
         fi
     done
     mkdir -p "$run"

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# What cluster.sh does on one host; for other hosts it sends this file to bash over ssh.
+# Commands that cluster.sh runs on each host; on remote hosts it passes this file to bash over ssh.
 #
-#   host.sh address DIR NAME PYTHON PEER         this host's address on the way to another
+#   host.sh address DIR NAME PYTHON PEER         print the address of this host on its route to PEER
 #   host.sh start DIR NAME PYTHON ARGUMENT ...   run `PYTHON -m dask ARGUMENT ...` in the background
-#   host.sh running DIR NAME                     succeeds while that process runs
-#   host.sh end DIR NAME                         ask it to end, and after ten seconds kill it
-#   host.sh log DIR NAME                         the last lines of its log
+#   host.sh running DIR NAME                     succeed if that process runs
+#   host.sh end DIR NAME                         terminate it, and kill it after ten seconds
+#   host.sh log DIR NAME                         print the last lines of its log
 #
-# DIR/NAME.pid holds the process id and when the process started, so that a process of another
-# program that was given the same id later is never taken for it.
+# DIR/NAME.pid contains the process id and the start time of the process, so that another process
+# that gets the same id later is not confused with it.
 set -euo pipefail
 
 started_at() {
-    # In Linux this number is exact and needs no `ps`, which small images lack.
+    # On Linux this number is exact and does not need `ps`, which small images lack.
     if [[ -r "/proc/$1/stat" ]]; then
         sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20
     else
@@ -60,9 +60,9 @@ sys.exit(not (f("distributed") and f("hofs_dask")))'; then
     fi
     mkdir -p "$dir"
     cd "$dir"
-    # Read when numpy and malloc start, so that a worker cannot set them for itself.
+    # numpy and malloc read these when they start, so a worker cannot set them later.
     export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
-    # 32 MiB: Dask's own 64 KiB has every array of 128 KiB mapped anew, and reading take twice as long.
+    # With Dask's default of 64 KiB every array of 128 KiB is mapped again and reading is twice as slow.
     export MALLOC_TRIM_THRESHOLD_=33554432 MALLOC_MMAP_THRESHOLD_=33554432
     nohup "$python" -m dask "$@" >"$dir/$name.log" 2>&1 </dev/null &
     pid=$!

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Selects features on a local Dask cluster, from a Zarr store of 100 000 samples that it writes.
+# Write 100 000 samples to a Zarr store and select features on a local Dask cluster.
 # Needs Python 3.11 or later with pip; the first run installs the rest.
 #
 #   deploy/local/demo.sh             writes to ./hofs-demo
@@ -8,6 +8,6 @@ set -euo pipefail
 
 from="$PWD"
 source "$(dirname "${BASH_SOURCE[0]}")/venv.sh"
-# Run where the user is, so that a relative --output means what it says.
+# Run in the user's directory, so that --output is relative to it.
 cd "$from"
 exec "$python" -m hofs_dask demo "$@"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Checks style, types and tests. Needs Python 3.11 or later with pip; the first run installs the rest.
-# Tests that start, stop and kill real processes are a stage of their own, after the others.
+# Check style, types and tests. Needs Python 3.11 or later with pip; the first run installs the rest.
+# Tests that start, stop and kill processes run after the others.
 #
-#   deploy/local/test.sh                    lint, types, all tests but the slow ones, coverage
-#   deploy/local/test.sh --slow             the slow ones too
-#   deploy/local/test.sh -k transform -x    anything else goes to pytest
+#   deploy/local/test.sh                    lint, types, all tests except the slow ones, coverage
+#   deploy/local/test.sh --slow             also the slow tests
+#   deploy/local/test.sh -k transform -x    other arguments are passed to pytest
 set -euo pipefail
 
 if [[ "${1:-}" == -h || "${1:-}" == --help ]]; then
@@ -31,15 +31,15 @@ rm -f .coverage
 for stage in "not processes" "processes"; do
     code=0
     report=(--durations=10)
-    # Of all tests only: what a few of them cover says nothing.
+    # Coverage means something for the whole suite only.
     if [[ ${#arguments[@]} == 0 ]]; then
         report+=(--cov=hofs_dask --cov-append --cov-report=)
         [[ "$stage" == processes ]] && report+=(--cov-report=term:skip-covered)
     fi
-    # The long form of an empty array is for bash 3, which macOS has.
+    # bash 3 of macOS needs the long form for an empty array.
     "$python" -m pytest -q -n 2 -m "$slow$stage" "${report[@]}" \
         ${arguments[@]+"${arguments[@]}"} || code=$?
-    # 5 is pytest's word for no test at all, which -k may leave of one of the stages.
+    # pytest exits with 5 if -k leaves no test in a stage.
     if [[ $code != 0 && $code != 5 ]]; then
         status=$code
     fi

@@ -1,13 +1,13 @@
-"""The shell face: ``hofs-dask`` and its commands, a file each.
+"""The command line ``hofs-dask``, one module per command.
 
-What takes long to import is imported by the command that needs it, when it runs.
+Slow imports are made inside the commands that need them.
 """
 
 import sys
 
 try:
     from hofs_dask.cli.group import main
-except KeyboardInterrupt:  # before there is a command that could take it
+except KeyboardInterrupt:  # before a command can handle it
     sys.stderr.write("\nAborted!\n" if sys.stderr.isatty() else "Aborted!\n")
     sys.exit(130)
 

@@ -1,4 +1,4 @@
-"""What checkpoints hold, of one search or of all those of a comparison, and how to resume."""
+"""Content of the checkpoints of selections and comparisons, and how to resume."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-#: The directory of one search of a comparison: the label of its method, and the resample if any.
+#: Name of the directory of one search: the label of its method and the number of the resample.
 PART = re.compile(r"(?P<label>.+?)(?: (?P<resample>\d+))?")
 
 
 def parts_of(checkpoint: str) -> dict[str, dict[int | None, Path]]:
-    """Return the directories of a comparison's checkpoint by label and resample, if it is one.
+    """Return the directories of a comparison's checkpoint by label and resample.
+
+    The result is empty if the path is not the checkpoint of a comparison.
 
     Examples
     --------
@@ -32,7 +34,7 @@ def parts_of(checkpoint: str) -> dict[str, dict[int | None, Path]]:
         return parts
     for path in folder.iterdir():
         found = PART.fullmatch(path.name)
-        # a search that was interrupted in its first round has a lock only
+        # a search that was interrupted in its first round has only a lock
         if found and ((path / FILE).exists() or (path / LOCK).exists()):
             number = None if found["resample"] is None else int(found["resample"])
             parts.setdefault(found["label"], {})[number] = path
@@ -46,7 +48,7 @@ def parts_of(checkpoint: str) -> dict[str, dict[int | None, Path]]:
 
 
 def _place(label: str) -> tuple[int, str]:
-    """Return what sorts labels as the methods are listed everywhere."""
+    """Return the sort key of a label: the order of `METHOD_NAMES`."""
     from hofs_dask.methods.registry import METHOD_NAMES
 
     name = label.partition("(")[0]
@@ -69,7 +71,7 @@ def rounds_in(checkpoint: str | Path) -> int:
 
 
 def rounds_in_parts(checkpoint: str, labels: Collection[str], n_features: int, n_runs: int) -> int:
-    """Return the number of rounds that a comparison finds in its checkpoint."""
+    """Return the number of rounds in the checkpoint of a comparison that the run can use."""
     return sum(
         min(rounds_in(path), n_features)
         for label, found in parts_of(checkpoint).items()
@@ -79,7 +81,7 @@ def rounds_in_parts(checkpoint: str, labels: Collection[str], n_features: int, n
 
 
 def how_to_resume(done: int, n_rounds: int, checkpoint: str | None) -> str:
-    """Return what to tell a user whose run was interrupted after so many rounds, saved or not.
+    """Return the message for an interrupted run: how many rounds are saved, and how to resume.
 
     Examples
     --------

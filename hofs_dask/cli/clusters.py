@@ -1,4 +1,4 @@
-"""Where a command runs: on a given scheduler, on local processes or on threads."""
+"""The cluster of a command: a given scheduler, local processes or threads."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ PATIENCE = 10
 
 @contextmanager
 def cluster(scheduler: str | None, workers: int | None) -> Iterator[Client | None]:
-    """Yield the client of the scheduler or of that many local processes; None for threads."""
+    """Yield a client of the scheduler or of a local cluster, or None to run on threads."""
     if scheduler is not None and workers is not None:
-        raise click.UsageError("--workers starts a cluster and --scheduler names one: give one")
+        raise click.UsageError("--workers and --scheduler were given: give only one of them")
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(DEBUG):
         logging.disable(logging.NOTSET)
@@ -56,7 +56,7 @@ def cluster(scheduler: str | None, workers: int | None) -> Iterator[Client | Non
 
 @contextmanager
 def _connected(scheduler: str) -> Iterator[Client]:
-    """Yield a client of a scheduler that answers, has workers and runs the same versions."""
+    """Yield a client of a scheduler, after checking its workers and versions."""
     from concurrent.futures import CancelledError
 
     from distributed import Client
@@ -88,9 +88,9 @@ def _connected(scheduler: str) -> Iterator[Client]:
 def _signals_deferred() -> Iterator[None]:
     """Defer Ctrl-C and SIGTERM to the end of the block: a half-started cluster cannot be closed.
 
-    Ctrl-C is kept from threads and processes begun in it for good. A terminal sends it to every
-    process, and it is for the one that the user started. The loop of a cluster, which starts
-    workers again too, is such a thread.
+    Threads and processes started in the block ignore Ctrl-C permanently. A terminal sends Ctrl-C
+    to all processes, but only the main process should handle it. The event loop of the cluster,
+    which also restarts workers, is one of these threads.
     """
     _start_resource_tracker()
     terminated = False
@@ -111,9 +111,9 @@ def _signals_deferred() -> Iterator[None]:
 
 
 def _start_resource_tracker() -> None:
-    """Start what multiprocessing would start with the first process, which lets Ctrl-C in again.
+    """Start the resource tracker of multiprocessing, which unblocks Ctrl-C when it starts.
 
-    It warns of semaphores where a process ends at once, and clears them.
+    Its warnings about leaked semaphores of a killed process are suppressed; it removes them.
     """
     before = os.environ.get("PYTHONWARNINGS")
     quiet = "ignore:resource_tracker:UserWarning"

@@ -1,4 +1,4 @@
-"""``hofs-dask compare``: what several methods choose, side by side."""
+"""``hofs-dask compare``: features chosen by several methods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int:
     if number == 1:
-        raise click.BadParameter("1 is given, and one cannot be compared; give 2 or more, or 0")
+        raise click.BadParameter("1 resample has no stability; give 2 or more, or 0")
     return number
 
 
@@ -37,7 +37,7 @@ def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int
     multiple=True,
     callback=parse_methods,
     metavar="NAME[:KEY=VALUE...],...",
-    help="Methods of the list below, each with its options after colons. Can be repeated.",
+    help="Methods from the list below, with options after colons. Can be repeated.",
 )
 @click.option(
     "--resamples",
@@ -45,13 +45,13 @@ def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int
     default=0,
     callback=_resamples,
     metavar="K",
-    help="Bootstrap resamples that every method also selects from, to measure its stability.",
+    help="Number of bootstrap resamples, to measure the stability of every method.",
 )
 @search_command("comparison", figure="the ranks side by side", step="scan")
 def compare(search: Search, methods: dict[str, Method], resamples: int) -> None:
     """Rank features by several methods, which share their scans over the data.
 
-    STORE is a code store, or a Zarr store of data, which is encoded for this run only.
+    STORE is a code store, or a Zarr store of data, which is encoded only for this run.
     """
     chosen = list(methods.values())
 

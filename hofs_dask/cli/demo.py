@@ -1,4 +1,4 @@
-"""``hofs-dask demo``: a selection from data whose subsets are known."""
+"""``hofs-dask demo``: a selection from synthetic data with known subsets."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from hofs_dask.cli.output import draw
     type=click.Choice(["joint", "sum", "mean"]),
     default="joint",
     show_default=True,
-    help="What HOFS maximizes: cross-fitted information (joint), the criterion of the paper (sum), "
-    "or that of its program (mean).",
+    help="Criterion of HOFS: cross-fitted information (joint), the criterion of the paper (sum), "
+    "or of the authors' program (mean).",
 )
 @debug_option
 def demo(output: Path, samples: int, criterion: Literal["joint", "sum", "mean"]) -> None:
     """Select features of synthetic data on a local cluster.
 
-    The data is written as a chunked Zarr store, and two processes select from it. Its nine
-    features form three families, {x1 x4 x5}, {x2 x6 x7} and {x3 x8 x9}: the subsets to find.
+    The data is written to a chunked Zarr store, and a cluster of two processes selects features.
+    The true subsets of the nine features are {x1 x4 x5}, {x2 x6 x7} and {x3 x8 x9}.
     """
     from hofs_dask.api import select
     from hofs_dask.demo import summary, write_data

@@ -1,4 +1,4 @@
-"""``hofs-dask encode``: a code store of a Zarr store."""
+"""``hofs-dask encode``: write a code store from a Zarr store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _chunks(
     "--chunks",
     callback=_chunks,
     metavar="SAMPLES,FEATURES",
-    help="Size of a chunk. Default: what --explain shows.",
+    help="Size of a chunk. --explain prints the default.",
 )
 @explain_option
 @cluster_options
@@ -56,11 +56,11 @@ def encode(
     scheduler: str | None,
     workers: int | None,
 ) -> None:
-    """Encode a Zarr store as a code store of a few bits per value.
+    """Encode a Zarr store as a code store with a few bits per value.
 
     SOURCE is the Zarr store to read, STORE the code store to write. Any number of selections can
-    read STORE. A STORE of the same data and options is reused; a new target is added to it. A
-    STORE of other data or options is replaced.
+    use STORE. If STORE exists with the same data and options, it is reused, and a new target is
+    added to it. If it has other data or options, it is replaced.
     """
     advise(lambda: "the store is not complete; run the same command again.")
     from hofs_dask.api import encode, estimate

@@ -1,4 +1,4 @@
-"""The command ``hofs-dask``, which holds the others."""
+"""The command group ``hofs-dask``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hofs_dask.cli.unlock import unlock
 )
 @click.version_option(package_name="hofs-dask", prog_name="hofs-dask")
 def main() -> None:
-    """Find the features that say most about a target, and which of them depend on each other.
+    """Select the features with the most information about a target, in subsets.
 
     Results are printed to the standard output, progress and errors to the standard error. The
     exit code is 0 for success, 1 for an error, 2 for wrong options, 130 after Ctrl-C and 143

@@ -1,4 +1,4 @@
-"""``hofs-dask info``: what is at a path."""
+"""``hofs-dask info``: describe a code store, a result or a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hofs_dask.cli.output import MATRIX_FORMAT
 if TYPE_CHECKING:
     import xarray as xr
 
-#: Characters that the columns of a method have at least, however long its label is.
+#: Minimum width of the list of chosen columns, in characters.
 MIN_ROOM = 30
 
 
@@ -24,15 +24,12 @@ MIN_ROOM = 30
 @click.argument("path")
 @debug_option
 def info(path: str) -> None:
-    """Describe what is at a path.
-
-    PATH is a code store, a saved selection, comparison or matrix, or a checkpoint.
-    """
+    """Describe a code store, a saved selection, comparison or matrix, or a checkpoint."""
     click.echo(describe(path))
 
 
 def describe(path: str) -> str:
-    """Return what is at a path, as text of one screen.
+    """Return a description of the content of a path that fits on one screen.
 
     Examples
     --------
@@ -67,7 +64,7 @@ def describe(path: str) -> str:
         )
     except ForeignError as error:
         raise ValueError(
-            f"{path!r} is neither a code store nor a saved selection, comparison or matrix nor a "
+            f"{path!r} is not a code store, a saved selection, comparison or matrix, or a "
             "checkpoint; encode a Zarr store of data with: hofs-dask encode SOURCE STORE --target "
             "NAME"
         ) from error
@@ -79,7 +76,7 @@ def _describe_matrix(dataset: xr.Dataset) -> str:
 
 
 def _describe_codes(path: str) -> str:
-    """Return what a code store says of itself, with every target that it has."""
+    """Return the description of a code store with all its targets."""
     from hofs_dask.io.paths import as_path
     from hofs_dask.store.codes import get_manifest, open_codes
 
@@ -103,12 +100,12 @@ def _describe_checkpoint(path: str) -> str:
 
 
 def _describe_parts(path: str, parts: Mapping[str, Mapping[int | None, Path]]) -> str:
-    """Return how far each method of a comparison is, and what it chose."""
+    """Return the number of rounds and the chosen columns of each method of a comparison."""
     from hofs_dask.results.text import WIDTH, aligned, fitted
     from hofs_dask.search.checkpoint import FILE, read_checkpoint
 
     runs: list[dict[str, object]] = []
-    rows, chosen = [["method", "rounds", "resamples"]], [["columns in order of choice"]]
+    rows, chosen = [["method", "rounds", "resamples"]], [["columns by rank"]]
     for label, found in parts.items():
         columns: list[str] = []
         if None in found and (found[None] / FILE).exists():
@@ -132,7 +129,7 @@ def _describe_parts(path: str, parts: Mapping[str, Mapping[int | None, Path]]) -
 
 
 def _shared(runs: list[dict[str, object]]) -> dict[str, object]:
-    """Return what all runs depend on alike."""
+    """Return the options and data that all runs share."""
     first, *others = runs or [{}]
     return {
         name: value
@@ -142,7 +139,7 @@ def _shared(runs: list[dict[str, object]]) -> dict[str, object]:
 
 
 def _facts(facts: Mapping[str, object]) -> list[str]:
-    """Return lines of names and values, without what was not asked for."""
+    """Return lines of names and values, without empty values."""
     return [
         f"  {_printable(name):<19} {_printable(value)}"
         for name, value in facts.items()
@@ -151,7 +148,7 @@ def _facts(facts: Mapping[str, object]) -> list[str]:
 
 
 def _printable(value: object) -> str:
-    r"""Return a value as text that cannot give orders to a terminal.
+    r"""Return a value as text without control characters of a terminal.
 
     Examples
     --------
@@ -163,7 +160,7 @@ def _printable(value: object) -> str:
 
 
 def _rounds_of(resamples: list[int]) -> str:
-    """Return how many resamples there are, and how many rounds they have."""
+    """Return the number of resamples and their number of rounds as text."""
     if not resamples:
         return ""
     from hofs_dask.results.text import counted

@@ -1,4 +1,4 @@
-"""``hofs-dask matrix``: the information of all pairs of features."""
+"""``hofs-dask matrix``: write the information matrix of all pairs of features."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hofs_dask.cli.running import advise
 if TYPE_CHECKING:
     import xarray as xr
 
-#: Pairs that are printed.
+#: Number of pairs that are printed.
 SHOWN_PAIRS = 10
 
 
@@ -62,9 +62,9 @@ def matrix(
     scheduler: str | None,
     workers: int | None,
 ) -> None:
-    """Write the information of all pairs of features, and print the largest, in nats.
+    """Write the information of all pairs of features, and print the largest values, in nats.
 
-    STORE is a code store, or a Zarr store of data, which is encoded for this run only.
+    STORE is a code store, or a Zarr store of data, which is encoded only for this run.
     """
     advise(lambda: "nothing was written; run the same command again.")
     from hofs_dask.api import information_matrix

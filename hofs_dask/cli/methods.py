@@ -1,4 +1,4 @@
-"""Methods and their options, as they are typed and as ``--help`` lists them."""
+"""Parsing of methods and their options, and their list in ``--help``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hofs_dask.errors import unknown
 if TYPE_CHECKING:
     from hofs_dask.methods.base import Method
 
-#: Characters of a line of options in a help text: with the names, a terminal of 80 has room.
+#: Width of the options in a help text; with the names they fit a terminal of 80 characters.
 WIDTH = 64
 
 
 class MethodCommand(click.Command):
-    """A command whose help ends with the list of methods, which takes long to import."""
+    """A command whose help contains the list of methods, imported only when it is shown."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the methods before the examples."""
@@ -32,7 +32,7 @@ class MethodCommand(click.Command):
 
 
 def parse_method(text: str, options: Sequence[str] = ()) -> Method:
-    """Return the method of ``NAME[:KEY=VALUE...]`` and of further options, as they are typed.
+    """Return the method for ``NAME[:KEY=VALUE...]`` and further options ``KEY=VALUE``.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def parse_method(text: str, options: Sequence[str] = ()) -> Method:
 def parse_methods(
     _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, Method]:
-    """Return the methods that were typed, separated by commas or repeated, by their labels."""
+    """Return the methods by label; they are separated by commas, or the option is repeated."""
     from hofs_dask.methods.registry import METHODS
 
     chosen: dict[str, Method] = {}
@@ -79,7 +79,7 @@ def parse_methods(
         except ValueError as error:
             raise click.BadParameter(str(error)) from error
         if method.label in chosen:
-            raise click.BadParameter(f"{method.label} is given twice; name it once")
+            raise click.BadParameter(f"{method.label} is given twice; give it once")
         chosen[method.label] = method
     return chosen
 
@@ -94,7 +94,7 @@ def method_list() -> str:
     """
     from hofs_dask.methods.registry import METHOD_NAMES, METHODS, as_method
 
-    # The first character keeps the lines as they are.
+    # \b tells click to keep the line breaks.
     lines = ["\b", "Methods and their options; the first value is the default:"]
     for name in METHOD_NAMES:
         options = textwrap.wrap(" ".join(_choices(type(as_method(name)))), WIDTH) or [""]
@@ -116,7 +116,7 @@ def _choices(kind: type[Method]) -> Iterator[str]:
 
 
 def _literals(hint: Any) -> Iterator[object]:
-    """Yield the values that a type lists one by one."""
+    """Yield the values of all Literal types in a type hint."""
     if typing.get_origin(hint) is typing.Literal:
         yield from typing.get_args(hint)
     else:
@@ -129,7 +129,7 @@ def _word(value: object) -> str:
 
 
 def _typed(key: str, text: str, hint: Any) -> object:
-    """Return the value of this type that a text stands for."""
+    """Return a text converted to the type of an option."""
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     kinds = typing.get_args(hint) if union else (hint,)
     if type(None) in kinds and text.lower() == "none":

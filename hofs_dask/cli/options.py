@@ -1,4 +1,4 @@
-"""What several commands share: options, their checks, and features as they are typed."""
+"""Options that several commands share, their checks, and parsing of feature names."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Command = typing.TypeVar("Command", bound=Callable[..., Any])
 
 
 def examples(*commands: str) -> str:
-    """Return the end of a help text: commands to copy.
+    """Return example commands for the end of a help text.
 
     Examples
     --------
     >>> examples("info codes.zarr").splitlines()[1:]
     ['Example:', '  hofs-dask info codes.zarr']
     """
-    # The first character keeps the lines as they are.
+    # \b tells click to keep the line breaks.
     return "\n".join(["\b", "Example:", *(f"  hofs-dask {command}" for command in commands)])
 
 
@@ -50,7 +50,7 @@ target_option = click.option(
 explain_option = click.option(
     "--explain",
     is_flag=True,
-    help="Print the plan and its reasons (chunks, scans, bytes, memory), and do not run it.",
+    help="Print the plan (chunks, scans, bytes, memory) and its reasons, and do not run it.",
 )
 
 
@@ -60,7 +60,7 @@ def _bins(_ctx: click.Context, _param: click.Parameter, text: str) -> int | str 
     if text in ("auto", "width"):
         return text
     if not text.isdecimal():
-        raise click.BadParameter(f"{text!r} is neither a number nor auto, width or none")
+        raise click.BadParameter(f"{text!r} is not a number, auto, width or none")
     return int(text)
 
 
@@ -73,14 +73,14 @@ def reading_options(command: Command) -> Command:
             metavar="NUMBER|auto|width|none",
             default="auto",
             show_default=True,
-            help="Bins of a feature with more distinct values; none: integers are codes already.",
+            help="Bins of a feature with more distinct values; none: integers are used as codes.",
         ),
         click.option(
             "--target-kind",
             type=click.Choice(["auto", "class", "ordinal", "continuous"]),
             default="auto",
             show_default=True,
-            help="The kind of target.",
+            help="Kind of the target.",
         ),
         click.option(
             "--nominal",
@@ -88,18 +88,18 @@ def reading_options(command: Command) -> Command:
             metavar="NAME",
             help="A feature whose numbers are categories. Can be repeated.",
         ),
-        click.option("--feature-dim", metavar="DIM", help="The dimension that holds the features."),
+        click.option("--feature-dim", metavar="DIM", help="The dimension of the features."),
     ):
         command = option(command)
     return command
 
 
 def progress_option(step: str) -> Callable[[Command], Command]:
-    """Return the option that turns lines of progress on or off."""
+    """Return the option that switches progress lines on or off."""
     return click.option(
         "--progress/--no-progress",
         default=None,
-        help=f"Print a line per {step} to the standard error. Default: if it is a terminal.",
+        help=f"Print a line per {step} to the standard error. Default: only on a terminal.",
     )
 
 
@@ -120,7 +120,7 @@ def cluster_options(command: Command) -> Command:
 
 
 def exists(path: str) -> bool:
-    """Return whether there is something at a path; an address is taken to exist.
+    """Return whether a path exists; a URL is assumed to exist.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def exists(path: str) -> bool:
 
 
 def check_store(store: str, target: str | None) -> None:
-    """Raise where a target has to be named and is not, or a code store would be encoded again."""
+    """Raise an error if a target is missing, or a code store is given options of encoding."""
     from hofs_dask.store.codes import is_codes
 
     if not exists(store):
@@ -139,22 +139,22 @@ def check_store(store: str, target: str | None) -> None:
     if not is_codes(store):
         if target is None:
             raise click.UsageError(
-                f"{store} is not a code store, so its target has to be named: add --target NAME"
+                f"{store} is not a code store and needs a target: add --target NAME"
             )
         return
     context = click.get_current_context()
     for name in ("feature_dim", "nominal", "target_kind", "bins"):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(
-                f"{store} is a code store, encoded with its own options: leave "
-                f"--{name.replace('_', '-')} out, or encode the data again with it"
+                f"{store} is a code store, which is already encoded: remove "
+                f"--{name.replace('_', '-')}, or encode the data again with it"
             )
 
 
 def features_of(
     texts: Iterable[str], store: str, target: str | None, feature_dim: str | None
 ) -> list[Hashable]:
-    """Return the features of a store that were typed."""
+    """Return the features of a store for names given on the command line."""
     from hofs_dask.io.source import open_source
     from hofs_dask.store.codes import is_codes, open_codes
 
@@ -167,7 +167,7 @@ def features_of(
 
 
 def parse_features(texts: Iterable[str], names: Iterable[Hashable]) -> list[Hashable]:
-    """Return the features that were typed: by name, which may be a number, or by position.
+    """Return features for texts: a name, which may be a number, or a position.
 
     Examples
     --------

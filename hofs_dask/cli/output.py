@@ -1,4 +1,4 @@
-"""Where results go: checks before a long run, then files of results, tables and pictures."""
+"""Output files: checks before a long run, then writing of results, tables and figures."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 Kind = Literal["selection", "comparison", "matrix"]
 
-#: Kinds of information matrices, as `information_matrix` takes them; its module loads slowly.
+#: Kinds of `information_matrix`, repeated here because its module is slow to import.
 MATRIX_KINDS = ("spectral", "conditional", "joint", "redundancy")
 
 TABLES = (".json", ".csv")
 PICTURES = (".png", ".svg", ".pdf")
-#: What a file may be called, by the kind of the result.
+#: Allowed suffixes of output files, by kind of result.
 OUTPUTS: dict[Kind, tuple[str, ...]] = {
     "selection": (".zarr", ".nc", *TABLES),
     "comparison": (".zarr", ".nc", *TABLES),
     "matrix": (".zarr", ".nc", ".csv"),
 }
-#: Columns of a table of the ranks of one method.
+#: Columns of the table of ranks of one method.
 COLUMNS = (
     "rank",
     "feature",
@@ -50,22 +50,22 @@ COLUMNS = (
     "forced",
     "relevance",
 )
-#: What a table has beside them for each method of a comparison with resamples.
+#: Additional columns for a comparison with resamples.
 RESAMPLED = ("stability", "frequency")
-#: How the first line of a table begins, by the kind of the result.
+#: Start of the first line of a table, by kind of result.
 HEADS: dict[Kind, tuple[str, ...]] = {
     "selection": (",".join(COLUMNS[:4]),),
     "comparison": (",".join(["method", *COLUMNS[:4]]),),
     "matrix": tuple(f"{kind}_information," for kind in MATRIX_KINDS),
 }
-#: What the attribute `format` of a written matrix says.
+#: The attribute `format` of a saved matrix.
 MATRIX_FORMAT = "hofs_dask matrix"
 
 Check = Callable[[click.Context, click.Parameter, str | None], str | None]
 
 
 def output_check(kind: Kind) -> Check:
-    """A check that a result of this kind can be written to a path after a long run."""
+    """Return a click callback that checks that a result of this kind can be written to a path."""
 
     def check(_ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
         if path is None:
@@ -81,8 +81,8 @@ def output_check(kind: Kind) -> Check:
         elif not path.endswith(".zarr"):
             what = "a .nc file" if path.endswith(".nc") else "a table"
             raise click.BadParameter(
-                f"{path!r} is an address; {what} can only be written to a local path: give one, or "
-                "an address that ends with .zarr"
+                f"{path!r} is a URL; {what} can only be written to a local path: give one, or a "
+                "URL that ends with .zarr"
             )
         _check_place(path, kind)
         return path
@@ -91,12 +91,12 @@ def output_check(kind: Kind) -> Check:
 
 
 def check_picture(_ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
-    """Return the path, once it is known that a picture can be drawn and written there."""
+    """Return the path, or raise if a figure cannot be drawn or written to it."""
     if path is None:
         return None
     _check_ending(path, PICTURES)
     if find_spec("matplotlib") is None:
-        raise click.BadParameter("a picture needs matplotlib: pip install 'hofs-dask[plot]'")
+        raise click.BadParameter("a figure needs matplotlib: pip install 'hofs-dask[plot]'")
     _check_folder(path)
     if Path(path).is_dir():
         raise click.BadParameter(f"{path!r} is a folder; give the path of a file")
@@ -104,7 +104,7 @@ def check_picture(_ctx: click.Context, _param: click.Parameter, path: str | None
 
 
 def write_selection(result: Selection, output: str) -> None:
-    """Write a selection: all of it, or a table of its ranks, as the ending says."""
+    """Write a complete selection, or a table of its ranks, depending on the suffix."""
     if not output.endswith(TABLES):
         result.save(output)
         return
@@ -114,7 +114,7 @@ def write_selection(result: Selection, output: str) -> None:
 
 
 def write_comparison(result: Comparison, output: str) -> None:
-    """Write a comparison: all of it, or a table of all ranks, as the ending says."""
+    """Write a complete comparison, or a table of all ranks, depending on the suffix."""
     if not output.endswith(TABLES):
         result.save(output)
         return
@@ -142,7 +142,7 @@ def write_comparison(result: Comparison, output: str) -> None:
 
 
 def write_matrix(matrix: xr.DataArray, output: str) -> None:
-    """Write an information matrix: a Zarr store, a netCDF file, or a table of all features."""
+    """Write an information matrix to a Zarr store, a netCDF file or a CSV table."""
     if output.endswith(".csv"):
         names = matrix["feature"].values.tolist()
         lines = zip(names, matrix.values.tolist(), strict=True)
@@ -154,10 +154,10 @@ def write_matrix(matrix: xr.DataArray, output: str) -> None:
 
 
 def draw(result: Selection | Comparison, path: str | Path) -> None:
-    """Write the picture of a result."""
+    """Write the figure of a result to a file."""
     import matplotlib as mpl
 
-    mpl.use("agg")  # no window, whatever the user's settings say
+    mpl.use("agg")  # never open a window
     import matplotlib.pyplot as plt
     from matplotlib.figure import Figure
 
@@ -174,11 +174,11 @@ def _check_ending(path: str, endings: tuple[str, ...]) -> None:
 
 def _check_folder(path: str) -> None:
     if not Path(path).absolute().parent.is_dir():
-        raise click.BadParameter(f"there is no folder {str(Path(path).parent)!r}: make it first")
+        raise click.BadParameter(f"the folder {str(Path(path).parent)!r} does not exist: create it")
 
 
 def _check_place(output: str, kind: Kind) -> None:
-    """Raise where there is something at a path that is not an earlier result of this kind."""
+    """Raise an error if a path exists and is not an earlier result of this kind."""
     from hofs_dask.results.saving.readwrite import check_place
 
     path = Path(output)
@@ -188,11 +188,13 @@ def _check_place(output: str, kind: Kind) -> None:
         except (ImportError, OSError, ValueError) as error:
             raise click.BadParameter(str(error)) from error
     elif path.exists() and not (path.is_file() and _is_table(path, kind)):
-        raise click.BadParameter(f"{output!r} holds something that is not a {kind}")
+        raise click.BadParameter(
+            f"{output!r} exists and is not a {kind}: give another path, or remove it first"
+        )
 
 
 def _is_table(path: Path, kind: Kind) -> bool:
-    """Return whether a file begins as a table of this kind does."""
+    """Return whether a file starts like a table of this kind."""
     with path.open(errors="replace") as file:
         start = file.read(200)
     if path.suffix == ".json":
@@ -212,7 +214,7 @@ def _format_of(kind: Kind) -> str:
 
 
 def _head(attrs: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the attributes as JSON holds them, the format first: `_is_table` looks for it."""
+    """Return the attributes for JSON, with the format first, where `_is_table` finds it."""
     head = {"format": attrs["format"], **attrs}
     head.pop("selections", None)
     head["options"] = json.loads(head["options"])
@@ -220,7 +222,7 @@ def _head(attrs: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _ranks(result: Selection) -> Iterator[dict[str, Any]]:
-    """Yield the figures of each rank."""
+    """Yield the values of each rank by column."""
     data = result.to_dataset()
     columns = {name: data[name].values.tolist() for name in COLUMNS if name != "feature"}
     names = data["feature"].values.tolist()
@@ -232,14 +234,14 @@ def _ranks(result: Selection) -> Iterator[dict[str, Any]]:
 
 
 def _number(value: object) -> object:
-    """Return the value, None for NaN, which JSON cannot hold."""
+    """Return the value, or None for NaN, which JSON does not have."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _write_table(
     output: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]], tree: Mapping[str, Any]
 ) -> None:
-    """Write the rows, or the tree that holds them and more, as the ending says."""
+    """Write the rows as CSV or the tree as JSON, depending on the suffix."""
     if output.endswith(".csv"):
         _write_csv(output, columns, ([row[name] for name in columns] for row in rows))
     else:
@@ -255,5 +257,5 @@ def _write_csv(output: str, header: Sequence[object], rows: Iterable[Sequence[ob
 
 
 def _write_text(output: str, text: str) -> None:
-    """Write a table whole or not at all, to where a link leads."""
+    """Write a table atomically; links are followed."""
     write_file(Path(output).resolve(), [text.encode()], sync=True)

@@ -1,4 +1,4 @@
-"""How a command runs: errors in one line, signals, and how to resume after an interruption."""
+"""Running of commands: errors in one line, signals, and advice after an interruption."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 
 import click
 
-#: Where a command leaves a function that says how to resume after an interruption.
+#: Key of the click context for a function that returns how to resume after an interruption.
 ADVICE = "hofs_dask.advice"
-#: Where ``--debug`` leaves a mark.
+#: Key of the click context that ``--debug`` sets.
 DEBUG = "hofs_dask.debug"
 
-#: Errors whose message is written for the user; for any other the type is shown too.
+#: Errors with messages for users; for other errors the type is shown too.
 EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError, MemoryError)
 
 #: Signals that end a command.
@@ -28,25 +28,25 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end; handled like Ctrl-C."""
+    """Raised by SIGTERM; handled like Ctrl-C."""
 
 
 class Commands(click.Group):
-    """Commands that report errors in one line, and how to resume when they are interrupted."""
+    """A command group that reports errors in one line, and how to resume after interruptions."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run as the program of this process; tests run `main`."""
-        # before the command runs and after it, there is nothing to clean up
+        """Run as the program of this process; tests call `main` instead."""
+        # before and after the command there is nothing to clean up
         for number in STOPS:
             signal.signal(number, _leave)
-        # the first that is registered is called last: then Python forgets its handlers
+        # atexit calls the first registered function last, just before Python resets its handlers
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
-        # Dask and asyncio describe at length what the error says in one line
+        # logs of Dask and asyncio would repeat the error at length
         logging.disable(logging.CRITICAL)
         return super().__call__(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that was asked for."""
+        """Run the command."""
         try:
             with _stoppable(), _plain_warnings():
                 return super().invoke(ctx)
@@ -55,7 +55,7 @@ class Commands(click.Group):
             word = "Terminated" if number == signal.SIGTERM else "Interrupted"
             advice = ctx.meta[ADVICE]() if ADVICE in ctx.meta else ""
             for each in STOPS:
-                if signal.getsignal(each) is _leave:  # as a program
+                if signal.getsignal(each) is _leave:  # not in tests
                     signal.signal(each, _quit)
             click.echo(f"{_line_start()}{word}{': ' if advice else '.'}{advice}", err=True)
             ctx.exit(128 + number)
@@ -73,22 +73,22 @@ def advise(advice: Callable[[], str]) -> None:
 
 
 def _leave(number: int, frame: types.FrameType | None) -> None:
-    """End the process at once; for signals when it cannot take them, or has taken one before."""
+    """Signal handler that ends the process at once, with a message."""
     word = "Aborted!" if number == signal.SIGINT else "Terminated."
     os.write(2, f"{_line_start()}{word}\n".encode())
     _quit(number, frame)
 
 
-def _quit(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 - as it is called
-    """End the process at once, without a word: there was one."""
+def _quit(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 - signal handler
+    """Signal handler that ends the process at once, without a message."""
     os._exit(128 + number)
 
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Let the first signal end the block like Ctrl-C does in Python, and a second the process."""
+    """Let the first signal raise KeyboardInterrupt, and the second one end the process."""
 
-    def stop(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 - as it is called
+    def stop(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 - signal handler
         for each in STOPS:
             signal.signal(each, _leave)
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
@@ -103,7 +103,7 @@ def _stoppable() -> Iterator[None]:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show warnings as one line, without the place in the program that they come from."""
+    """Show warnings as one line, without file and line number."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
@@ -114,7 +114,7 @@ def _plain_warnings() -> Iterator[None]:
 
 
 def _line_start() -> str:
-    """Return what goes before a message: on a terminal the line has a ^C in it."""
+    """Return the start of a message: a new line on a terminal, which shows ^C."""
     return "\n" if sys.stderr.isatty() else ""
 
 
@@ -122,4 +122,4 @@ def _one_line(error: Exception) -> str:
     message = " ".join(str(error).split())
     if isinstance(error, EXPECTED) and message:
         return message
-    return f"{type(error).__name__}: {message} (--debug shows where)"
+    return f"{type(error).__name__}: {message} (--debug shows the traceback)"

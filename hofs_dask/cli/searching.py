@@ -1,4 +1,4 @@
-"""What `select` and `compare` share: their options, and how a search runs and is shown."""
+"""Common parts of the commands `select` and `compare`: options, running, output."""
 
 from __future__ import annotations
 
@@ -35,10 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Search:
-    """The options that `select` and `compare` share, as they were typed.
-
-    Each is named after its option, and described there.
-    """
+    """Values of the options that `select` and `compare` share, named after the options."""
 
     store: str
     n_features: int
@@ -59,7 +56,7 @@ class Search:
     workers: int | None
 
     def request(self) -> dict[str, Any]:
-        """Return the arguments of `estimate`, `select` and `compare` that these options are."""
+        """Return the options as arguments of `estimate`, `select` and `compare`."""
         nominal, include, exclude = (
             features_of(texts, self.store, self.target, self.feature_dim)
             for texts in (self.nominal, self.include, self.exclude)
@@ -85,11 +82,11 @@ def search_command(
     Parameters
     ----------
     kind
-        Of the result.
+        Kind of the result.
     figure
-        What ``--plot`` draws.
+        Content of the figure of ``--plot``, for the help text.
     step
-        What a line of progress is written for.
+        Unit of the progress lines, for the help text.
     """
     options = (
         click.argument("store"),
@@ -106,13 +103,13 @@ def search_command(
             "--include",
             multiple=True,
             metavar="NAME",
-            help="A feature to choose first. Can be repeated.",
+            help="A feature that is chosen first. Can be repeated.",
         ),
         click.option(
             "--exclude",
             multiple=True,
             metavar="NAME",
-            help="A feature never to choose. Can be repeated.",
+            help="A feature that is never chosen. Can be repeated.",
         ),
         click.option(
             "--min-gain",
@@ -129,7 +126,7 @@ def search_command(
             "--output",
             callback=output_check(kind),
             metavar="PATH",
-            help="Save the result: all of it as .zarr or .nc, the ranks as .json or .csv.",
+            help="Save the complete result as .zarr or .nc, or the ranks as .json or .csv.",
         ),
         click.option(
             "--plot",
@@ -145,7 +142,7 @@ def search_command(
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def gathered(**given: Any) -> None:  # as click calls it
+        def gathered(**given: Any) -> None:
             shared = {field.name: given.pop(field.name) for field in fields(Search)}
             command(Search(**shared), **given)
 
@@ -166,22 +163,22 @@ def run_search(
     write: Callable[[Found, str], None],
     rounds_in: Callable[[str], int],
 ) -> None:
-    """Run a search, or plan it where `--explain` was given, and show the result.
+    """Run a search and print the result, or print its plan if `--explain` was given.
 
     Parameters
     ----------
     search
         The options.
     methods
-        The methods that search.
+        The methods.
     n_resamples
-        Bootstrap resamples that each of them also searches.
+        Number of bootstrap resamples.
     run
-        Returns the result, given the arguments that `select` and `compare` share.
+        Function of the arguments that `select` and `compare` share that returns the result.
     write
-        Writes the result to ``--output``.
+        Function that writes the result to the path of ``--output``.
     rounds_in
-        Returns the number of rounds of this search that a checkpoint holds.
+        Function of a checkpoint that returns its number of rounds of this search.
     """
     done: dict[str, int] = {}
 
@@ -216,7 +213,7 @@ def run_search(
                 "progress": search.progress,
             }
         )
-    # First what cannot fail, so that the result of a long run is not lost with a full disk.
+    # Print first, so that a full disk does not lose the result of a long run.
     click.echo(repr(result))
     if search.output is not None:
         write(result, search.output)

@@ -1,4 +1,4 @@
-"""``hofs-dask select``: ranked features by one method."""
+"""``hofs-dask select``: rank features by one method."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     default="hofs",
     show_default=True,
     metavar="NAME[:KEY=VALUE]",
-    help="A method of the list below, with options if they are not the defaults.",
+    help="A method from the list below, with options after colons.",
 )
 @click.option(
     "--option",
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def select(search: Search, method: str, options: tuple[str, ...]) -> None:
     """Rank features, and group those that depend on each other into subsets.
 
-    STORE is a code store, or a Zarr store of data, which is encoded for this run only.
+    STORE is a code store, or a Zarr store of data, which is encoded only for this run.
     """
     chosen = _method(method, options)
 

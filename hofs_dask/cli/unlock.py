@@ -12,9 +12,9 @@ from hofs_dask.cli.options import examples
 def unlock(store: str) -> None:
     """Remove the lock of the remote code store STORE.
 
-    A process that is killed while it writes a code store to remote storage leaves its lock there,
-    and the next one is refused. Make sure that the process named in that error has ended before
-    you remove its lock. Locks of local stores end with their process.
+    A process that is killed while it writes a code store to remote storage leaves its lock, and
+    the next process is refused. Make sure that the process named in that error has ended before
+    you remove its lock. Local stores do not need this: their locks end with the process.
     """
     from hofs_dask.io import places
     from hofs_dask.io.paths import as_path

@@ -1,1 +1,1 @@
-"""Selections and comparisons: the Dataset behind them, how they read, look and are saved."""
+"""Selections and comparisons: their Dataset, text, HTML, figures and files."""

@@ -1,4 +1,4 @@
-"""What selections and comparisons have in common: a Dataset that is checked, compared and saved."""
+"""The base class of selections and comparisons: a Dataset that is checked, compared and saved."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 class Result(ABC):
-    """A result, kept as an xarray Dataset.
+    """A result that is stored as an xarray Dataset.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        What `to_dataset` returned.
+        The return value of `to_dataset`.
     """
 
     __slots__ = ("_dataset",)
 
-    #: What the attribute `format` of the Dataset says.
+    #: The value of the attribute `format` of the Dataset.
     FORMAT: ClassVar[str]
 
     def __init__(self, dataset: xr.Dataset) -> None:
@@ -35,7 +35,7 @@ class Result(ABC):
             raise ValueError(
                 f"a Dataset with the attribute format={self.FORMAT!r} was expected; this one has "
                 f"format={dataset.attrs.get('format')!r} and lacks {missing}: "
-                f"give what {type(self).__name__}.to_dataset() returned"
+                f"give the return value of {type(self).__name__}.to_dataset()"
             )
         check_variables(dataset, {**required, **optional})
         self._dataset = dataset
@@ -43,7 +43,7 @@ class Result(ABC):
     @classmethod
     @abstractmethod
     def _variables(cls) -> tuple[Mapping[str, Variable], Mapping[str, Variable]]:
-        """Return the variables and coordinates that the Dataset has, and those that it may have."""
+        """Return the required and the optional variables and coordinates of the Dataset."""
 
     def to_dataset(self) -> xr.Dataset:
         """Return a copy of all variables as an xarray Dataset.
@@ -63,8 +63,8 @@ class Result(ABC):
         Parameters
         ----------
         path : str or path
-            A new directory or address, or the directory of an earlier result of the same kind,
-            which is replaced in one step. A link leads to its target.
+            A new directory or URL, or the directory of an earlier result of the same kind, which
+            is replaced in one step. Symbolic links are followed.
 
         Examples
         --------
@@ -85,16 +85,16 @@ class Result(ABC):
         ----------
         path : str or path
             A new path, or that of an earlier result of the same kind, which is replaced in one
-            step: a process that is killed leaves the earlier result or the new one. The path ends
-            with `.nc`, `.zarr` or no suffix. Missing folders are created.
+            step: if the process is killed, either the earlier result or the new one is on disk.
+            The path ends with `.nc`, `.zarr` or no suffix. Missing folders are created.
 
         Raises
         ------
         FileExistsError
-            The path holds something else, an earlier result with other files among its own, or an
-            earlier result on remote storage, which cannot be replaced in one step.
+            The path contains other data, an earlier result with additional files, or an earlier
+            result on remote storage, which cannot be replaced in one step.
         OSError
-            The result cannot be written; an earlier one is unchanged.
+            The result cannot be written. An earlier result is unchanged.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""The result of a comparison: what each method chose, and their agreement, as a Dataset."""
+"""`Comparison`: the selections of several methods and their agreement, as a Dataset."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "load"]
 
-#: What a comparison has beside the variables of its selections.
+#: Variables of a comparison in addition to those of its selections.
 AGREEMENT = {
     "overlap": Variable(
         ("rank", "method", "other"),
         "f",
         "1",
-        "Jaccard index of what two methods chose up to this rank",
+        "Jaccard index of the features chosen by two methods up to this rank",
     ),
 }
 RESAMPLED = {
@@ -42,13 +42,13 @@ RESAMPLED = {
         ("method", "rank"),
         "f",
         "1",
-        "mean Jaccard index of what the method chose of two resamples up to this rank",
+        "mean Jaccard index of the features chosen from two resamples up to this rank",
     ),
     "frequency": Variable(
         ("method", "feature"),
         "f",
         "1",
-        "share of the resamples of which the method chose the feature",
+        "share of the resamples from which the method chose the feature",
     ),
 }
 COORDINATES = {
@@ -57,28 +57,28 @@ COORDINATES = {
     **selection.COORDINATES,
 }
 
-# The values where a method that ended early has no pick, by kind of number or text.
+# Fill values for ranks that a method did not reach, by `numpy.dtype.kind`.
 PADS = {"i": -1, "f": np.nan, "b": False, "U": "", "O": ""}
 
 
 class Comparison(Result):
-    """What several methods chose of the same data, side by side, and their agreement.
+    """Selections of several methods from the same data, and their agreement.
 
-    `hofs_dask.compare` returns one and `hofs_dask.load` reads one back. It is indexed by the label
-    of a method, and iterates over the labels.
+    Returned by `hofs_dask.compare` and `hofs_dask.load`. Index it with the label of a method to
+    get its `Selection`; iterating gives the labels.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        What `to_dataset` returned.
+        The return value of `to_dataset`.
 
     Notes
     -----
-    The Dataset has the dimensions `method`, `rank`, `feature` and `other`. Where a method ended
-    early, its later ranks hold -1 as index, subset, runner-up and epoch, figures that are NaN, and
-    names that are empty, or NaN where names are numbers. A method is selected with
-    ``.sel({"method": "mim"})``: `sel` has an argument of its own called `method`, so that
-    ``.sel(method="mim")`` selects all of them.
+    The Dataset has the dimensions `method`, `rank`, `feature` and `other`. If a method ended
+    early, its later ranks are filled: index, subset, runner-up and epoch with -1, other numbers
+    with NaN, and names with an empty string (NaN if names are numbers). Select a method with
+    ``.sel({"method": "mim"})``. ``.sel(method="mim")`` selects all methods, because `sel` has an
+    argument with that name.
 
     Examples
     --------
@@ -141,24 +141,24 @@ class Comparison(Result):
         Parameters
         ----------
         selections : mapping of str to Selection
-            The selection of each method by its label, all of the same features.
+            The selection of each method by its label. All must be from the same features.
         attrs : mapping
-            What was done for all of them: n_scans, n_reductions, ...
+            Attributes of the whole run: n_scans, n_reductions, ...
         resamples : mapping of str to sequence of arrays, optional
-            By label, the positions of the features that the method chose of each bootstrap
-            resample of the data, best first: as many resamples for each method. With one
+            For each label, the positions of the features that the method chose from each
+            bootstrap resample, by rank. All methods have the same number of resamples. With one
             resample the stability is NaN.
 
         Returns
         -------
         Comparison
-            With the attributes that all the selections share, and those given.
+            Its attributes are those that all selections share, and `attrs`.
 
         Notes
         -----
-        The Jaccard index of two sets is the number of features in both over that in either; of
-        two empty sets it is 1. A method that chose fewer features than others has all of them
-        up to every later rank.
+        The Jaccard index of two sets is the size of their intersection divided by the size of
+        their union; of two empty sets it is 1. If a method chose fewer features than others, all
+        of them count at every later rank.
 
         Examples
         --------
@@ -208,16 +208,16 @@ class Comparison(Result):
 
     @property
     def selections(self) -> dict[str, Selection]:
-        """The selection of each method, by its label."""
+        """The selection of each method, by label."""
         return {label: self[label] for label in self}
 
     @property
     def features(self) -> dict[str, list[Any]]:
-        """Names of the features that each method chose, best first, by its label."""
+        """Names of the features that each method chose, by label, sorted by rank."""
         return names_of(self._dataset)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return the names by rank, a column a method, as a pandas DataFrame.
+        """Return the names by rank as a pandas DataFrame, one column per method.
 
         Examples
         --------
@@ -232,16 +232,17 @@ class Comparison(Result):
         return frame(self._dataset)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Return axes with the ranks of all methods side by side, and lines that join a feature's.
+        """Plot the ranks of all methods side by side and return the axes.
 
-        Features have the colours of their subsets in the first method; those that every method
-        chose are bold. Where there are resamples, the stability by rank is drawn below each method.
+        Lines connect the ranks of a feature. Features have the colours of their subsets in the
+        first method, and features chosen by every method are bold. With resamples, the stability
+        by rank is drawn below each method.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure without it. A figure without a layout engine gets the
-            constrained one, so that nothing is cut off.
+            The axes to draw on. By default a new figure is created. A figure without a layout
+            engine gets the constrained one, so that nothing is cut off.
 
         Examples
         --------
@@ -284,7 +285,7 @@ class Comparison(Result):
 
 
 def load(path: str | os.PathLike[str]) -> Selection | Comparison:
-    """Return the selection or the comparison that `save` or `to_zarr` wrote.
+    """Return a selection or a comparison that was written by `save` or `to_zarr`.
 
     Parameters
     ----------
@@ -296,7 +297,7 @@ def load(path: str | os.PathLike[str]) -> Selection | Comparison:
     FileNotFoundError
         There is nothing at this path.
     ValueError
-        What is there is neither a selection nor a comparison of this version, or it is damaged.
+        The file is not a selection or a comparison of this version, or it is damaged.
 
     Examples
     --------
@@ -313,7 +314,7 @@ def load(path: str | os.PathLike[str]) -> Selection | Comparison:
 
 
 def _by_rank_and_method() -> dict[str, Variable]:
-    """Return the variables of selections, those by rank now by method and rank."""
+    """Return the variables of a selection, with a dimension `method` added to those by rank."""
     return {
         name: replace(each, dims=("method", "rank")) if each.dims == ("rank",) else each
         for name, each in selection.VARIABLES.items()
@@ -321,14 +322,14 @@ def _by_rank_and_method() -> dict[str, Variable]:
 
 
 def _alike(selections: Mapping[str, Selection]) -> dict[str, xr.Dataset]:
-    """Return the datasets of the selections by label, or raise where they are not of one data."""
+    """Return the datasets of the selections by label, or raise if their data differ."""
     if not selections:
         raise ValueError("no selection was given, one or more were expected: name a method")
     for label, given in selections.items():
         if not isinstance(label, str) or not isinstance(given, Selection):
             raise TypeError(
-                f"{label!r} is given a {type(given).__name__}; a Selection by a label that is "
-                "text was expected: give {'mim': select(data, target, 10, method='mim')}"
+                f"the value of {label!r} is a {type(given).__name__}; a str label and a Selection "
+                "were expected: give {'mim': select(data, target, 10, method='mim')}"
             )
     datasets = {label: given.to_dataset() for label, given in selections.items()}
     start, first = next(iter(datasets.items()))
@@ -343,7 +344,7 @@ def _alike(selections: Mapping[str, Selection]) -> dict[str, xr.Dataset]:
 
 
 def _padded(name: str, values: NDArray[Any], n_ranks: int) -> NDArray[Any]:
-    """Return the values by rank, with the pad of their kind up to the last rank."""
+    """Return the values by rank, filled up to the last rank."""
     n_more = n_ranks - len(values)
     if n_more and name == "selected" and values.dtype.kind == "i":
         values = values.astype(np.float64)
@@ -352,7 +353,7 @@ def _padded(name: str, values: NDArray[Any], n_ranks: int) -> NDArray[Any]:
 
 
 def _jaccard(picks: Sequence[NDArray[np.int64]], n_ranks: int) -> NDArray[np.float64]:
-    """Return by rank and two lists of picks the Jaccard index of both up to that rank."""
+    """Return the Jaccard index of every two lists of picks up to each rank, (rank, list, list)."""
     _, columns = np.unique(np.concatenate(picks), return_inverse=True)
     place = np.full((len(picks), columns.max(initial=-1) + 1), n_ranks)
     start = 0
@@ -371,11 +372,11 @@ def _jaccard(picks: Sequence[NDArray[np.int64]], n_ranks: int) -> NDArray[np.flo
 def _checked(
     resamples: Mapping[str, Sequence[NDArray[np.int64]]], labels: list[str], n_features: int
 ) -> list[list[NDArray[np.int64]]]:
-    """Return the picks of the resamples of each method, or raise where they do not fit."""
+    """Return the picks of the resamples by method, or raise if they do not match the methods."""
     if sorted(resamples) != sorted(labels):
         raise ValueError(
             f"resamples of {sorted(resamples)} were given, of {sorted(labels)} were expected: "
-            "give those of every method that is compared"
+            "give the resamples of every method that is compared"
         )
     numbers = {label: len(resamples[label]) for label in labels}
     if len({*numbers.values()}) > 1 or not numbers[labels[0]]:
@@ -393,7 +394,7 @@ def _checked(
 def _resampled(
     chosen: list[list[NDArray[np.int64]]], n_ranks: int, n_features: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the stability of each method by rank, and how often it chose each feature."""
+    """Return the stability by rank and the frequency of each feature, for each method."""
     n_resamples = len(chosen[0])
     stability = np.full((len(chosen), n_ranks), np.nan)
     if n_resamples > 1:
@@ -405,7 +406,7 @@ def _resampled(
 
 
 def _shared(datasets: Mapping[str, xr.Dataset]) -> dict[str, str | float]:
-    """Return the attributes that all selections have, with the same value."""
+    """Return the attributes that have the same value in all selections."""
     first, *others = (each.attrs for each in datasets.values())
     return {
         str(name): value
@@ -415,7 +416,7 @@ def _shared(datasets: Mapping[str, xr.Dataset]) -> dict[str, str | float]:
 
 
 def _by_method(datasets: Mapping[str, xr.Dataset]) -> dict[str, str]:
-    """Return the attributes of each selection by label, as JSON, its options apart."""
+    """Return the attributes of each selection by label, as JSON, with the options separate."""
     options, others = {}, {}
     for label, each in datasets.items():
         others[label] = {
@@ -425,14 +426,14 @@ def _by_method(datasets: Mapping[str, xr.Dataset]) -> dict[str, str]:
             options[label] = json.loads(each.attrs["options"])
             if json.dumps(options[label]) != each.attrs["options"]:
                 raise ValueError(
-                    f"the options of {label!r} are {each.attrs['options']!r}; what json.dumps "
-                    f"writes was expected: {json.dumps(options[label])!r}"
+                    f"the options of {label!r} are {each.attrs['options']!r}; the output of "
+                    f"json.dumps was expected: {json.dumps(options[label])!r}"
                 )
     return {"options": json.dumps(options), "selections": json.dumps(others)}
 
 
 def _attrs_of(dataset: xr.Dataset, label: str) -> dict[str, str | float]:
-    """Return the attributes of the selection with this label, as they were."""
+    """Return the original attributes of the selection with this label."""
     options = json.loads(dataset.attrs["options"])
     attrs: dict[str, str | float] = json.loads(dataset.attrs["selections"])[label]
     return attrs | ({"options": json.dumps(options[label])} if label in options else {})

@@ -1,4 +1,4 @@
-"""A comparison as a figure: the ranks of all methods side by side, joined by feature."""
+"""The figure of a comparison: ranks of all methods side by side, connected by feature."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN_RANKS = 60
-# The colour of the features that the first method did not choose.
+# Colour of features that the first method did not choose.
 ABSENT = "#D0D0D0"
 INK = "#222222"
 STEPS = "#8A8A8A"
-# Half the width of a name's cell and half its height; methods and ranks are 1 apart.
+# Half the width and half the height of a cell; methods and ranks have distance 1.
 HALF_WIDTH = 0.32
 HALF_HEIGHT = 0.4
-# The stability is drawn this many ranks below the last one.
+# Distance of the stability from the last rank, in ranks.
 GAP = 1.2
-# The width of a letter, bold, in parts of its size.
+# Width of a bold letter relative to the font size.
 LETTER = 0.66
 LARGEST = 8.5
 
 
 def plot(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
-    """Return axes with the ranks of all methods side by side, and lines that join a feature's.
+    """Plot the ranks of all methods side by side and return the axes.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        What `Comparison.to_dataset` returned.
+        The return value of `Comparison.to_dataset`.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure without it.
+        The axes to draw on. By default a new figure is created.
 
     Examples
     --------
@@ -63,12 +63,12 @@ def plot(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
     _draw_legend(ax, chart, size)
     n_ranks = dataset.sizes["rank"]
     cut = f", the first {SHOWN_RANKS} of {n_ranks}" if n_ranks > SHOWN_RANKS else ""
-    ax.set_title(f"what each method chose, by rank{cut}", loc="left", fontsize=size + 3)
+    ax.set_title(f"features chosen by each method, by rank{cut}", loc="left", fontsize=size + 3)
     return ax
 
 
 def colour_by_feature(dataset: xr.Dataset) -> dict[int, str]:
-    """Return the colour of each chosen feature by its position: its subset in the first method.
+    """Return the colour of each chosen feature by position: that of its subset in the first method.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def colour_by_feature(dataset: xr.Dataset) -> dict[int, str]:
 
 @dataclass(frozen=True)
 class _Chart:
-    """What is drawn: a column a method, a row a rank, and below them the stability if known."""
+    """Content of the figure: one column per method, one row per rank, then the stability."""
 
     labels: list[str]
     index: NDArray[np.int64]  # by method and rank, -1 for none
@@ -105,12 +105,12 @@ class _Chart:
 
     @property
     def ceiling(self) -> float:
-        """Where a stability of 1 is drawn, in ranks."""
+        """Height of stability 1, in ranks."""
         return self.n_ranks + GAP
 
     @property
     def floor(self) -> float:
-        """Where a stability of 0 is drawn, in ranks."""
+        """Height of stability 0, in ranks."""
         return self.ceiling + max(2.0, 0.1 * self.n_ranks)
 
     @property
@@ -133,19 +133,19 @@ def _chart(dataset: xr.Dataset) -> _Chart:
 
 
 def _letter_size(ax: Axes, chart: _Chart) -> float:
-    """Return the size of letters that fit a row, in points."""
+    """Return the font size that fits a row, in points."""
     points = ax.bbox.height / ax.figure.dpi * 72 / max(chart.n_rows, 1)
     return min(max(0.68 * points, 3.5), LARGEST)
 
 
 def _n_letters(ax: Axes, chart: _Chart, size: float, width: float) -> int:
-    """Return how many letters of this size fit this share of the distance of methods."""
+    """Return how many letters of this size fit into `width`, a share of the column distance."""
     points = ax.bbox.width / ax.figure.dpi * 72 / chart.n_methods * width
     return max(4, int(points / (LETTER * size)))
 
 
 def _draw_names(ax: Axes, chart: _Chart, size: float) -> None:
-    """Write every name in a cell that has the colour of its subset, bold if all chose it."""
+    """Write every name in a cell with the colour of its subset, bold if all methods chose it."""
     from matplotlib.collections import PatchCollection
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Rectangle
@@ -176,7 +176,7 @@ def _draw_names(ax: Axes, chart: _Chart, size: float) -> None:
 
 
 def _draw_links(ax: Axes, chart: _Chart) -> None:
-    """Join the ranks that a feature has in neighbouring methods, thicker if all chose it."""
+    """Connect the ranks of a feature in neighbouring methods, thicker if all methods chose it."""
     from matplotlib.collections import PathCollection
     from matplotlib.path import Path
 
@@ -194,7 +194,7 @@ def _draw_links(ax: Axes, chart: _Chart) -> None:
                 middle = [(start + bend, here), (end - bend, there[column])]
                 path = Path([ends[0], *middle, ends[1]], codes)
                 width = 1.7 if thick else 0.9
-                # A white line below each keeps those that cross apart.
+                # A white outline separates lines that cross.
                 paths += [path, path]
                 colours += ["white", chart.colours[column]]
                 widths += [width + 1.4, width]
@@ -203,7 +203,7 @@ def _draw_links(ax: Axes, chart: _Chart) -> None:
 
 
 def _draw_stability(ax: Axes, chart: _Chart, size: float) -> None:
-    """Draw the stability up to each rank as steps below each method, the last in figures."""
+    """Draw the stability up to each rank as steps below each method; write the last value."""
     if chart.stability is None:
         return
     for method, values in enumerate(chart.stability):
@@ -218,7 +218,7 @@ def _draw_stability(ax: Axes, chart: _Chart, size: float) -> None:
 
 
 def _draw_scales(ax: Axes, chart: _Chart, size: float) -> None:
-    """Name the methods above the chart and the ranks beside it."""
+    """Label the methods above the chart and the ranks beside it."""
     ax.set_xlim(-0.5, chart.n_methods - 0.5)
     ax.set_ylim(chart.n_rows + 0.7, 0.4)
     ax.xaxis.tick_top()
@@ -236,7 +236,7 @@ def _draw_scales(ax: Axes, chart: _Chart, size: float) -> None:
 
 
 def _draw_legend(ax: Axes, chart: _Chart, size: float) -> None:
-    """Say below the chart what the colours, the bold names and the steps mean."""
+    """Explain the colours, the bold names and the steps below the chart."""
     from matplotlib.patches import Patch
 
     first = chart.labels[0]

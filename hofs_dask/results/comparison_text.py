@@ -1,4 +1,4 @@
-"""A comparison as text that fits one screen, and the tables in it."""
+"""The printout of a comparison, which fits on one screen, and its tables."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-# Columns are cut down to this width, then methods are left out; the first column keeps more.
+# Minimum width of a column; if columns still do not fit, methods are omitted.
 LEAST_WIDTH = 7
 LEAST_HEAD = len("stability")
 
 
 def as_text(dataset: xr.Dataset) -> str:
-    """Return the summary, the first ranks of all methods and their agreement, as lines.
+    """Return the printout: the summary, the first ranks of all methods and their agreement.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def as_text(dataset: xr.Dataset) -> str:
 
 
 def summary(dataset: xr.Dataset) -> list[str]:
-    """Return lines that say how many features the methods chose, and from what.
+    """Return the summary lines: how many features the methods chose, and a description of the data.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def summary(dataset: xr.Dataset) -> list[str]:
 
 
 def names_of(dataset: xr.Dataset) -> dict[str, list[Any]]:
-    """Return the names of the features that each method chose, best first, by its label.
+    """Return the names of the features that each method chose, by label, sorted by rank.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def names_of(dataset: xr.Dataset) -> dict[str, list[Any]]:
 
 
 def frame(dataset: xr.Dataset) -> pd.DataFrame:
-    """Return the names by rank, a column a method; None where a method ended early.
+    """Return the names by rank, one column per method, None for ranks that it did not reach.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
 
 
 def ranking(dataset: xr.Dataset, limit: int) -> list[list[str]]:
-    """Return the header and one row per rank, as text, a dash where a method ended early.
+    """Return the header and one row per rank as text, a dash for ranks that were not reached.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def agreement(dataset: xr.Dataset, n_methods: int) -> list[list[str]]:
 
 
 def agreement_title(dataset: xr.Dataset) -> str:
-    """Return what the table of `agreement` shows.
+    """Return the title of the table of `agreement`.
 
     Examples
     --------
@@ -171,11 +171,11 @@ def agreement_title(dataset: xr.Dataset) -> str:
     title = f"overlap of the first {counted(dataset.sizes['rank'], 'pick')} (Jaccard index)"
     if "stability" not in dataset:
         return title
-    return f"{title}; stability: that of {counted(dataset.attrs['n_resamples'], 'resample')}"
+    return f"{title}; stability: over {counted(dataset.attrs['n_resamples'], 'resample')}"
 
 
 def left_out(dataset: xr.Dataset, n_ranks: int, n_methods: int) -> str:
-    """Return how many ranks and methods are not shown, nothing where all are.
+    """Return a line with the number of ranks and methods that are not shown, or an empty string.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def left_out(dataset: xr.Dataset, n_ranks: int, n_methods: int) -> str:
 
 
 def scans(dataset: xr.Dataset) -> str:
-    """Return how often the data was read for how many reductions, nothing where it is not known.
+    """Return a line with the number of scans and reductions, or an empty string if unknown.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def scans(dataset: xr.Dataset) -> str:
 
 
 def _n_fitting(rows: list[list[str]]) -> int:
-    """Return how many methods fit the width, with all their columns cut; at least one."""
+    """Return how many methods fit the width if columns are shortened; at least one."""
     used, n_fitting = LEAST_HEAD, 0
     for column in list(zip(*rows, strict=True))[1:]:
         used += 2 + min(max(len("0.00"), *map(len, column)), LEAST_WIDTH)
@@ -214,7 +214,7 @@ def _n_fitting(rows: list[list[str]]) -> int:
 
 
 def _cut(rows: list[list[str]]) -> list[list[str]]:
-    """Return the rows with cells cut so that lines fit, a name the same way everywhere."""
+    """Return the rows with cells shortened to fit the width, each name in the same way."""
     head, *natural = (max(map(len, column)) for column in zip(*rows, strict=True))
     for limit in range(max(LEAST_WIDTH, head, *natural), LEAST_WIDTH - 1, -1):
         first = max(limit, LEAST_HEAD)

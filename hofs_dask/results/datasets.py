@@ -1,4 +1,4 @@
-"""The Dataset behind a result: its variables, names and attributes."""
+"""The variables, names and attributes of the Dataset of a result."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Variable:
-    """What a variable of a result is: the record that builds, documents and checks it.
+    """Description of a variable of a result, from which it is built, documented and checked.
 
     Parameters
     ----------
     dims : tuple of str
-        Its dimensions.
+        Dimensions.
     kinds : str
-        The kinds of values that it may hold, as the letters of `numpy.dtype.kind`.
+        Allowed dtypes, as letters of `numpy.dtype.kind`.
     units : str
-        Its unit, "1" for none.
+        Unit, "1" for none.
     long_name : str
-        What it is.
+        Meaning.
     """
 
     dims: tuple[str, ...]
@@ -38,7 +38,7 @@ class Variable:
 def annotated(
     columns: Mapping[str, NDArray[Any]], variables: Mapping[str, Variable]
 ) -> dict[str, tuple[tuple[str, ...], NDArray[Any], dict[str, str]]]:
-    """Return what xarray builds these variables from: dimensions, values and attributes.
+    """Return the variables as tuples for `xarray.Dataset`: dimensions, values and attributes.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def annotated(
 
 
 def check_variables(dataset: xr.Dataset, variables: Mapping[str, Variable]) -> None:
-    """Raise where a variable has other dimensions or kinds of values, or ranks are not 1, 2 ...
+    """Raise an error if a variable has wrong dimensions or dtype, or ranks are not 1, 2, ...
 
     Examples
     --------
@@ -72,14 +72,17 @@ def check_variables(dataset: xr.Dataset, variables: Mapping[str, Variable]) -> N
                 f"{name!r} has the dimensions {found.dims}, {expected.dims} were expected"
             )
         if found.size and found.dtype.kind not in expected.kinds:
-            raise ValueError(f"{name!r} holds {found.dtype}, which it cannot")
+            raise ValueError(
+                f"{name!r} has the dtype {found.dtype}; a dtype of a kind in {expected.kinds!r} "
+                "was expected"
+            )
     ranks = dataset["rank"].values if "rank" in dataset.coords else np.empty(0)
     if not np.array_equal(ranks, np.arange(1, len(ranks) + 1)):
         raise ValueError(f"the ranks are {ranks[:5]} ..., 1, 2, 3 ... were expected")
 
 
 def check_positions(index: NDArray[np.int64], n_features: int) -> None:
-    """Raise where a pick is out of range or made twice.
+    """Raise an error if a pick is out of range or occurs twice.
 
     Examples
     --------
@@ -96,7 +99,7 @@ def check_positions(index: NDArray[np.int64], n_features: int) -> None:
 
 
 def check_runners_up(runner_up: NDArray[np.int64], n_features: int) -> None:
-    """Raise where a runner-up is neither a position among the features nor -1, for none.
+    """Raise an error if a runner-up is neither the position of a feature nor -1 (none).
 
     Examples
     --------
@@ -111,7 +114,7 @@ def check_runners_up(runner_up: NDArray[np.int64], n_features: int) -> None:
 
 
 def plain(attrs: Mapping[str, object]) -> dict[str, str | float]:
-    """Return the attributes as plain strings and numbers, which every store can hold.
+    """Return the attributes as plain strings and numbers, which every file format can store.
 
     Examples
     --------
@@ -122,7 +125,7 @@ def plain(attrs: Mapping[str, object]) -> dict[str, str | float]:
 
 
 def label_array(names: Sequence[Hashable]) -> NDArray[Any]:
-    """Return the names as an array of text, of integers, of floats, or, mixed, of objects.
+    """Return the names as an array of str, int or float, or of objects if they are mixed.
 
     Examples
     --------
@@ -140,7 +143,7 @@ def label_array(names: Sequence[Hashable]) -> NDArray[Any]:
 
 
 def _plain(name: str, value: object) -> str | float:
-    """Return the attribute as a plain string or number, which every store can hold."""
+    """Return an attribute as a plain string or number, or raise a TypeError."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""A selection as a figure: the information and the gain by rank, coloured by subset."""
+"""The figure of a selection: information and gain by rank, coloured by subset."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which the colour-blind tell apart, without the yellow.
+# Okabe and Ito's colour-blind safe palette without yellow, and two more colours.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#7A5195", "#8C6D31")
 LATER = "#9A9A9A"
-# Axes that are narrower have smaller letters.
+# Narrower axes have a smaller font.
 SMALL_INCHES = 4.0
 
 
 def plot(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
-    """Return axes with the information and the gain by rank, coloured by subset.
+    """Plot the information and the gain by rank, coloured by subset, and return the axes.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        What `Selection.to_dataset` returned.
+        The return value of `Selection.to_dataset`.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure without it.
+        The axes to draw on. By default a new figure is created.
 
     Examples
     --------
@@ -47,9 +47,10 @@ def plot(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
 
 
 def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
-    """Return the axes, or those of a new figure of this size in inches, so that nothing is cut off.
+    """Return `ax`, or the axes of a new figure of this size in inches.
 
-    A figure without a layout engine gets the constrained one, if it can move the axes.
+    A figure without a layout engine gets the constrained one if it can move the axes, so that
+    nothing is cut off.
 
     Examples
     --------
@@ -85,22 +86,22 @@ def add_legend(
     handles: Sequence[Artist] | None = None,
     n_columns: int = 1,
 ) -> None:
-    """Add a legend whose upper left corner is at `anchor`, in parts of the axes.
+    """Add a legend whose upper left corner is at `anchor`.
 
     Parameters
     ----------
     ax : matplotlib.axes.Axes
-        Where to add it.
+        The axes.
     title : str
-        Above its entries.
+        Title above the entries.
     size : float
-        Of its letters, in points.
+        Font size in points.
     anchor : tuple of float
-        Its upper left corner.
+        Upper left corner, in axes coordinates.
     handles : sequence of matplotlib.artist.Artist, optional
-        Its entries; without it, what was drawn with a label.
+        Entries. By default all artists that have a label.
     n_columns : int
-        Columns of entries.
+        Number of columns.
     """
     ax.legend(
         handles=handles,
@@ -119,7 +120,7 @@ def add_legend(
 
 
 def colour_of(subset: int) -> str:
-    """Return the colour of the subset with this number, one for all those past the colours.
+    """Return the colour of the subset with this number. Late subsets share one colour.
 
     Examples
     --------
@@ -130,7 +131,7 @@ def colour_of(subset: int) -> str:
 
 
 def _groups(dataset: xr.Dataset, width: int) -> Iterator[tuple[NDArray[np.bool_], str, str]]:
-    """Yield the ranks, the colour and the legend of each subset, those past the colours as one."""
+    """Yield mask of ranks, colour and label of each subset, with late subsets as one."""
     numbers = dataset["subset"].values
     subsets = subsets_of(dataset)
     for number, names in enumerate(subsets[: len(COLOURS)]):
@@ -141,7 +142,7 @@ def _groups(dataset: xr.Dataset, width: int) -> Iterator[tuple[NDArray[np.bool_]
 
 
 def _draw(ax: Axes, dataset: xr.Dataset) -> None:
-    """Draw gains as bars and the information as a line through points coloured by subset."""
+    """Draw gains as bars, and information as a line through points coloured by subset."""
     ranks, subsets, epochs = (dataset[name].values for name in ("rank", "subset", "epoch"))
     information, gain = dataset["information"].values, dataset["gain"].values
     colours = [colour_of(subset) for subset in subsets.tolist()]
@@ -184,11 +185,11 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
     ax.set_xticks(ranks, names, rotation=90 if long else 0, fontsize=size)
     ax.tick_params("y", labelsize=size)
     ax.set_xlim(0.3, max(len(ranks), 1) + 0.7)
-    ax.set_xlabel("feature, in order of choice", fontsize=size + 1)
+    ax.set_xlabel("feature, by rank", fontsize=size + 1)
     ax.set_ylabel("information (nats)", fontsize=size + 1)
     ax.set_title(summary(dataset)[0].split(", by ")[0], loc="left", fontsize=size + 2)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="#E4E4E4", linewidth=0.8)
     ax.set_axisbelow(True)
     if len(ranks):
-        add_legend(ax, "points: all so far\nbars: gain\n\nsubset", size, (1.02, 1.0))
+        add_legend(ax, "points: information\nbars: gain\n\nsubset", size, (1.02, 1.0))

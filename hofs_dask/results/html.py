@@ -1,4 +1,4 @@
-"""Results as the part of a page that a notebook shows."""
+"""HTML of results for notebooks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN_RANKS = 50
 
 
 def selection_html(dataset: xr.Dataset) -> str:
-    """Return the summary of a selection and its first ranks, in the colours of their subsets.
+    """Return HTML with the summary and the first ranks of a selection, coloured by subset.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def selection_html(dataset: xr.Dataset) -> str:
 
 
 def comparison_html(dataset: xr.Dataset) -> str:
-    """Return the summary and the tables; names have the colours of the first method's subsets.
+    """Return HTML with the summary and the tables, coloured by the first method's subsets.
 
     Examples
     --------
@@ -86,13 +86,13 @@ def _table(lines: Iterable[str]) -> str:
 
 
 def _row(tag: str, cells: Sequence[str], sides: Sequence[str], styles: Sequence[str] = ()) -> str:
-    """Return the cells of a row, aligned to their sides; missing styles are empty."""
+    """Return a row of cells with their alignments and styles; missing styles are empty."""
     padded = [*styles, *[""] * (len(cells) - len(styles))]
     return "".join(map(_cell, [tag] * len(cells), cells, sides, padded))
 
 
 def _shaded(row: list[str]) -> str:
-    """Return a row of shares as cells, the darker the larger the share."""
+    """Return a row of shares as cells; larger shares are darker."""
     cells = [_cell("th", row[0], "left")]
     for words in row[1:]:
         is_share = words[:1].isdigit() and row[0]

@@ -1,4 +1,4 @@
-"""The result of a selection: ranked features in ranked subsets, kept as an xarray Dataset."""
+"""`Selection`: ranked features in ranked subsets, stored as an xarray Dataset."""
 
 from __future__ import annotations
 
@@ -34,63 +34,61 @@ Data = TypeVar("Data")
 
 _RANK, _FEATURE = ("rank",), ("feature",)
 
-#: Every variable of the Dataset, described once.
+#: All variables of the Dataset.
 VARIABLES = {
     "selected": Variable(_RANK, "ifUO", "1", "name of the chosen feature"),
     "index": Variable(_RANK, "i", "1", "position of the chosen feature in the data, from 0"),
     "subset": Variable(
         _RANK, "i", "1", "subset that the feature joined, numbered from 0 by first pick"
     ),
-    "score": Variable(
-        _RANK, "f", "nats", "criterion; a number without unit where it is a share or a quotient"
-    ),
+    "score": Variable(_RANK, "f", "nats", "criterion; without a unit if it is a ratio"),
     "gain": Variable(
         _RANK,
         "f",
         "nats",
-        "information that the feature added: by joint net of the penalty of choosing among many, "
-        "by methods that look at pairs the least that it adds to one earlier pick",
+        "information that the feature added: for joint minus the selection penalty, for pairwise "
+        "methods the minimum over single earlier picks",
     ),
     "information": Variable(
         _RANK,
         "f",
         "nats",
-        "information about the target of the features chosen since the last restart: by joint "
-        "net of the penalty of choosing among many",
+        "information about the target of the features chosen since the last restart: for joint "
+        "minus the selection penalty",
     ),
     "redundancy": Variable(
         _RANK, "f", "nats", "mean mutual information with the features chosen before"
     ),
     "margin": Variable(
-        _RANK, "f", "nats", "score of the chosen feature less that of the runner-up"
+        _RANK, "f", "nats", "score of the chosen feature minus score of the runner-up"
     ),
     "runner_up": Variable(
-        _RANK, "i", "1", "position of the feature that came second, from 0; -1 for none"
+        _RANK, "i", "1", "position of the feature with the second best score, from 0; -1 for none"
     ),
-    "epoch": Variable(_RANK, "i", "1", "number of restarts of the posterior before this pick"),
+    "epoch": Variable(_RANK, "i", "1", "number of restarts before this pick"),
     "forced": Variable(_RANK, "b", "1", "whether the user included the feature"),
     "relevance": Variable(
-        _FEATURE, "f", "nats", "mutual information of the feature alone and the target"
+        _FEATURE, "f", "nats", "mutual information of the single feature and the target"
     ),
     "usable": Variable(
-        _FEATURE, "b", "1", "whether the feature can be chosen: not constant, nor all missing"
+        _FEATURE, "b", "1", "whether the feature can be chosen: not constant, not all missing"
     ),
 }
 COORDINATES = {
-    "rank": Variable(_RANK, "i", "1", "place in the ranking, from 1"),
+    "rank": Variable(_RANK, "i", "1", "rank, from 1"),
     "feature": Variable(_FEATURE, "ifUO", "1", "name of the feature"),
 }
 
 
 class Selection(Result):
-    """Ranked features in ranked subsets, with the figures that led to them.
+    """Ranked features in ranked subsets, with their scores.
 
-    `hofs_dask.select` returns one and `hofs_dask.load` reads one back.
+    Returned by `hofs_dask.select` and `hofs_dask.load`.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        What `to_dataset` returned.
+        The return value of `to_dataset`.
 
     Examples
     --------
@@ -142,20 +140,20 @@ class Selection(Result):
         attrs: Mapping[str, str | float],
         usable: ArrayLike | None = None,
     ) -> Selection:
-        """Return the selection made of these picks.
+        """Return a selection of these picks.
 
         Parameters
         ----------
         picks : sequence of Pick
             One per rank, best first.
         names : sequence of str, int or float
-            Name of every feature of the data.
+            Names of all features of the data.
         relevance : array of float
             I(x_i:y) of every feature, in nats.
         attrs : mapping
-            What was done, on what: method, options (JSON), target, n_samples, n_classes, ...
+            Attributes of the run: method, options (JSON), target, n_samples, n_classes, ...
         usable : array of bool, optional
-            False for the constant and the all-missing features.
+            False for features that are constant or all missing. All True by default.
 
         Returns
         -------
@@ -183,7 +181,7 @@ class Selection(Result):
             if values.shape != labels.shape:
                 raise ValueError(
                     f"{name} has the shape {values.shape}, but there are {len(labels)} names: "
-                    f"give one value per feature"
+                    f"give one value per name"
                 )
         first_pick = {pick.subset: None for pick in picks}
         number = {subset: position for position, subset in enumerate(first_pick)}
@@ -208,7 +206,7 @@ class Selection(Result):
 
     @classmethod
     def from_ranking(cls, found: Ranking) -> Selection:
-        """Return the selection that a search found."""
+        """Return the selection for the result of a search."""
         return cls.from_picks(
             found.picks,
             names=found.names,
@@ -219,28 +217,28 @@ class Selection(Result):
 
     @property
     def features(self) -> list[Any]:
-        """Names of the chosen features, best first."""
+        """Names of the chosen features, by rank."""
         return list(self._dataset["selected"].values.tolist())
 
     @property
     def indices(self) -> NDArray[np.int64]:
-        """Positions of the chosen features in the data, best first."""
+        """Positions of the chosen features in the data, by rank."""
         return np.array(self._dataset["index"].values, dtype=np.int64)
 
     @property
     def subsets(self) -> list[list[Any]]:
-        """Names of the chosen features by subset, subsets and names in order of choice."""
+        """Names of the chosen features by subset; subsets and names are sorted by rank."""
         return subsets_of(self._dataset)
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        """Criterion of each chosen feature in its round; in nats, if it has a unit."""
+        """Criterion of each chosen feature in its round, in nats unless it is a ratio."""
         return np.array(self._dataset["score"].values, dtype=np.float64)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return the table that is printed, all of it, as a pandas DataFrame of one row a rank.
+        """Return the complete printed table as a pandas DataFrame, one row per rank.
 
-        An included feature has no margin.
+        The margin of a feature that the user included is NaN.
 
         Examples
         --------
@@ -255,18 +253,18 @@ class Selection(Result):
         return frame(self._dataset)
 
     def transform(self, data: Data) -> Data:
-        """Return the chosen features of `data`, best first, lazily where `data` is lazy.
+        """Return the chosen features of `data`, sorted by rank. Lazy data stays lazy.
 
         Parameters
         ----------
         data : array, data frame, xarray.DataArray or xarray.Dataset
-            Arrays without names must have the columns of the data that was selected from;
-            in all others the features are found by name.
+            Features are found by name. Arrays without names must have the same columns as the
+            data passed to `select`.
 
         Returns
         -------
         same type as data
-            With the chosen features only, in order of choice.
+            Only the chosen features, sorted by rank.
 
         Examples
         --------
@@ -282,13 +280,13 @@ class Selection(Result):
         return chosen
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Return axes with the information and the gain by rank, coloured by subset.
+        """Plot the information and the gain by rank, coloured by subset, and return the axes.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure without it. A figure without a layout engine gets the
-            constrained one, so that the names and the legend are not cut off.
+            The axes to draw on. By default a new figure is created. A figure without a layout
+            engine gets the constrained one, so that names and legend are not cut off.
 
         Examples
         --------

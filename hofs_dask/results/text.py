@@ -1,4 +1,4 @@
-"""A selection as text that fits one screen, and the table in it."""
+"""The printout of a selection, which fits on one screen, and its table."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-# What the note of a restart means, and a gain of zero.
+# Explanations of the note "restart" and of a gain of zero.
 RESTART = "restart: no remaining feature gained enough, so the remaining ones are ranked again"
 NO_GAIN = (
-    "gain 0: no more than the penalty, so that the order means little; min_gain=0.001 stops before"
+    "gain 0: not above the penalty, so the order means little; min_gain=0.001 stops before these"
 )
 
-# What fits on one screen.
+# Limits of the printout, so that it fits on one screen.
 WIDTH = 88
 SHOWN_SUBSETS = 10
 SHOWN_RANKS = 20
@@ -26,7 +26,7 @@ SHOWN_LETTERS = 24
 
 
 def as_text(dataset: xr.Dataset) -> str:
-    """Return the summary, the first subsets and the first ranks, as lines of text.
+    """Return the printout: the summary, the first subsets and the first ranks.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def as_text(dataset: xr.Dataset) -> str:
 
 
 def summary(dataset: xr.Dataset) -> list[str]:
-    """Return lines that say what was chosen by what, from what, and with which options.
+    """Return the summary lines: number of features, method, data and options.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def summary(dataset: xr.Dataset) -> list[str]:
 
 
 def unusable(dataset: xr.Dataset) -> str:
-    """Return a line with the constant and all-missing features, nothing where there are none.
+    """Return a line with the constant and all-missing features, or an empty string.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def unusable(dataset: xr.Dataset) -> str:
 
 
 def facts(attrs: Mapping[str, Any]) -> list[str]:
-    """Return how many samples and classes there were, as far as the attributes say so.
+    """Return phrases with the numbers of samples and classes, if the attributes have them.
 
     Examples
     --------
@@ -111,12 +111,12 @@ def facts(attrs: Mapping[str, Any]) -> list[str]:
             found.append(classes if target is None else f"{classes} of {target}")
     if attrs.get("n_absent_chunks"):
         chunks = counted(attrs["n_absent_chunks"], "chunk")
-        found.append(f"{chunks} of the data absent and read as its fill value")
+        found.append(f"{chunks} of the data absent and read as fill value")
     return found
 
 
 def subsets_of(dataset: xr.Dataset) -> list[list[Any]]:
-    """Return the names of the chosen features by subset, subsets and names in order of choice.
+    """Return the names of the chosen features by subset; subsets and names are sorted by rank.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def subsets_of(dataset: xr.Dataset) -> list[list[Any]]:
 
 
 def frame(dataset: xr.Dataset) -> pd.DataFrame:
-    """Return the table that is printed, all of it, as a data frame of one row a rank.
+    """Return the complete table as a data frame, one row per rank.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
 
 
 def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
-    """Yield the header and one row per rank, as text, without the columns that say nothing.
+    """Yield the header and one row per rank as text, without an empty column of notes.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
 
 
 def fitted(names: list[str], width: int) -> str:
-    """Return as many names as fit the width, and how many do not.
+    """Return the names that fit the width, and the number of the others.
 
     Examples
     --------
@@ -204,14 +204,14 @@ def fitted(names: list[str], width: int) -> str:
     line = between.join(names)
     if len(line) <= width:
         return line
-    shown = names[:width]  # more never fit
+    shown = names[:width]  # a name has at least one letter
     while len(shown) > 1 and len(between.join(shown)) > width - 12:
         shown.pop()
     return f"{between.join(shown)} ... +{len(names) - len(shown)}"
 
 
 def remarks(dataset: xr.Dataset) -> list[str]:
-    """Return lines that explain the notes and zero gains of the shown rows.
+    """Return lines that explain restarts and zero gains in the shown rows.
 
     Examples
     --------
@@ -232,7 +232,7 @@ def remarks(dataset: xr.Dataset) -> list[str]:
 
 
 def side(column: str) -> str:
-    """Return the side to which a column of the table is aligned.
+    """Return the alignment of a column of the table.
 
     Examples
     --------
@@ -243,7 +243,7 @@ def side(column: str) -> str:
 
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:
-    """Return a number and the word for what it counts.
+    """Return a number with a noun in the singular or plural.
 
     Examples
     --------
@@ -254,7 +254,7 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
 
 
 def left_out(missing: Mapping[str, int], where: str) -> str:
-    """Return how many of each are not shown and where they are; nothing where all are shown.
+    """Return a line with the numbers of hidden items and where to see them, or an empty string.
 
     Examples
     --------
@@ -268,7 +268,7 @@ def left_out(missing: Mapping[str, int], where: str) -> str:
 
 
 def aligned(rows: list[list[str]], sides: list[str]) -> Iterator[str]:
-    """Yield the rows as lines of columns, each aligned to its side.
+    """Yield the rows as lines with aligned columns.
 
     Examples
     --------
@@ -285,9 +285,9 @@ def aligned(rows: list[list[str]], sides: list[str]) -> Iterator[str]:
 
 
 def shortened(names: Iterable[str], width: int) -> dict[str, str]:
-    """Return the short form of every name: longer ones are cut where most stay distinct.
+    """Return a short form of every name, with as few duplicates as possible.
 
-    All are cut at the same place, as near to the middle as may be.
+    Long names lose letters at the same position, as near to the middle as possible.
 
     Examples
     --------
@@ -307,7 +307,7 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
 
 
 def share(value: float) -> str:
-    """Return a share with two decimals, a dash where there is none: one resample has no pair.
+    """Return a share with two decimals, or a dash for NaN (the stability of one resample).
 
     Examples
     --------
@@ -318,5 +318,5 @@ def share(value: float) -> str:
 
 
 def _nats(value: float) -> str:
-    """Return the figure as text, a dash for NaN, such as a margin without a runner-up."""
+    """Return a number with four decimals, or a dash for NaN (a margin without a runner-up)."""
     return "-" if np.isnan(value) else f"{value:.4f}"

@@ -1,4 +1,4 @@
-"""The chosen features of any kind of data, found by name or by position."""
+"""Chosen features of arrays, data frames and xarray objects, by name or by position."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
-    """Return the chosen features of `data`, best first, lazily where `data` is lazy.
+    """Return the chosen features of `data`, sorted by rank. Lazy data stays lazy.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        What `Selection.to_dataset` returned.
+        The return value of `Selection.to_dataset`.
     data : array, data frame, xarray.DataArray or xarray.Dataset
-        Arrays without names must have the columns of the data that was selected from;
-        in all others the features are found by name.
+        Features are found by name. Arrays without names must have the same columns as the data
+        passed to `select`.
 
     Examples
     --------
@@ -54,14 +54,14 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
         return data[:, dataset["index"].values]
     raise TypeError(
         f"a {type(data).__name__} was given; an array, a data frame, a DataArray or a Dataset "
-        "was expected: open a store with xarray.open_zarr, turn a list into numpy.asarray(data)"
+        "was expected: open a store with xarray.open_zarr, convert a list with numpy.asarray"
     )
 
 
 def _positions_along(
     dataset: xr.Dataset, data: xr.Dataset | xr.DataArray, variables: list[Hashable]
 ) -> dict[Hashable, Any]:
-    """Return the dimension that holds the features, and their positions along it."""
+    """Return the dimension of the features and the positions of the chosen ones along it."""
     features, n_features = dataset["selected"].values.tolist(), dataset.sizes["feature"]
     stored = dataset.attrs.get("feature_dim")
     labelled = [dim for dim in data.dims if dim in data.indexes]
@@ -80,7 +80,7 @@ def _positions_along(
             raise ValueError(
                 f"the features {some_of(features)} were not found in "
                 f"{'the variables' if variables else 'the dimensions'} {some_of(known)}: "
-                "give the data that was selected from, or name its features by a coordinate"
+                "give the data passed to select, or name its features by a coordinate"
             )
         dim = candidates[0]
     if dim not in labelled:
@@ -92,13 +92,13 @@ def _positions_along(
 
 
 def _check_part(features: list[Any], present: list[Any], where: str) -> None:
-    """Raise where some chosen features are there, so that the others are what is missing."""
+    """Raise an error if some, but not all, chosen features are present."""
     if any(name in present for name in features):
         _check_present(features, present, where)
 
 
 def _check_present(features: list[Any], present: list[Any], where: str) -> None:
-    """Raise where a chosen feature is missing, with the nearest name that is there."""
+    """Raise an error with the most similar names if a chosen feature is missing."""
     known = set(present)
     missing = [name for name in features if name not in known]
     if missing:
@@ -106,14 +106,14 @@ def _check_present(features: list[Any], present: list[Any], where: str) -> None:
         nearest = get_close_matches(str(missing[0]), texts, n=5, cutoff=0.0)
         raise ValueError(
             f"the features {some_of(missing)} are not among the {len(present)} {where}; "
-            f"nearest to {missing[0]!r}: {', '.join(nearest)}"
+            f"most similar to {missing[0]!r}: {', '.join(nearest)}"
         )
 
 
 def _check_size(expected: int, given: int, what: str) -> None:
-    """Raise where data without names has not the number of features that it should have."""
+    """Raise an error if data without names has another number of features."""
     if given != expected:
         raise ValueError(
             f"{given} {what} were given, {expected} were expected: "
-            "give the data that was selected from, without the target"
+            "give the data passed to select, without the target"
         )

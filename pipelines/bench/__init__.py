@@ -1,1 +1,1 @@
-"""What hofs_dask costs, measured: ``python -m pipelines.bench``."""
+"""Benchmarks of hofs_dask: ``python -m pipelines.bench``."""

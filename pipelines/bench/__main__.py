@@ -1,7 +1,7 @@
-"""What it costs, as ratios measured in one run: ``python -m pipelines.bench``.
+"""Benchmarks as ratios measured in one run: ``python -m pipelines.bench``.
 
-Every figure compares things that were timed in turns on the same machine, the best of a few runs
-each. A machine of its own is not needed, but nobody else should be at work on it.
+Compared functions are timed alternately on the same machine, and the best of a few runs counts.
+No other programs should run on the machine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pipelines.bench.speed import (
 from pipelines.bench.tools import Curve, Figure, Run, Size, machine
 from pipelines.model import Scan, fastest_scans
 
-#: Every group: what measures it, on which data, and the tiny data that a test runs it on.
+#: Groups: the function, the sizes of its data, and the sizes for a test.
 GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
     "cached": (bench_cached, Size(2_000_000, 200, 5, 20), Size(3_000, 12, 5, 3)),
     "streaming": (bench_streaming, Size(2_000_000, 200, 5), Size(3_000, 12, 5)),
@@ -48,12 +48,12 @@ GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
     "memory": (bench_memory, Size(1_000_000, 100, 8, 4), Size(2_000, 12, 8, 3)),
     "scheduler": (bench_scheduler, Size(1_024, 400), Size(1_024, 8)),
 }
-#: Processes at work before the benchmark that disturb it.
+#: Load of the machine above which a warning is printed.
 BUSY = 0.5
 
 
 def line(figure: Figure, *, small: bool = False) -> str:
-    """The figure as a line of the table; of tiny data without what was aimed at."""
+    """Return a figure as a line of the table, without its target for tiny data."""
     target = ""
     if figure.target is not None and not small:
         sign = "<=" if figure.at_most else ">="
@@ -64,7 +64,7 @@ def line(figure: Figure, *, small: bool = False) -> str:
 
 
 def as_json(report: Mapping[str, Sequence[object]]) -> str:
-    """The report with a line for every record."""
+    """Return the report with one line per record."""
     lists = (
         f'"{name}": [\n' + ",\n".join(json.dumps(record) for record in records) + "\n]"
         for name, records in report.items()
@@ -74,23 +74,23 @@ def as_json(report: Mapping[str, Sequence[object]]) -> str:
 
 @click.command()
 @click.option(
-    "--only", type=click.Choice(list(GROUPS)), multiple=True, help="One group; again for more."
+    "--only", type=click.Choice(list(GROUPS)), multiple=True, help="A group. Can be repeated."
 )
-@click.option("--small", is_flag=True, help="Tiny data, no processes: whether it runs.")
-@click.option("--samples", type=int, help="Samples, instead of those of the group.")
-@click.option("--features", type=int, help="Features, instead of those of the group.")
-@click.option("--picks", type=int, help="Picks, instead of those of the group.")
-@click.option("--workers", default=2, show_default=True, help="Worker processes of one thread.")
+@click.option("--small", is_flag=True, help="Tiny data without processes, to test that it runs.")
+@click.option("--samples", type=int, help="Number of samples. Default: that of the group.")
+@click.option("--features", type=int, help="Number of features. Default: that of the group.")
+@click.option("--picks", type=int, help="Number of picks. Default: that of the group.")
+@click.option("--workers", default=2, show_default=True, help="Number of single-thread workers.")
 @click.option(
-    "--most-workers", default=32, show_default=True, help="Worker processes of the group scheduler."
+    "--most-workers", default=32, show_default=True, help="Workers of the group scheduler."
 )
-@click.option("--repeats", default=2, show_default=True, help="Runs that the best is taken of.")
+@click.option("--repeats", default=2, show_default=True, help="Repetitions; the best one counts.")
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     default="bench.json",
     show_default=True,
-    help="A JSON file; the plots of growth go beside it.",
+    help="A JSON file; plots of growth are written beside it.",
 )
 def main(
     only: tuple[str, ...],
@@ -103,7 +103,7 @@ def main(
     repeats: int,
     output: Path,
 ) -> None:
-    """Measure what hofs_dask costs, as ratios, and say whether that is what was aimed at."""
+    """Run the benchmarks, and compare their ratios with the targets."""
     about = {**machine(), "workers": workers, "repeats": repeats}
     asked = {"n_samples": samples, "n_features": features, "n_picks": picks}
     given = {name: value for name, value in asked.items() if value is not None}
@@ -112,7 +112,7 @@ def main(
     scans: list[Scan] = []
     click.echo(f"{about['date']}, {about['cpu']}, {about['cores']} cores, {workers} workers")
     if about["load"] > BUSY:
-        click.echo(f"others are at work here: the load is {about['load']}")
+        click.echo(f"other processes are running: the load is {about['load']}")
     with TemporaryDirectory() as folder:
         for name in only or GROUPS:
             measure, usual, tiny = GROUPS[name]
@@ -123,7 +123,7 @@ def main(
             for figure in measure(run):
                 click.echo(line(figure, small=small))
                 figures.append({"group": name, **asdict(figure), "holds": figure.holds})
-                # after every figure: a long run may be stopped
+                # saved after every figure, because a long run may be stopped
                 report = {
                     "machine": [about],
                     "figures": figures,

@@ -1,4 +1,4 @@
-"""What encoding costs, against reading the source twice and writing the codes."""
+"""Time of encoding, relative to reading the source twice and writing the codes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.metadata import write_metadata
 from pipelines.bench.tools import Figure, Run, fastest, forgetter, ratio
 
-#: Rows of a chunk of the Zarr sources, 100 features of which are 4 MB.
+#: Rows per chunk of the Zarr sources; with 100 features a chunk has 4 MB.
 SOURCE_ROWS = 10_000
 
 
 def bench_encoding(job: Run) -> Iterator[Figure]:
-    """Times of encoding float32 data, each beside that of its two reads and one write alone."""
+    """Measure encoding of float32 data, relative to two reads and one write."""
     size, folder = job.size, job.folder / "encoding"
     rng = np.random.default_rng(0)
     table = rng.standard_normal((size.n_samples, size.n_features), dtype=np.float32)
@@ -67,7 +67,7 @@ def bench_encoding(job: Run) -> Iterator[Figure]:
             forget = forgetter(data.glob("**/c/*/*"))
 
             def encode_anew(forget: Callable[[], None] = forget) -> None:
-                # between its reads too: a source that is larger than the memory is not kept
+                # also between its reads: a source larger than memory is not cached
                 with patch.object(encoding, "write_metadata", _after(forget, write_metadata)):
                     encode()
 
@@ -81,7 +81,7 @@ def bench_encoding(job: Run) -> Iterator[Figure]:
 
 
 def _after(first: Callable[[], None], function: Callable[..., None]) -> Callable[..., None]:
-    """A function that does something else first."""
+    """Return a function that calls another one first."""
 
     def both(*arguments: object) -> None:
         first()
@@ -91,7 +91,7 @@ def _after(first: Callable[[], None], function: Callable[..., None]) -> Callable
 
 
 def _write(codes: CodeStore, path: Path) -> None:
-    """Write planes, which a worker has in memory, into an array like that of the store."""
+    """Write planes from the memory of a worker to an array like that of the store."""
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     n_tiles, n_rows = codes.checksums.shape

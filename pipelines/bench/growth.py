@@ -1,4 +1,4 @@
-"""How it grows: with every size, with workers, with chunks, with rounds and with tasks."""
+"""Growth of time and memory with sizes, workers, chunks, rounds and tasks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pipelines.bench.tools import (
 from pipelines.model import READ_ONLY, count
 
 METHODS: dict[str, hd.JMI | hd.HOFS] = {"jmi": hd.JMI(), "joint": hd.HOFS()}
-#: By how much the size of each axis is multiplied, and what the others are multiplied by there.
+#: Factors of the size of each axis, and factors of the other sizes.
 AXES: dict[str, tuple[tuple[int, ...], dict[str, float]]] = {
     "n_samples": ((1, 4, 16, 32), {}),
     "n_features": ((1, 4, 16, 64, 200), {"n_samples": 0.4}),
@@ -42,19 +42,19 @@ AXES: dict[str, tuple[tuple[int, ...], dict[str, float]]] = {
     "n_classes": ((1, 2, 4, 8), {"n_samples": 4}),
     "n_codes": ((1, 2, 4, 8), {"n_samples": 4, "n_codes": 0.5}),
 }
-#: A slope of 1 is growth in proportion; this much is left to the noise of a busy machine.
+#: Tolerance of slopes, for the noise of a busy machine; a slope of 1 is linear growth.
 SLOPE_NOISE = 0.1
-#: Chunks of the store that the cost of a chunk is measured on, and their size.
+#: Number and size of the chunks of the store for the cost of a chunk.
 SMALL_CHUNKS, CHUNK_SAMPLES, CHUNK_FEATURES = 2000, 1000, 20
-#: Chunks that the bare kernel counts.
+#: Number of chunks for the kernel without Dask.
 CEILING_CHUNKS = 48
-#: The features of a chunk of the store that the scheduler is measured on: tasks enough.
+#: Features per chunk of the store for the group scheduler, small to get many tasks.
 TILE_FEATURES = 1
 MIB = 2**20
 
 
 def bench_scaling(job: Run) -> Iterator[Figure]:
-    """Times of whole selections against every size."""
+    """Measure the time of selections against every size."""
     with job.cluster():
         for axis, (factors, others) in AXES.items():
             base = _scaled(job.size, others)
@@ -78,7 +78,7 @@ def bench_scaling(job: Run) -> Iterator[Figure]:
 
 
 def bench_workers(job: Run) -> Iterator[Figure]:
-    """Two workers against one, with what the machine allows; the cost of a chunk."""
+    """Measure two workers against one, the limit of the machine, and the cost of a chunk."""
     size = job.size
     with job.cluster(1) as one, job.cluster(2) as two:
         codes = job.codes()
@@ -109,7 +109,7 @@ def bench_workers(job: Run) -> Iterator[Figure]:
 
 
 def bench_rounds(job: Run) -> Iterator[Figure]:
-    """What workers and driver take of memory over very many rounds."""
+    """Measure the memory of workers and driver over many rounds."""
     with job.cluster() as client:
         codes, last = job.codes(), job.size.n_picks
         first = max(last // 10, 1)
@@ -138,9 +138,9 @@ def bench_rounds(job: Run) -> Iterator[Figure]:
 
 
 def bench_memory(job: Run) -> Iterator[Figure]:
-    """The peaks of workers under a limit against the estimate, for two numbers of samples.
+    """Measure the peak memory of workers against the estimate, for two numbers of samples.
 
-    With a cache, which takes what it is given, and without one, where more samples take no more.
+    With a cache, which uses all memory that it may, and without one, where memory must not grow.
     """
     limit = "768 MiB"
     sizes = [replace(job.size, n_samples=factor * job.size.n_samples) for factor in (1, 4)]
@@ -170,11 +170,11 @@ def bench_memory(job: Run) -> Iterator[Figure]:
 def _peak_of(
     job: Run, codes: CodeStore, size: Size, method: hd.JMI | hd.HOFS, limit: str
 ) -> tuple[int, int]:
-    """The most that a worker takes of memory in a selection, and what is expected, in bytes."""
-    # fresh processes: what an earlier run left in memory is not this one's
+    """Return the measured and the expected peak memory of a worker in a selection, in bytes."""
+    # new processes, so that memory of an earlier run does not count
     with job.cluster(memory_limit=limit) as client:
         expected = hd.estimate(codes, n_features=size.n_picks, method=method).memory
-        # from outside: what a worker imports to look at itself stays in its memory
+        # measured from outside, so that the worker needs no additional imports
         workers = list(client.run(os.getpid).values())
         for pid in workers:
             Path(f"/proc/{pid}/clear_refs").write_text("5")
@@ -183,7 +183,7 @@ def _peak_of(
 
 
 def bench_scheduler(job: Run) -> Iterator[Figure]:
-    """Scans of very many tiny tasks on more and more workers: what a task costs."""
+    """Measure the cost of a task by scans of many tiny tasks on increasing numbers of workers."""
     size = job.size
     counts = [n for n in (2, 8, 16, 32) if n <= max(job.n_workers, 2)]
     request = Request(READ_ONLY, Context())
@@ -231,7 +231,7 @@ def _time(job: Run, method: hd.JMI | hd.HOFS) -> float:
 
 
 def _ceiling(job: Run, client: Client, where: str, n_chunks: int) -> Figure:
-    """What two processes that share nothing but the machine do, against one."""
+    """Return the speed-up of two independent processes on this machine."""
     places = sorted(client.nthreads())
     n_rows = max(job.size.n_samples // CEILING_CHUNKS, 64)
 
@@ -255,7 +255,7 @@ def _ceiling(job: Run, client: Client, where: str, n_chunks: int) -> Figure:
 
 
 def _count(size: Size, n_rows: int, n_chunks: int) -> None:
-    """Count as many chunks as a scan does, one pick against all, of which so many differ."""
+    """Count one pick against all features in as many chunks as a scan, of which some differ."""
     planes, masks = _chunks(size, n_rows, n_chunks)
     out = np.zeros((size.n_features, size.n_classes * size.n_codes**2), np.int64)
     for number in range(CEILING_CHUNKS):
@@ -265,7 +265,7 @@ def _count(size: Size, n_rows: int, n_chunks: int) -> None:
 
 @lru_cache(maxsize=1)
 def _chunks(size: Size, n_rows: int, n_chunks: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Chunks in memory, and the cells of a pick but for its first code."""
+    """Return chunks in memory, and the cells of a pick without its first code."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, size.n_codes, (size.n_features, n_rows)).astype(np.uint8)
     labels = rng.integers(0, size.n_classes, (1, n_rows)).astype(np.uint8)
@@ -276,7 +276,7 @@ def _chunks(size: Size, n_rows: int, n_chunks: int) -> tuple[list[np.ndarray], n
 
 
 def _cost_of_a_chunk(job: Run, n_samples: int) -> Figure:
-    """The time of a scan on one worker, less that of its kernel, over the number of chunks."""
+    """Return the time of a scan on one worker minus that of its kernel, per chunk."""
     n_chunks = max(min(SMALL_CHUNKS, n_samples // 100), 4)
     size = Size(n_chunks * CHUNK_SAMPLES, CHUNK_FEATURES)
     codes = job.resized(size).codes(chunks=(CHUNK_SAMPLES, CHUNK_FEATURES))
@@ -297,12 +297,12 @@ def _cost_of_a_chunk(job: Run, n_samples: int) -> Figure:
 
 
 def _workers(_scan: Sequence[Request]) -> tuple[Worker, ...]:
-    """The current workers, without compiling on each what a scan that only reads does not need."""
+    """Return the current workers without compiling kernels, for scans that only read."""
     places = sorted(Client.current().nthreads())
     return tuple(Worker(place, 1, 2**30, 2**28) for place in places)
 
 
 def _peak(pid: int) -> int:
-    """The most that a process has taken of memory, in bytes."""
+    """Return the peak memory of a process, in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024

@@ -1,4 +1,4 @@
-"""The pictures of growth: time against each size, on logarithmic axes."""
+"""Plots of time against each size, on logarithmic axes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ N_COLUMNS = 3
 
 
 def draw_curves(curves: Sequence[Curve], path: Path) -> None:
-    """Write a picture with one panel a size."""
+    """Write a figure with one panel per size."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -63,7 +63,7 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
 
 
 def _short(value: float) -> str:
-    """The number with a thousand as k and a million as M."""
+    """Return the number with k for thousands and M for millions."""
     for letter, unit in (("M", 1e6), ("k", 1e3)):
         if value >= unit:
             return f"{value / unit:g}{letter}"

@@ -1,4 +1,4 @@
-"""How fast it is, against the plainest thing that does the same: a loop, a read, an import."""
+"""Speed relative to simple alternatives: a loop, a read, an import."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from pipelines.bench.tools import (
 from pipelines.model import READ_ONLY
 
 FAMILY = ("mim", "mifs", "mrmr", "jmi", "cmim", "spec_cmi", "cife", "icap", "disr", "jmim")
-#: Picks that the loop of `np.bincount` is timed on.
+#: Picks for the time of the loop of `np.bincount`.
 LOOP_PICKS = 2
-#: What HOFS may take of the time of the loop, by the options it is run with.
+#: Targets of HOFS relative to the time of the loop, by options.
 HOFS_TARGETS: tuple[tuple[str, hd.HOFS, float], ...] = (
     ("sum, gaussian", hd.HOFS(criterion="sum", source="gaussian"), 0.3),
     ("joint", hd.HOFS(), 1.0),
     ("sum, logistic", hd.HOFS(criterion="sum"), 1.5),
 )
 MANY_CLASSES = 10
-#: The codes of a feature where its tables are at their largest by default.
+#: The largest default number of codes of a feature.
 MANY_CODES = 32
 
 
 def bench_compare(job: Run) -> Iterator[Figure]:
-    """`compare` against its methods one after the other."""
+    """Measure `compare` against running its methods one after the other."""
     with job.cluster():
         codes, size = job.codes(), job.size
         forget = forgetter(chunk_files(codes))
@@ -75,13 +75,13 @@ def bench_compare(job: Run) -> Iterator[Figure]:
                     hd.select(codes, None, size.n_picks, method=method, callback=callback)
 
             with dask.config.set({"hofs_dask.cache": cache}):
-                # long runs of many scans: one of each is enough
+                # one repetition is enough for long runs of many scans
                 seconds, of_seconds = fastest(1, together, apart)
             yield ratio(f"compare: {what}", size, seconds, "one after the other", of_seconds)
 
 
 def bench_cached(job: Run) -> Iterator[Figure]:
-    """Whole runs from the store against a loop of `np.bincount`, and the kernel alone."""
+    """Measure runs from the store against a loop of `np.bincount`, and the kernel alone."""
     with job.cluster():
         codes, size = job.codes(), job.size
         cells, labels = _in_memory(codes)
@@ -112,7 +112,7 @@ def bench_cached(job: Run) -> Iterator[Figure]:
 
 
 def bench_streaming(job: Run) -> Iterator[Figure]:
-    """A round against a scan that only reads, and that against the raw files."""
+    """Measure a round against a scan that only reads, and that against reading the files."""
     with job.cluster() as client, dask.config.set({"hofs_dask.cache": "0"}):
         codes, size = job.codes(), job.size
         files = chunk_files(codes)
@@ -158,7 +158,7 @@ def bench_streaming(job: Run) -> Iterator[Figure]:
 
 
 def bench_hofs(job: Run) -> Iterator[Figure]:
-    """HOFS against the loop of `np.bincount` that JMI would take, and its growth with classes."""
+    """Measure HOFS against the loop of `np.bincount` for JMI, and its growth with classes."""
     with job.cluster():
         codes, size = job.codes(), job.size
         cells, labels = _in_memory(codes)
@@ -169,7 +169,7 @@ def bench_hofs(job: Run) -> Iterator[Figure]:
             seconds = _whole_run(job, codes, method, 1)
             note = "two picks of the loop timed and multiplied"
             yield ratio(name, size, seconds, "np.bincount loop", loop, target, note)
-        # its Newton passes grow with the classes: a part of the samples is enough to see it
+        # Newton steps grow with the classes; fewer samples are enough to measure this
         few = replace(size, n_samples=max(size.n_samples // 5, 1000), n_picks=min(size.n_picks, 3))
         jobs = [job.resized(replace(few, n_classes=n)) for n in (size.n_classes, MANY_CLASSES)]
         for name, method, _ in HOFS_TARGETS:
@@ -179,7 +179,7 @@ def bench_hofs(job: Run) -> Iterator[Figure]:
 
 
 def bench_small(job: Run) -> Iterator[Figure]:
-    """Small data in memory, without a cluster; and the import."""
+    """Measure small data in memory without a cluster, and the import."""
     size = job.size
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, size.n_samples)
@@ -220,7 +220,7 @@ def _whole_run(job: Run, codes: CodeStore, method: str | hd.HOFS, repeats: int) 
 
 
 def _read_files(files: Sequence[str]) -> None:
-    """Read files with one read each, into memory that is used again."""
+    """Read files with one read each, into a reused buffer."""
     buffer = bytearray(max((Path(file).stat().st_size for file in files), default=0))
     for name in files:
         with Path(name).open("rb", buffering=0) as file:

@@ -1,4 +1,4 @@
-"""What all benchmarks use: data, clocks, clusters, and the records of what was measured."""
+"""Common tools of the benchmarks: data, clocks, clusters and records."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from hofs_dask.search.rounds import describe
 from hofs_dask.store.codes import CodeStore
 from pipelines.model import Scan
 
-#: Samples that one task draws, and cells at most.
+#: Samples per task that draws data, and its maximum number of cells.
 DRAWN_ROWS, DRAWN_CELLS = 25_000, 5_000_000
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large the data of a benchmark is."""
+    """Sizes of the data of a benchmark."""
 
     n_samples: int
     n_features: int
@@ -55,20 +55,20 @@ class Size:
 
 @dataclass(frozen=True)
 class Figure:
-    """One number that was measured, and what it should be."""
+    """A measured number and its target."""
 
     name: str
     value: float
     unit: str  # empty for a ratio
     size: str
-    parts: dict[str, float]  # what it was made of
+    parts: dict[str, float]  # measured values it is computed from
     target: float | None = None
-    at_most: bool = True  # False where more is better
+    at_most: bool = True  # False if more is better
     note: str = ""
 
     @property
     def holds(self) -> bool | None:
-        """Whether the target is met; None where there is none."""
+        """Whether the target is met; None without a target."""
         if self.target is None:
             return None
         return bool(self.value <= self.target if self.at_most else self.value >= self.target)
@@ -76,7 +76,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Curve:
-    """Times against one size, all others fixed."""
+    """Times against one size, with all other sizes fixed."""
 
     axis: str
     method: str
@@ -86,13 +86,13 @@ class Curve:
 
     @property
     def slope(self) -> float:
-        """The exponent of the last three points: overheads flatten the first ones."""
+        """Exponent of growth from the last three points, where overheads matter least."""
         x, y = np.log(self.x[-3:]), np.log(self.seconds[-3:])
         return float(np.polyfit(x, y, 1)[0])
 
 
 def _pin(client: Client) -> None:
-    """Give each worker a processor of its own: left alone, two may share one for a while."""
+    """Pin each worker to a core, because two may share one for a while otherwise."""
     processors = sorted(os.sched_getaffinity(0))
     for number, worker in enumerate(sorted(client.nthreads())):
         client.run(_stay, processors[number % len(processors)], workers=[worker])
@@ -105,25 +105,25 @@ def _stay(processor: int) -> None:
 
 @dataclass
 class Run:
-    """A benchmark at work: what it is to measure, and all that it found."""
+    """A run of the benchmark: its settings and all its records."""
 
     folder: Path
     size: Size
     n_workers: int
     repeats: int
-    processes: bool = True  # whether workers are processes of their own; tests need not wait
+    processes: bool = True  # whether workers are processes; threads are faster for tests
     curves: list[Curve] = field(default_factory=list)
     scans: list[Scan] = field(default_factory=list)
 
     def resized(self, size: Size) -> Run:
-        """The same run with data of another size."""
+        """Return the same run with data of another size."""
         return replace(self, size=size)
 
     @contextmanager
     def cluster(
         self, n_workers: int | None = None, memory_limit: str = "4 GiB"
     ) -> Iterator[Client]:
-        """A client of so many workers of one thread."""
+        """Yield a client of this number of single-thread workers."""
         with (
             dask.config.set(WORKER_SETTINGS),
             LocalCluster(
@@ -140,16 +140,16 @@ class Run:
             yield client
 
     def codes(self, chunks: tuple[int, int] | None = None) -> CodeStore:
-        """The store of this size, drawn unless it is there."""
+        """Return the store of this size; it is created if it does not exist."""
         size = self.size
         name = "-".join(map(str, (size.n_samples, size.n_features, size.n_codes, size.n_classes)))
         path = self.folder / (name + "".join(f"-{length}" for length in chunks or ()))
         return hd.encode(*draw(size), path, bins=None, chunks=chunks)
 
     def listener(self, codes: CodeStore, *, kept: bool) -> Callable[[object], None]:
-        """A callback of `select` that records every scan, and what a round does beside them.
+        """Return a callback of `select` that records every scan, and the driver's time in a round.
 
-        The first scan reads in any case.
+        The first scan always reads the store.
         """
         methods = {"jmi": "jmi", hd.HOFS().label: "joint"}
         scanned = [0.0]
@@ -189,7 +189,7 @@ class Run:
         kept: bool = False,
         share: float = 1.0,
     ) -> None:
-        """Keep the time of a scan on the current workers."""
+        """Record the time of a scan on the current workers."""
         n_workers = len(Client.current().nthreads())
         self.scans.append(
             Scan(
@@ -218,7 +218,7 @@ def ratio(
     target: float | None = None,
     note: str = "",
 ) -> Figure:
-    """The figure that one time over another is."""
+    """Return the figure for the ratio of two times."""
     parts = {"seconds": seconds, of: of_seconds}
     return Figure(name, seconds / of_seconds, "", str(size), parts, target, note=note)
 
@@ -226,9 +226,9 @@ def ratio(
 def fastest(
     repeats: int, *functions: Callable[[], object], before: Callable[[], object] | None = None
 ) -> list[float]:
-    """The shortest of several times that each function takes, in seconds; they take turns.
+    """Return the shortest time of each function in seconds; repetitions alternate.
 
-    What is to happen before each is not timed.
+    The function called before each repetition is not timed.
     """
     times = [math.inf] * len(functions)
     for _ in range(repeats):
@@ -242,11 +242,11 @@ def fastest(
 
 
 def draw(size: Size, seed: int = 0) -> tuple[da.Array, da.Array]:
-    """Codes and labels: groups of ten features share a cause, every seventh follows the class."""
+    """Return codes and labels; groups of ten features depend on each other, every seventh on y."""
     step = max(1, min(DRAWN_ROWS, DRAWN_CELLS // size.n_features))
     lengths = [min(step, size.n_samples - start) for start in range(0, size.n_samples, step)]
     blocks = [
-        # the key is the content: a store that was made of it is reused
+        # the key identifies the content, so that an existing store is reused
         da.from_delayed(
             delayed(_block, pure=True)(size, n_rows, [seed, number]),
             (n_rows, size.n_features + 1),
@@ -273,21 +273,21 @@ def _block(size: Size, n_rows: int, seed: Sequence[int]) -> np.ndarray:
 
 
 def chunk_files(codes: CodeStore) -> list[Path]:
-    """The files that hold the chunks of codes and labels, without the copies of columns."""
+    """Return the chunk files of codes and labels, without copies of columns."""
     folders = [path for path in Path(codes.place).iterdir() if path.name != "columns"]
     files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
     return sorted(path for path in files if path.name != "zarr.json")
 
 
 def counting_request(codes: CodeStore, pick: int = 0) -> Request:
-    """The reduction in which a method that looks at pairs counts one pick against all features."""
+    """Return the request by which a pairwise method counts one pick against all features."""
     context = MarginalContext(len(codes.labels.classes), int(codes.n_codes.max()))
     (total,) = run(codes, [Request(MARGINAL_COUNTS, context)])
     return next(learn(describe(codes, total["counts"]), pick))
 
 
 def kernel_seconds(codes: CodeStore, request: Request, repeats: int) -> float:
-    """The time that a reduction takes of one thread for the chunks of a store, reading left out."""
+    """Return the time of a reduction over the chunks of a store in one thread, without reading."""
     chunk = request.reduction.chunk
     times: list[float] = []
 
@@ -302,10 +302,10 @@ def kernel_seconds(codes: CodeStore, request: Request, repeats: int) -> float:
 def bincount_seconds(
     cells: np.ndarray, labels: np.ndarray, size: Size, picks: Sequence[int], repeats: int
 ) -> float:
-    """The time of a loop of `np.bincount` over all features for so many picks as were asked for.
+    """Return the time of a loop of `np.bincount` over all features for all picks.
 
-    One thread, codes in memory, each feature one run. It takes the same for every pick, so that a
-    few are timed and the rest is multiplied.
+    One thread, codes in memory, one call per feature. Every pick takes the same time, so a few are
+    timed and the result is scaled.
     """
 
     def loop() -> None:
@@ -318,7 +318,7 @@ def bincount_seconds(
 
 
 def forgetter(files: Iterable[Path]) -> Callable[[], None]:
-    """A function that makes the system forget files, so that the next read is from the disk."""
+    """Return a function that drops files from the page cache, so that they are read from disk."""
     known = list(files)
     for file in known:
         _with_file(file, os.fsync)
@@ -348,7 +348,7 @@ def _clear() -> None:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """Return a description of the machine."""
     cpu = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text().splitlines()

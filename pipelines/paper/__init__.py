@@ -1,1 +1,1 @@
-"""The paper made again: its tables and figures, our numbers beside its own."""
+"""Reproduction of the tables and figures of the paper."""

@@ -1,8 +1,7 @@
-"""The paper made again, its numbers beside ours: ``python -m pipelines.paper``.
+"""Reproduce the tables and figures of the paper: ``python -m pipelines.paper``.
 
-Every part that is done is kept in a folder, so that a run that was stopped resumes where it was
-and a second one is a matter of seconds. What is kept is made again when the data, the protocol or
-the code that selects has changed.
+Finished parts are stored in a folder, so that an interrupted run resumes and a second run takes
+seconds. They are computed again when the data, the protocol or the package has changed.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ PACKAGES = ("hofs-dask", "scikit-learn", "scipy", "numpy")
 
 
 def listed(_context: object, _option: object, value: str | None) -> tuple[str, ...] | None:
-    """The words of an option, which commas or blanks part."""
+    """Return the words of an option, separated by commas or spaces."""
     return None if value is None else tuple(value.replace(",", " ").split())
 
 
@@ -47,33 +46,33 @@ def listed(_context: object, _option: object, value: str | None) -> tuple[str, .
     type=click.Path(file_okay=False, path_type=Path),
     default=HERE,
     show_default="pipelines/paper",
-    help="The folder of PAGE.md and its figures.",
+    help="Folder of PAGE.md and its figures.",
 )
 @click.option(
     "--cache",
     type=click.Path(file_okay=False, path_type=Path),
     default="hofs-paper",
     show_default=True,
-    help="The folder of what is kept from run to run; removing it is safe.",
+    help="Folder of results that are reused by the next run; removing it is safe.",
 )
 @click.option(
-    "--only", type=click.Choice(SECTIONS), multiple=True, help="One section; again for more."
+    "--only", type=click.Choice(SECTIONS), multiple=True, help="A section. Can be repeated."
 )
 @click.option(
     "--sets",
     callback=listed,
-    help="Data sets, such as 'lung,musk2-grouped', instead of the nine and Musk2 by molecules. Any "
+    help="Data sets, such as 'lung,musk2-grouped'. Default: the nine and musk2-grouped. Any "
     "<name>.npz of the folder will do.",
 )
 @click.option(
     "--methods",
     callback=listed,
-    help="Names of methods, such as 'hofs,jmi', instead of the eight and the two older criteria.",
+    help="Methods, such as 'hofs,jmi'. Default: the eight and the two older criteria.",
 )
 @click.option(
     "--older-in-folds",
     is_flag=True,
-    help="Select by the two older criteria inside the folds too, which takes longer than the rest.",
+    help="Also run the two older criteria inside the folds, which takes longer than the rest.",
 )
 @click.option(
     "--workers",
@@ -81,7 +80,7 @@ def listed(_context: object, _option: object, value: str | None) -> tuple[str, .
     default=2,
     show_default=True,
     type=click.IntRange(min=0),
-    help="Worker processes of one thread; 0 for this process.",
+    help="Number of single-thread worker processes; 0 for this process.",
 )
 def main(
     data: str,
@@ -93,7 +92,7 @@ def main(
     older_in_folds: bool,
     n_workers: int,
 ) -> None:
-    """Make every table and figure of the paper again, and write the page PAGE.md."""
+    """Reproduce every table and figure of the paper, and write PAGE.md."""
     wanted = [section for section in SECTIONS if section in (only or SECTIONS)]
     grouped = () if data == OPENML else (f"musk2{GROUPED}",)
     names = sets or (*SETS, *grouped)

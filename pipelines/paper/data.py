@@ -9,21 +9,21 @@ from pathlib import Path
 
 import numpy as np
 
-#: Where the data is looked for when no folder is named: beside the checkout.
+#: Default folder of the data, beside the clone.
 FOLDER = Path(__file__).parents[3] / "shared" / "data"
-#: What `--data` takes instead of a folder.
+#: Value of `--data` instead of a folder.
 OPENML = "openml"
-#: The end of the name of a set whose folds keep the samples of a group together.
+#: Suffix of the name of a set whose folds keep the samples of a group together.
 GROUPED = "-grouped"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where OpenML has a set, and what to know of its columns."""
+    """Number of a set on OpenML, and the kind of its columns."""
 
     data_id: int
-    nominal: bool  # whether its numbers and letters are categories
-    symbols: str = ""  # the only symbols of a sample that is kept
+    nominal: bool  # whether numbers and letters are categories
+    symbols: str = ""  # samples with other symbols are dropped
 
 
 #: The sets in the order of the paper's tables.
@@ -38,7 +38,7 @@ SETS = {
     "promoter": Source(164, nominal=True),
     "madelon": Source(1485, nominal=False),
 }
-#: Columns that name a sample and say nothing about it, in small letters.
+#: Names of identifier columns, in lower case.
 IDENTIFIERS = ("id", "instance", "instance_name", "molecule_name", "conformation_name")
 
 
@@ -47,10 +47,10 @@ class DataSet:
     """Samples and their classes."""
 
     name: str
-    x: np.ndarray  # float64 (sample, feature), the codes of categories where nominal
+    x: np.ndarray  # float64 (sample, feature), codes of categories if nominal
     y: np.ndarray  # int64 (sample,), classes from 0
     nominal: np.ndarray  # bool (feature,)
-    groups: np.ndarray | None = None  # int64 (sample,), where folds are to keep groups together
+    groups: np.ndarray | None = None  # int64 (sample,), if folds keep groups together
 
     @property
     def n_samples(self) -> int:
@@ -69,7 +69,7 @@ class DataSet:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short text that other data would not have."""
+        """Fingerprint of the data."""
         groups = np.zeros(0) if self.groups is None else self.groups
         digest = hashlib.sha256()
         for array in (self.x, self.y, self.nominal, groups):
@@ -79,18 +79,18 @@ class DataSet:
 
 
 def load(name: str, data: str | Path = FOLDER, *, data_home: str | None = None) -> DataSet:
-    """A data set by its name.
+    """Return a data set by name.
 
     Parameters
     ----------
     name
-        One of `SETS`, or any ``<name>.npz`` of the folder. With ``-grouped`` at the end the folds
-        keep its groups together.
+        One of `SETS`, or any ``<name>.npz`` of the folder. With the suffix ``-grouped``, folds
+        keep groups together.
     data
         A folder of .npz files with ``X``, ``y``, ``feature_kinds`` ("numeric" or "nominal") and
-        maybe groups of samples in ``molecule_code``; or ``"openml"``.
+        optionally groups of samples in ``molecule_code``; or ``"openml"``.
     data_home
-        Where scikit-learn keeps what it fetched from OpenML.
+        Cache folder of scikit-learn for OpenML.
     """
     plain = name.removesuffix(GROUPED)
     if str(data) == OPENML:
@@ -124,11 +124,11 @@ def _read(name: str, folder: Path) -> DataSet:
 
 
 def fetch(name: str, source: Source, data_home: str | None = None) -> DataSet:
-    """A data set from OpenML through scikit-learn, which keeps a copy on the disk.
+    """Return a data set from OpenML through scikit-learn, which caches it on disk.
 
-    Categories become codes in the order of their names, a missing one the last code. Samples with
-    other symbols than the allowed ones are left out, and so are columns that name samples: the
-    sets from OpenML have no groups.
+    Categories are encoded in the order of their names; a missing value is the last code. Samples
+    with symbols that are not allowed and identifier columns are dropped, so sets from OpenML have
+    no groups.
     """
     from sklearn.datasets import fetch_openml
 
@@ -154,7 +154,7 @@ def fetch(name: str, source: Source, data_home: str | None = None) -> DataSet:
 
 
 def _as_codes(column: object) -> np.ndarray:
-    """The codes of a pandas column's categories in the order of their names."""
+    """Return the codes of a pandas column; categories are sorted by name."""
     import pandas as pd
 
     codes, names = pd.factorize(pd.Series(column).astype(object), sort=True)
@@ -162,5 +162,5 @@ def _as_codes(column: object) -> np.ndarray:
 
 
 def _as_classes(values: np.ndarray) -> np.ndarray:
-    """The place of each value among the sorted ones."""
+    """Return the position of each value among the sorted distinct values."""
     return np.unique(values, return_inverse=True)[1].astype(np.int64)

@@ -1,4 +1,4 @@
-"""The pictures of the page."""
+"""The figures of the page."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ COLOURS = {
     "spec_cmi": "#56b4e9",
     "vmi": "#000000",
 }
-#: Pixels per inch. Nothing of the day goes into the files, so that a second run makes the same.
+#: Pixels per inch; without dates in the files, so that a second run gives identical files.
 RESOLUTION, METADATA = 110, {"Software": None}
 
 
 def draw_curves(
     outcomes: Sequence[Outcome], names: Mapping[str, str], scope: str, classifier: str, path: Path
 ) -> None:
-    """Write a picture of errors against the number of features, a panel a set."""
+    """Write a figure of errors against the number of features, one panel per set."""
     n_columns = min(3, len(outcomes))
     n_rows = -(-len(outcomes) // n_columns)
     figure, panels = plt.subplots(
@@ -72,7 +72,7 @@ def draw_ranks(
     names: Mapping[str, str],
     path: Path,
 ) -> None:
-    """Write a picture of mean ranks, a row a table, with the difference that is significant."""
+    """Write a figure of mean ranks, one row per table, with the critical difference."""
     figure, panel = plt.subplots(figsize=(8, 0.7 * len(ranks) + 1.2), layout="constrained")
     for row, by_label in enumerate(ranks.values()):
         best = min(by_label.values())
@@ -90,7 +90,7 @@ def draw_ranks(
 
 
 def draw_tree(found: Mapping[str, Any], path: Path) -> None:
-    """Write a picture of the covariances of the tree model, and of what its features tell."""
+    """Write a figure of the covariances of the tree model and the information of its features."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     image = left.imshow(found["covariance"], cmap="viridis", vmin=0)
     places = range(len(TREE_FEATURES))
@@ -117,7 +117,7 @@ def draw_tree(found: Mapping[str, Any], path: Path) -> None:
 
 
 def draw_heterogeneous(found: Mapping[str, Any], names: Mapping[str, str], path: Path) -> None:
-    """Write a picture of what the first features of the heterogeneous model tell."""
+    """Write a figure of the information of the first features of the heterogeneous model."""
     figure, panels = plt.subplots(
         1, len(names), figsize=(5 * len(names), 3.6), layout="constrained"
     )

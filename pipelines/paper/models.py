@@ -1,4 +1,4 @@
-"""The paper's two synthetic models: what the criteria find in them, beside the truth."""
+"""The two synthetic models of the paper: results of the criteria and true values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hofs_dask.synthetic import (
     tree_model,
 )
 
-#: Methods whose gains are shown: the default, the paper's, its authors' program, a baseline.
+#: Methods in the tables: the default, the paper's, its authors' program, a baseline.
 METHODS: tuple[Method, ...] = (
     hd.HOFS(),
     hd.HOFS(criterion="sum"),
@@ -28,25 +28,25 @@ METHODS: tuple[Method, ...] = (
     hd.VMI(),
 )
 SEED = 0
-#: Features of the paper's figure of the heterogeneous model.
+#: Number of features in the paper's figure of the heterogeneous model.
 N_SHOWN = 14
 
 
 def tree(n_samples: int = 100_000) -> dict[str, Any]:
-    """What is found in the tree model, as plain numbers and names.
+    """Return the results for the tree model as plain numbers and names.
 
     Returns
     -------
     dict
-        ``single``: I(x_i:y) from counts and the truth. ``gains``: what each feature adds to those
-        before it, x1 to x9 in this order, by method, and the truth. ``subsets`` by method.
-        ``covariance`` of the features.
+        ``single``: I(x_i:y) from counts, and true values. ``gains``: gain of each feature over
+        those before it, x1 to x9 in this order, by method, and true values. ``subsets`` by
+        method. ``covariance`` of the features.
     """
     model = tree_model(n_samples, seed=SEED)
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
         codes = hd.encode(model, "y", f"{folder}/codes", feature_dim="feature")
         free = hd.compare(codes, None, 9, methods=METHODS)
-        # asked for in this order, so that nothing restarts
+        # included in this order, so that there are no restarts
         asked = hd.compare(codes, None, 9, methods=METHODS, include=TREE_FEATURES)
     known = [tree_information(*TREE_FEATURES[:count]) for count in range(len(TREE_FEATURES) + 1)]
     relevance = free[METHODS[0].label].to_dataset()["relevance"]
@@ -66,26 +66,26 @@ def tree(n_samples: int = 100_000) -> dict[str, Any]:
 
 
 def heterogeneous() -> dict[str, Any]:
-    """What is found in the heterogeneous model, as plain numbers and names.
+    """Return the results for the heterogeneous model as plain numbers and names.
 
     Returns
     -------
     dict
         ``subsets`` and ``ranking`` by method. ``information`` of the first features of each
-        ranking, as the method sees it and the truth, by method.
+        ranking by method: the value of the method and the true value.
     """
     model = heterogeneous_model(SEED)
     found: dict[str, Any] = {"subsets": {}, "ranking": {}, "information": {}}
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
         for method in METHODS:
-            # the default is told what is a category; the paper takes categories as their numbers
+            # only the default gets the nominal features; the paper uses categories as numbers
             nominal = model["x"].attrs["nominal"] if method == hd.HOFS() else None
             source = hd.encode(
                 model, "y", f"{folder}/{method.label}", feature_dim="feature", nominal=nominal
             )
             free = hd.select(source, None, 20, method=method)
             first = free.features[:N_SHOWN]
-            # asked for in its own order, so that nothing restarts
+            # included in the order of its ranking, so that there are no restarts
             asked = hd.select(source, None, N_SHOWN, method=method, include=first)
             found["subsets"][method.label] = free.subsets
             found["ranking"][method.label] = free.features
@@ -97,12 +97,12 @@ def heterogeneous() -> dict[str, Any]:
 
 
 def heterogeneous_information(features: Iterable[str]) -> float:
-    """I(features : y) of the heterogeneous model, in nats, by adding up all cells.
+    """Return I(features : y) of the heterogeneous model, in nats, from all cells.
 
     Notes
     -----
-    A sample is one of ten blocks, each as probable; given the block its features are independent,
-    and of a number only the sign depends on it.
+    A sample is from one of ten blocks with equal probability. Given the block, features are
+    independent, and of a number only the sign depends on the block.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def heterogeneous_information(features: Iterable[str]) -> float:
 
 
 def _shares(number: int) -> np.ndarray:
-    """P(value | block) of a feature, (block, value)."""
+    """Return p(value | block) of a feature, (block, value)."""
     if number > 15:
         return np.ones((len(HETEROGENEOUS), 1))  # noise: one value for all
     values = [row[number if number <= 10 else number - 10] for row in HETEROGENEOUS]
@@ -134,7 +134,7 @@ def _shares(number: int) -> np.ndarray:
         share = REPLACED / n_samples
         replaced: np.ndarray = (1 - share) * exact + share / len(names)
         return replaced
-    # the sign of some negative ones is turned
+    # some negative values became positive
     negative = exact[:, [names.index("-")]]
     turned = REPLACED / (100 * negative.sum())
     sign: np.ndarray = np.where(np.array(names) == "+", 1.0, -1.0)
@@ -148,7 +148,7 @@ def _entropy(shares: np.ndarray) -> float:
 
 
 def mean_difference(found: Sequence[float], truth: Sequence[float]) -> float:
-    """The mean absolute difference of two lists.
+    """Return the mean absolute difference of two lists.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The numbers that the paper prints (Wu, Gupta & Bajaj 2016), table by table."""
+"""The values in the tables of the paper (Wu, Gupta & Bajaj 2016)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUALITY = {
     "promoter": (0.04, 1.02),
     "madelon": (0.02, 1.004),
 }
-#: The mean of the correlations, as its text has it.
+#: Mean correlation stated in its text.
 MEAN_CORRELATION = 0.055
 
 #: Errors of a linear SVM in per cent.
@@ -61,7 +61,7 @@ TREE_SINGLE = {
     "vmi": (0.111, 0.052, 0.022, 0.058, 0.058, 0.025, 0.029, 0.012, 0.013),
     "hofs": (0.111, 0.052, 0.022, 0.058, 0.058, 0.025, 0.029, 0.012, 0.011),
 }
-#: What x1 to x9 of the tree model add.
+#: Gains of x1 to x9 of the tree model.
 TREE_GAINS = {
     "vmi": (0.111, 0.0438, 0.012, 0.008, 0.005, 0.001, -0.001, 0.002, -0.003),
     "hofs": (0.110, 0.0438, 0.016, 0.006, -0.002, -0.001, 0.002, -0.003, 0.0),

@@ -1,4 +1,4 @@
-"""Selection and classification inside folds: what every table of errors is made of."""
+"""Selection and classification inside folds, for all tables of errors."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ from hofs_dask.methods.base import Method
 from hofs_dask.methods.registry import as_method
 from pipelines.paper.data import DataSet
 
-#: Raised when a change here changes results, so that kept ones are made again.
+#: Incremented when a change here changes results, so that stored ones are recomputed.
 VERSION = 2
 SEED = 0
 N_FOLDS, FEW_SAMPLES = 10, 100
-#: Features at most, and between two numbers of them.
+#: Maximum number of features, and the step between numbers of features.
 MOST, STEP = 100, 10
-#: Features of the table of global information, and of that of the relative absolute error.
+#: Numbers of features in the tables of global information and of the relative absolute error.
 TOP_INFORMATION, TOP_ARAE = 11, 30
 
-#: The eight methods that are ranked.
+#: The eight ranked methods.
 RANKED: tuple[Method, ...] = tuple(as_method(name) for name in hd.METHODS)
-#: The paper's criterion and that of its authors' program, shown beside them.
+#: The criteria of the paper and of its authors' program, which are not ranked.
 SHOWN: tuple[Method, ...] = (hd.HOFS(criterion="sum"), hd.HOFS(criterion="mean"))
 
-#: The classifiers whose errors are counted for every number of features ...
+#: Classifiers for the errors at every number of features ...
 CURVES = ("svm", "3nn")
 #: ... and for the relative absolute error.
 CLASSIFIERS = ("svm", "3nn", "bayes", "tree")
 
-#: What features are judged by: a classifier, whose wrong answers are counted, or nats.
+#: Measures of a set of features: the errors of a classifier, or nats.
 Measure = str
 NATS: Measure = "nats"
 
 
 def sizes(data: DataSet) -> list[int]:
-    """The numbers of features that are judged: 10 to 100 in steps of 10, at most all."""
+    """Return the numbers of features to evaluate: 10 to 100 in steps of 10, at most all."""
     return list(range(STEP, min(MOST, data.n_features) + 1, STEP)) or [data.n_features]
 
 
 def folds(data: DataSet) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Training and test rows: ten stratified folds, or one sample each below 100 samples."""
+    """Return training and test rows: ten stratified folds, or leave-one-out below 100 samples."""
     if data.groups is not None:
         splitter = StratifiedGroupKFold(N_FOLDS, shuffle=True, random_state=SEED)
     elif data.n_samples < FEW_SAMPLES:
@@ -64,23 +64,23 @@ def folds(data: DataSet) -> list[tuple[np.ndarray, np.ndarray]]:
     else:
         splitter = StratifiedKFold(N_FOLDS, shuffle=True, random_state=SEED)
     with warnings.catch_warnings():
-        # a class of fewer samples than folds is in some of them only
+        # a class with fewer samples than folds is only in some of them
         warnings.filterwarnings("ignore", message="The least populated class")
         return list(splitter.split(data.x, data.y, data.groups))
 
 
 class Ranking(TypedDict):
-    """What a method selects: positions of features, best first, and the subset of each."""
+    """Result of a method: positions of features by rank, and the subset of each."""
 
     features: list[int]
     subsets: list[int]
 
 
 def select(data: DataSet, rows: np.ndarray, methods: Iterable[str | Method]) -> dict[str, Ranking]:
-    """The features that each method ranks first on some rows, by its label.
+    """Return the ranking of each method on some rows, by label.
 
-    Bins, categories and everything else are made of these rows alone. It runs in this process,
-    whatever the current Dask client is.
+    Only these rows are used, also for bins and categories. It runs in this process, even if there
+    is a Dask client.
     """
     x, y = data.x[rows], data.y[rows]
     usable = int((x != x[0]).any(axis=0).sum())
@@ -100,7 +100,7 @@ def select(data: DataSet, rows: np.ndarray, methods: Iterable[str | Method]) -> 
 
 @dataclass(frozen=True)
 class Split:
-    """One fold as the classifiers see it."""
+    """One fold, prepared for the classifiers."""
 
     data: DataSet
     train: np.ndarray
@@ -108,9 +108,9 @@ class Split:
 
     @cached_property
     def columns(self) -> list[np.ndarray]:
-        """The columns (sample, .) that a feature becomes, as the training rows make them.
+        """Return the columns (sample, .) of a feature, fitted to the training rows.
 
-        Numbers are standardised. Categories get a column each, two of them one together.
+        Numbers are standardised. Each category has one indicator column; two categories share one.
         """
         return [self._column(i) for i in range(self.data.n_features)]
 
@@ -127,7 +127,7 @@ class Split:
         return scaled[:, None]
 
     def matrices(self, features: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """The training and the test rows of some features."""
+        """Return the training and the test rows of some features."""
         matrix = np.concatenate([self.columns[i] for i in features], axis=1)
         return matrix[self.train], matrix[self.test]
 
@@ -145,19 +145,19 @@ class Split:
 
 
 def split_of(data: DataSet, fold: int) -> Split:
-    """A fold as the classifiers see it, its training rows in random order.
+    """Return a fold for the classifiers, with its training rows in random order.
 
-    Of neighbours that are equally near the first ones count. Categories make many such, and the
-    sets are ordered by class: in their order 3-NN would answer with the first class.
+    Of equally near neighbours the first ones count. Categories have many of them, and the sets are
+    sorted by class: without shuffling, 3-NN would predict the first class.
     """
     train, test = folds(data)[fold]
     return Split(data, np.random.default_rng((SEED, fold)).permutation(train), test)
 
 
 def wanted(data: DataSet, ranking: Sequence[int]) -> dict[tuple[int, ...], set[Measure]]:
-    """The sets of features that a ranking is judged by, each by rising position, and how.
+    """Return the sets of features of a ranking to evaluate, sorted by position, with the measure.
 
-    The order within a set makes no difference, so that methods share what they agree on.
+    The order within a set does not matter, so methods with the same set share its evaluation.
     """
     measures: dict[tuple[int, ...], set[Measure]] = {}
     for n_features in sizes(data):
@@ -168,7 +168,7 @@ def wanted(data: DataSet, ranking: Sequence[int]) -> dict[tuple[int, ...], set[M
 
 
 def first(ranking: Sequence[int], n_features: int) -> tuple[int, ...]:
-    """The first features of a ranking, by rising position.
+    """Return the first features of a ranking, sorted by position.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def first(ranking: Sequence[int], n_features: int) -> tuple[int, ...]:
 
 
 def key_of(features: Iterable[int]) -> str:
-    """A short text that other features would not have.
+    """Return a short key that identifies a set of features.
 
     Examples
     --------
@@ -194,13 +194,12 @@ def judge(
     rankings: Iterable[Sequence[int]],
     known: Mapping[str, Mapping[Measure, float]] | None = None,
 ) -> dict[str, dict[Measure, float]]:
-    """What each measure gives for the features of some rankings in a fold, by their `key_of`.
+    """Return the measures of the feature sets of some rankings in a fold, by their `key_of`.
 
-    Wrong answers are counted, and nats are summed, over the test rows. What is known is returned
-    with the rest and not made again.
+    Errors are counted and nats are summed over the test rows. Known results are returned unchanged.
     """
     result = {key: dict(measures) for key, measures in (known or {}).items()}
-    # several threads would find neighbours that are equally near in another order
+    # with several threads the order of equally near neighbours would vary
     with threadpool_limits(1):
         for ranking in rankings:
             for features, measures in wanted(split.data, ranking).items():
@@ -213,9 +212,9 @@ def judge(
 def errors(
     data: DataSet, fold: int, methods: Iterable[str | Method]
 ) -> dict[str, dict[str, list[float]]]:
-    """The share of wrong answers in a fold, by method and classifier, one number a size.
+    """Return the error rates in a fold by method and classifier, one per number of features.
 
-    Methods select from the training rows of the fold. `sizes` says how many features.
+    Methods select from the training rows of the fold. `sizes` returns the numbers of features.
     """
     split = split_of(data, fold)
     selected = select(data, folds(data)[fold][0], methods)
@@ -233,7 +232,7 @@ def errors(
 
 
 def measured(split: Split, features: Sequence[int], measure: Measure) -> float:
-    """The test rows that a classifier gets wrong with some features, or the nats that they tell."""
+    """Return the number of misclassified test rows with some features, or their nats."""
     if measure == NATS:
         return float(_log_shares(split, features).sum())
     if measure == "bayes":
@@ -253,7 +252,7 @@ def _classifier(name: str) -> LinearSVC | KNeighborsClassifier | DecisionTreeCla
 
 
 def _bayes(split: Split, features: Sequence[int]) -> np.ndarray:
-    """Log p(class, features) of the test rows, features independent within a class.
+    """Return log p(class, features) of the test rows by naive Bayes.
 
     Numbers are gaussian, categories have tables with one sample added to each cell.
     """
@@ -277,10 +276,10 @@ def _bayes(split: Split, features: Sequence[int]) -> np.ndarray:
 
 
 def _log_shares(split: Split, features: Sequence[int]) -> np.ndarray:
-    """Log q(class | features) of the test rows, each of its own class.
+    """Return log q(class | features) of the test rows for their true classes.
 
-    q is the mean of a logistic regression and of a forest of random trees, both made of the
-    training rows, mixed with one sample of equal shares, so that no class is impossible.
+    q is the mean of a logistic regression and a random forest, fitted to the training rows and
+    mixed with one sample of equal class frequencies, so that no class has probability 0.
     """
     train, test = split.matrices(features)
     n_classes, n_train = split.data.n_classes, len(split.train)

@@ -1,4 +1,4 @@
-"""How good the incremental ICA is: whether signals are uncorrelated, and entropies balanced."""
+"""Quality of the incremental ICA: correlation of signals and balance of entropies."""
 
 from __future__ import annotations
 
@@ -25,47 +25,46 @@ from hofs_dask.store.codes import read_codes
 from pipelines.paper.data import DataSet
 from pipelines.paper.protocol import MOST, TOP_ARAE, TOP_INFORMATION, Ranking
 
-#: The paper's criterion, and the default.
+#: The criterion of the paper, and the default.
 METHOD, DEFAULT = hd.HOFS(criterion="sum"), hd.HOFS()
-#: A cell with fewer samples says little about the classes in it.
+#: A cell with fewer samples has an unreliable distribution of classes.
 FEW_SAMPLES = 10
 
 
 def quality(data: DataSet, chosen: Ranking, by_default: Ranking) -> dict[str, Any]:
-    """The quality of the rows of the paper's criterion on a data set, as plain numbers.
+    """Return the quality of the rows of the paper's criterion on a data set, as plain numbers.
 
     Parameters
     ----------
     data
-        The set.
+        The data set.
     chosen
-        What the criterion selects.
+        Ranking of the criterion.
     by_default
-        What the default selects.
+        Ranking of the default.
 
     Returns
     -------
     dict
         ``features``, ``signals``: the mean absolute Pearson correlation of two features of one
-        subset, and of their signals, by the number of features that were selected: 11, 30 and all;
-        None where no subset has two. ``within``: that of the signals of the default's subsets,
-        whose rows are least squares within classes, as it takes them. ``subsets``: of each its
-        size, the samples for every occupied cell, and R_balance three times. ``bare``: the same
-        for no features at all.
+        subset, and of their signals, by the number of selected features: 11, 30 and all; None if
+        no subset has two. ``within``: the same for the signals in the subsets of the default,
+        whose rows are least squares within classes. ``subsets``: size, samples per occupied cell,
+        and three variants of R_balance of each subset. ``bare``: the same without features.
 
     Notes
     -----
     ``R_balance = [H(X_j, y) - H(X_j)] / [H(s_y) + log a_yy]`` of a subset X_j: the entropy of the
-    class given the subset, by counting occupied cells and by the rows of the class. ``column``: the
-    class is one column of the numbers 0, 1, 2, ..., as in the paper. ``indicators``: it is 0/1
-    columns of all classes but the rarest, as the package has it. ``gaussian``: one column, whose
-    signal is gaussian and not logistic.
+    class given the subset, from counts of occupied cells divided by that from the rows of the
+    class. ``column``: the class is one column of the numbers 0, 1, 2, ..., as in the paper.
+    ``indicators``: 0/1 columns of all classes except the rarest, as in the package. ``gaussian``:
+    one column with a gaussian instead of a logistic signal.
     """
     codes, numbers = _encoded(data)
     before = _members_before(chosen)
     signals = {i: solve_row(numbers[i], numbers[earlier])[0] for i, earlier in before.items()}
     centred = numbers - _class_means(numbers, data.y)
-    # categories are no numbers to the default: their rows are tables
+    # the default models categories by tables
     default = {
         i: [j for j in earlier if not data.nominal[j]]
         for i, earlier in _members_before(by_default).items()
@@ -87,7 +86,7 @@ def quality(data: DataSet, chosen: Ranking, by_default: Ranking) -> dict[str, An
 
 
 def solve_row(target: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, float]:
-    """The signal of one further row, and its cross-entropy ``H(s) + log a``.
+    """Return the signal of an additional row, and its cross-entropy ``H(s) + log a``.
 
     Parameters
     ----------
@@ -118,7 +117,7 @@ def solve_row(target: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, float]
 
 
 def _members_before(chosen: Ranking) -> dict[int, list[int]]:
-    """The members of a feature's subset that were chosen before it, features in order of choice."""
+    """Return the earlier members of the subset of each feature; features are sorted by rank."""
     subsets: dict[int, list[int]] = {}
     found = {}
     for feature, subset in zip(chosen["features"], chosen["subsets"], strict=True):
@@ -129,7 +128,7 @@ def _members_before(chosen: Ranking) -> dict[int, list[int]]:
 
 
 def _mean_correlations(before: dict[int, list[int]], columns: Any) -> dict[str, float | None]:
-    """The mean absolute correlation of two columns of one subset, by the number of features."""
+    """Return the mean absolute correlation of two columns of a subset, by number of features."""
     found = [
         (rank, _correlation(columns[i], columns[j]))
         for rank, (i, earlier) in enumerate(before.items())
@@ -142,19 +141,19 @@ def _mean_correlations(before: dict[int, list[int]], columns: Any) -> dict[str, 
 
 
 def _class_means(numbers: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The mean of each feature in the class of each sample, (feature, sample)."""
+    """Return the mean of each feature in the class of each sample, (feature, sample)."""
     return np.stack([np.bincount(y, column) / np.bincount(y) for column in numbers])[:, y]
 
 
 def _residual(target: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """What least squares leave of a column (sample,), given others (column, sample)."""
+    """Return the residual of a column (sample,) after regression on others (column, sample)."""
     slopes = np.linalg.lstsq(given.T, target, rcond=None)[0]
     left: np.ndarray = target - slopes @ given
     return left
 
 
 def _encoded(data: DataSet) -> tuple[np.ndarray, np.ndarray]:
-    """The codes of all features, and the numbers that they stand for, (feature, sample)."""
+    """Return the codes of all features and their numeric values, (feature, sample)."""
     nominal = [f"x{column}" for column in np.flatnonzero(data.nominal)]
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
         store = hd.encode(data.x, data.y, f"{folder}/codes", nominal=nominal, target_kind="class")
@@ -166,7 +165,7 @@ def _encoded(data: DataSet) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _balance(codes: np.ndarray, numbers: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """R_balance of a subset of features (feature, sample), and what it depends on."""
+    """Return R_balance of a subset of features (feature, sample), and its samples per cell."""
     cells, joint = _cells(codes), _cells(np.vstack([codes, y.astype(np.uint8)[None]]))
     counted = _entropy(joint) - _entropy(cells)
     frequent = np.argsort(-np.bincount(y), kind="stable")[:-1]
@@ -183,7 +182,7 @@ def _balance(codes: np.ndarray, numbers: np.ndarray, y: np.ndarray) -> dict[str,
 
 
 def _row_entropy(labels: np.ndarray, given: np.ndarray) -> float:
-    """The entropy of columns given others by chained rows, in the units of the columns."""
+    """Return the entropy of columns given others by chained rows, in the units of the columns."""
     total = 0.0
     for column in labels:
         spread = float(column.std())
@@ -194,7 +193,7 @@ def _row_entropy(labels: np.ndarray, given: np.ndarray) -> float:
 
 
 def _cells(codes: np.ndarray) -> np.ndarray:
-    """The samples of every occupied cell."""
+    """Return the number of samples in every occupied cell."""
     if not len(codes):
         return np.array([codes.shape[1]])
     counts: np.ndarray = np.unique(codes, axis=1, return_counts=True)[1]
@@ -207,7 +206,7 @@ def _entropy(counts: np.ndarray) -> float:
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """The absolute Pearson correlation of two columns."""
+    """Return the absolute Pearson correlation of two columns."""
     return abs(float(np.corrcoef(one, other)[0, 1]))
 
 

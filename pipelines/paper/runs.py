@@ -1,4 +1,4 @@
-"""Many folds at once, each kept when it is done: a run that was stopped resumes."""
+"""Parallel evaluation of folds; finished folds are stored, so that a stopped run resumes."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ from pipelines.paper.protocol import (
 )
 from pipelines.paper.quality import DEFAULT, METHOD, quality
 
-#: Where the features were selected: in the training rows of each fold, or in all rows.
+#: Rows for the selection: the training rows of each fold, or all rows.
 SCOPES = ("folds", "all")
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs to know of a run."""
+    """Settings of a run that are sent to the workers."""
 
     data: str  # a folder, or "openml"
-    cache: str  # the folder of what is kept
-    methods: tuple[Method, ...]  # that select inside each fold and on all data
-    older: tuple[Method, ...]  # that select on all data alone
-    package: str  # the fingerprint of the code that selects
+    cache: str  # folder of stored results
+    methods: tuple[Method, ...]  # select inside each fold and on all data
+    older: tuple[Method, ...]  # select only on all data
+    package: str  # fingerprint of the code of the package
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the folds of one set gave, all of them together.
+    """Combined results of all folds of one data set.
 
     Attributes
     ----------
     entropy
         H(y) in nats.
     chance
-        The share of wrong answers of a guess by the shares of the classes.
+        Error rate of a random guess with the class frequencies.
     wrong
-        Wrong answers, by scope, label of the method and classifier, one number a size.
+        Numbers of errors by scope, label of the method and classifier, one per number of features.
     wrong_top
-        Wrong answers with the first 30 features, by scope, label and classifier.
+        Numbers of errors with the first 30 features, by scope, label and classifier.
     nats
         The sum of log q(y | first 11 features), by scope and label.
     """
@@ -76,29 +76,29 @@ class Outcome:
     nats: dict[str, dict[str, float]]
 
     def errors(self, scope: str, label: str, classifier: str) -> np.ndarray:
-        """The share of wrong answers for every size."""
+        """Return the error rate for every number of features."""
         return self.wrong[scope][label][classifier] / self.n_samples
 
     def error(self, scope: str, label: str, classifier: str) -> float:
-        """The mean of the errors over the sizes, in per cent."""
+        """Return the mean error over all numbers of features, in per cent."""
         return 100 * float(self.errors(scope, label, classifier).mean())
 
     def information(self, scope: str, label: str) -> float:
-        """What the first 11 features tell about the class, in nats: H(y) less the held-out loss."""
+        """Return the information of the first 11 features in nats: H(y) minus the held-out loss."""
         return self.entropy + self.nats[scope][label] / self.n_samples
 
     def arae(self, scope: str, label: str) -> float:
-        """The relative absolute error of the first 30 features, mean over classifiers, in per cent.
+        """Return the relative absolute error of the first 30 features, mean over classifiers, in %.
 
-        The absolute error of an answer is ``sum_c |answer_c - truth_c|`` over indicators of the
-        classes; it is relative to that of the shares of the classes.
+        The absolute error of a prediction is ``sum_c |prediction_c - truth_c|`` over class
+        indicators, relative to that of predicting the class frequencies.
         """
         wrong = self.wrong_top[scope][label]
         return 100 * float(np.mean(list(wrong.values()))) / self.n_samples / self.chance
 
 
 def fingerprint_of_package() -> str:
-    """A short text that another version of the code that selects would not have."""
+    """Return a fingerprint of the code of the package."""
     folder = Path(hofs_dask.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
@@ -108,7 +108,7 @@ def fingerprint_of_package() -> str:
 
 
 def kept(path: Path, key: Mapping[str, object]) -> Any:
-    """What was kept in a file under this key; None where there is no file or another key."""
+    """Return the content of a file if it was stored with this key, else None."""
     try:
         content = json.loads(path.read_text())
     except FileNotFoundError:
@@ -117,7 +117,7 @@ def kept(path: Path, key: Mapping[str, object]) -> Any:
 
 
 def keep(path: Path, key: Mapping[str, object], value: object) -> None:
-    """Write a file in one step, so that nobody reads half of it."""
+    """Write a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.{os.getpid()}")
     beside.write_text(json.dumps({"key": key, "value": value}))
@@ -126,12 +126,12 @@ def keep(path: Path, key: Mapping[str, object], value: object) -> None:
 
 @lru_cache(maxsize=2)
 def loaded(name: str, data: str) -> DataSet:
-    """The data set of a name; the last two stay in memory."""
+    """Return a data set by name; the last two are cached."""
     return load(name, data)
 
 
 def rank(job: Job, name: str, fold: int | None) -> dict[str, Ranking]:
-    """The rankings of every method by its label, on the training rows of a fold or on all rows."""
+    """Return the rankings of all methods by label, on the training rows of a fold or all rows."""
     data = loaded(name, job.data)
     path = Path(job.cache) / name / f"rank-{'all' if fold is None else fold}.json"
     key = {"version": protocol.VERSION, "data": data.fingerprint, "package": job.package}
@@ -146,12 +146,12 @@ def rank(job: Job, name: str, fold: int | None) -> dict[str, Ranking]:
 
 
 def judge_fold(job: Job, name: str, fold: int, whole: Mapping[str, Ranking]) -> Any:
-    """What a fold gives, as plain numbers by scope and label.
+    """Return the results of a fold as plain numbers by scope and label.
 
     Parameters
     ----------
     job, name, fold
-        What to judge.
+        Settings of the run, name of the data set, number of the fold.
     whole
         The rankings on all rows.
     """
@@ -194,7 +194,7 @@ def judge_fold(job: Job, name: str, fold: int, whole: Mapping[str, Ranking]) -> 
 
 
 def add_up(data: DataSet, parts: Sequence[Any]) -> Outcome:
-    """The outcome of all folds of a set."""
+    """Return the combined results of all folds of a set."""
     labels = {scope: list(parts[0][scope]) for scope in SCOPES}
 
     def total(scope: str, label: str, what: str) -> np.ndarray:
@@ -227,7 +227,7 @@ def add_up(data: DataSet, parts: Sequence[Any]) -> Outcome:
 
 @contextmanager
 def workers(n_workers: int) -> Iterator[Client]:
-    """A client of worker processes with one thread each; of this process where there are none."""
+    """Yield a client of single-thread worker processes, or of this process for 0 workers."""
     with (
         LocalCluster(
             n_workers=max(n_workers, 1),
@@ -242,15 +242,15 @@ def workers(n_workers: int) -> Iterator[Client]:
 
 
 def judge_all(client: Client, job: Job, names: Sequence[str]) -> list[Outcome]:
-    """The outcomes of some sets, all folds of all of them at once."""
+    """Return the outcomes of some sets, with the folds of all sets in parallel."""
     futures: dict[str, Future[Any]] = {}
     folds_of: dict[str, list[str]] = {}
     sets = {name: load(name, job.data) for name in names}
     costs = {name: d.n_samples * d.n_features * d.n_classes for name, d in sets.items()}
-    # the longest first: nobody should wait for one that began last
+    # the longest first, so that it is not the last to finish
     for name in sorted(names, key=lambda name: -costs[name]):
         data, cost = sets[name], costs[name]
-        # the same key is the same task: groups make no difference to all rows
+        # the same key is the same task: groups do not matter for all rows
         plain = name.removesuffix(GROUPED)
         whole = client.submit(rank, job, plain, None, key=f"rank-{plain}", priority=cost + 1)
         folds_of[name] = []
@@ -265,7 +265,7 @@ def judge_all(client: Client, job: Job, names: Sequence[str]) -> list[Outcome]:
 
 
 def quality_all(client: Client, job: Job, names: Sequence[str]) -> dict[str, Any]:
-    """The quality of the incremental ICA on some sets, by name."""
+    """Return the quality of the incremental ICA on some sets, by name."""
     found = gathered(
         {f"{name}, quality": client.submit(_quality, job, name, pure=False) for name in names}
     )
@@ -274,7 +274,7 @@ def quality_all(client: Client, job: Job, names: Sequence[str]) -> dict[str, Any
 
 def _quality(job: Job, name: str) -> Any:
     data = loaded(name, job.data)
-    # rankings that were made for the errors are taken from there
+    # rankings of the error tables are reused
     found = rank(replace(job, methods=(), older=(METHOD, DEFAULT)), name, None)
     key = {"version": protocol.VERSION, "data": data.fingerprint, "package": job.package}
     path = Path(job.cache) / name / "quality.json"
@@ -282,7 +282,7 @@ def _quality(job: Job, name: str) -> Any:
 
 
 def model_of(client: Client, job: Job, make: Callable[[], Any]) -> Any:
-    """What a function of `models` finds."""
+    """Return the result of a function of `models`."""
     name = f"the model {make.__name__}"
     return gathered({name: client.submit(_model, job, make, pure=False)})[name]
 
@@ -293,14 +293,14 @@ def _model(job: Job, make: Callable[[], Any]) -> Any:
 
 
 def _made(path: Path, key: Mapping[str, object], make: Callable[[], Any]) -> Any:
-    """What is kept, or else what a function returns, which is then kept."""
+    """Return the stored result, or call a function and store its result."""
     if kept(path, key) is None:
         keep(path, key, make())
     return kept(path, key)
 
 
 def gathered(futures: Mapping[str, Future[Any]]) -> dict[str, Any]:
-    """The results of named tasks, with a line of progress on the standard error for each."""
+    """Yield the results of named tasks, with a progress line on the standard error for each."""
     names = {future.key: name for name, future in futures.items()}
     found, start = {}, time.perf_counter()
     for future, result in as_completed(list(futures.values()), with_results=True):

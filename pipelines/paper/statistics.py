@@ -1,4 +1,4 @@
-"""Whether one method is better than others over several data sets."""
+"""Tests of differences between methods over several data sets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy import stats
 
 
 def ranks(errors: np.ndarray) -> np.ndarray:
-    """The place of every method in every set, the smallest error first; equal ones share theirs.
+    """Return the rank of every method in every set by increasing error; ties share a mean rank.
 
     Parameters
     ----------
@@ -21,13 +21,13 @@ def ranks(errors: np.ndarray) -> np.ndarray:
     >>> ranks(np.array([[0.2, 0.1, 0.2]]))
     array([[2.5, 1. , 2.5]])
     """
-    # rounded: errors that differ by the order of a sum are equal
+    # rounded, so that errors that differ only by rounding are equal
     result: np.ndarray = stats.rankdata(np.round(errors, 9), axis=1)
     return result
 
 
 def critical_difference(n_methods: int, n_sets: int, level: float = 0.05) -> float:
-    """The difference of mean ranks that is significant by the test of Nemenyi.
+    """Return the critical difference of mean ranks of the Nemenyi test.
 
     Notes
     -----
@@ -43,7 +43,7 @@ def critical_difference(n_methods: int, n_sets: int, level: float = 0.05) -> flo
 
 
 def friedman(errors: np.ndarray) -> float:
-    """How probable such mean ranks are if all methods are equal: the test of Friedman.
+    """Return the p-value of the Friedman test for equal methods.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def friedman(errors: np.ndarray) -> float:
 
 
 def wilcoxon(errors: np.ndarray, others: np.ndarray) -> float:
-    """How probable such differences are if two methods are equal: the signed ranks of Wilcoxon.
+    """Return the p-value of Wilcoxon's signed-rank test for two equal methods.
 
     Examples
     --------

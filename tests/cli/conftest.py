@@ -27,7 +27,7 @@ def codes(source: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def long_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, hd.Selection]:
-    """A code store with many rounds in it, and the result of them all, uninterrupted."""
+    """A code store for a long run, and the result of that run without interruption."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 20_000)
     x = rng.normal(size=(len(y), 24)) + y[:, None] * np.linspace(0.5, 0.1, 24)

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from hofs_dask.cli import main
 
-# The script where the package is installed with it, else the module.
+# The installed script, or else the module.
 SCRIPT = Path(sys.executable).with_name("hofs-dask")
 COMMAND = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "hofs_dask"]
 #: Seconds that a process may take, most of them for imports and compilation on a busy machine.

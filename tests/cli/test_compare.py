@@ -23,7 +23,7 @@ def test_compare__on_processes_equals_threads(codes: Path) -> None:
     assert result.stdout == run("compare", codes, *options).stdout
 
 
-def test_compare__explain_is_a_page_and_runs_nothing(codes: Path, tmp_path: Path) -> None:
+def test_compare__explain_prints_the_plan_and_runs_nothing(codes: Path, tmp_path: Path) -> None:
     kept = tmp_path / "run"
     options = ["--n-features", 3, *METHODS, "--resamples", 2, "--checkpoint", kept, "--explain"]
     result = run("compare", codes, *options)
@@ -60,7 +60,7 @@ def test_compare__prints_and_saves_what_the_function_returns(
     assert run("info", output).stdout == result.stdout
 
 
-def test_compare__without_methods_takes_those_of_the_paper(
+def test_compare__default_methods_are_those_of_the_paper(
     codes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = []
@@ -74,7 +74,7 @@ def test_compare__without_methods_takes_those_of_the_paper(
     assert [method.label for method in given] == list(hd.METHODS)
 
 
-def test_compare__takes_a_source_with_a_target(source: Path) -> None:
+def test_compare__accepts_a_source_with_a_target(source: Path) -> None:
     options = ["--n-features", 2, "--method", "mim"]
     expected = hd.compare(source, "y", 2, methods=["mim"])
     assert run("compare", source, "--target", "y", *options).stdout == f"{expected!r}\n"
@@ -83,7 +83,7 @@ def test_compare__takes_a_source_with_a_target(source: Path) -> None:
     assert "add --target NAME" in result.stderr
 
 
-def test_compare__progress_is_a_line_a_scan(codes: Path) -> None:
+def test_compare__progress_prints_one_line_per_scan(codes: Path) -> None:
     result = run("compare", codes, "--n-features", 2, "--method", "mim,jmi", "--progress")
     assert [line.split()[:2] for line in result.stderr.splitlines()] == [
         ["scan", "1"],
@@ -92,7 +92,7 @@ def test_compare__progress_is_a_line_a_scan(codes: Path) -> None:
     assert "marginal-counts" not in result.stdout
 
 
-def test_compare__draws_a_picture(codes: Path, tmp_path: Path) -> None:
+def test_compare__writes_a_figure(codes: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "result.png"
     result = run("compare", codes, "--n-features", 2, "--method", "mim,jmi", "--plot", picture)
@@ -100,7 +100,7 @@ def test_compare__draws_a_picture(codes: Path, tmp_path: Path) -> None:
     assert picture.stat().st_size > 10_000
 
 
-def test_compare__csv_and_json_hold_the_ranks_of_all_methods(codes: Path, tmp_path: Path) -> None:
+def test_compare__csv_and_json_have_the_ranks_of_all_methods(codes: Path, tmp_path: Path) -> None:
     options = ["--n-features", 3, *METHODS, "--resamples", 2]
     for ending in ("csv", "json"):
         for _ in range(2):  # an earlier result is replaced
@@ -142,9 +142,9 @@ def test_compare__table_without_resamples_has_no_stability(codes: Path, tmp_path
         (["--method", "jim"], "unknown method 'jim'; valid: 'jmim', 'njmim', 'mim'"),
         (["--method", "jmi,"], "unknown method ''"),
         (["--method", "mifs:bta=1"], "unknown option of mifs 'bta'; valid: 'beta'"),
-        (["--method", "jmi", "--method", "mim,jmi"], "jmi is given twice; name it once"),
+        (["--method", "jmi", "--method", "mim,jmi"], "jmi is given twice; give it once"),
         (["--resamples", "-1"], "-1 is not in the range x>=0"),
-        (["--resamples", "1"], "one cannot be compared; give 2 or more, or 0"),
+        (["--resamples", "1"], "1 resample has no stability; give 2 or more, or 0"),
         (["--output", "result.txt"], "should end with one of .zarr .nc .json .csv"),
         (["--plot", "result.txt"], "should end with one of .png .svg .pdf"),
     ],
@@ -157,12 +157,12 @@ def test_compare__wrong_option_is_a_usage_error(
     assert message in " ".join(result.stderr.split())
 
 
-def test_compare__output_of_a_selection_is_not_replaced(codes: Path, tmp_path: Path) -> None:
+def test_compare__saved_selection_is_not_replaced(codes: Path, tmp_path: Path) -> None:
     output = ["--output", tmp_path / "r.json"]
     assert run("select", codes, "--n-features", 1, "--method", "mim", *output).exit_code == 0
     result = run("compare", codes, "--n-features", 2, *output)
     assert result.exit_code == 2
-    assert "holds something that is not a comparison" in " ".join(result.stderr.split())
+    assert "exists and is not a comparison" in " ".join(result.stderr.split())
 
 
 def cut_after(n_rounds: int, compare: Callable[..., hd.Comparison]) -> Callable[..., object]:

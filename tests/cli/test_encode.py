@@ -23,7 +23,7 @@ def test_encode__writes_what_the_function_writes(source: Path, tmp_path: Path) -
     assert written.nominal.tolist() == expected.nominal.tolist()
 
 
-def test_encode__explain_is_a_page_and_writes_nothing(source: Path, tmp_path: Path) -> None:
+def test_encode__explain_prints_the_plan_and_writes_nothing(source: Path, tmp_path: Path) -> None:
     place = tmp_path / "codes.zarr"
     result = run("encode", source, place, "--target", "y", "--bins", "8", "--explain")
     assert result.exit_code == 0, result.output
@@ -37,7 +37,7 @@ def test_encode__explain_is_a_page_and_writes_nothing(source: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (["--bins", "many"], "'many' is neither a number nor auto, width or none"),
+        (["--bins", "many"], "'many' is not a number, auto, width or none"),
         (["--chunks", "1000"], "'1000' is not two numbers such as 100000,64"),
         (["--target-kind", "klass"], "'klass' is not one of"),
         (["--workers", "2", "--scheduler", "tcp://127.0.0.1:1"], "give one"),

@@ -10,7 +10,7 @@ import hofs_dask as hd
 from tests.cli.shell import run
 
 
-def test_info__says_what_a_path_is(source: Path, codes: Path, tmp_path: Path) -> None:
+def test_info__describes_every_kind_of_path(source: Path, codes: Path, tmp_path: Path) -> None:
     options = ["--output", tmp_path / "r.zarr", "--checkpoint", tmp_path / "run"]
     printed = run("select", codes, "--n-features", 2, *options).stdout
     assert run("info", tmp_path / "r.zarr").stdout == printed
@@ -24,10 +24,10 @@ def test_info__says_what_a_path_is(source: Path, codes: Path, tmp_path: Path) ->
     assert "samples   2000" in store
     other = run("info", source)
     assert other.exit_code == 1
-    assert "neither a code store nor a saved selection, comparison or matrix nor a" in other.stderr
+    assert "is not a code store, a saved selection, comparison or matrix, or a" in other.stderr
 
 
-def test_info__says_why_a_result_cannot_be_read(codes: Path, tmp_path: Path) -> None:
+def test_info__explains_why_a_result_cannot_be_read(codes: Path, tmp_path: Path) -> None:
     path = tmp_path / "r.zarr"
     hd.select(codes, None, 1, method="mim").save(path)
     group = path / "zarr.json"
@@ -54,32 +54,32 @@ def test_info__lists_all_targets_of_a_store(tmp_path: Path) -> None:
     assert [line.split()[1] for line in targets] == ["second,", "first,"]
 
 
-def test_info__says_how_far_the_methods_of_a_comparison_are(codes: Path, tmp_path: Path) -> None:
+def test_info__lists_rounds_of_each_method_of_a_comparison(codes: Path, tmp_path: Path) -> None:
     kept = ["--checkpoint", tmp_path / "run"]
     methods = ["--method", "jmi,mifs:beta=0.5", "--include", "x3"]
     for n_features, more in ((2, ["--resamples", 2]), (3, [])):
         result = run("compare", codes, "--n-features", n_features, *methods, *more, *kept)
         assert result.exit_code == 0, result.output
-    # A search that was interrupted in its first round has a lock only.
+    # A search that was interrupted in its first round has only a lock.
     (tmp_path / "run" / "vmi").mkdir()
     (tmp_path / "run" / "vmi" / "lock").touch()
     text = run("info", tmp_path / "run").stdout
     assert text.startswith(f"Checkpoint of a comparison {tmp_path / 'run'}\n")
-    # What is the same for all of them is told, what differs is not.
+    # Options that all methods share are shown, the others are not.
     assert re.search(r"^  target +y$", text, re.MULTILINE)
     assert re.search(r"^  include +\['x3'\]$", text, re.MULTILINE)
     assert "  beta " not in text
     expected = hd.compare(codes, None, 3, methods=["jmi", hd.MIFS(beta=0.5)], include=["x3"])
     columns = {label: " ".join(map(str, expected[label].indices)) for label in expected}
     assert text.split("\n\n")[1].splitlines() == [
-        "method          rounds  resamples        columns in order of choice",
+        "method          rounds  resamples        columns by rank",
         f"mifs(beta=0.5)       3  2 with 2 rounds  {columns['mifs(beta=0.5)']}",
         f"jmi                  3  2 with 2 rounds  {columns['jmi']}",
         "vmi                  0",
     ]
 
 
-def test_info__comparison_of_one_method_has_its_options(codes: Path, tmp_path: Path) -> None:
+def test_info__comparison_of_one_method_shows_its_options(codes: Path, tmp_path: Path) -> None:
     options = ["--method", "mifs:beta=0.5", "--checkpoint", tmp_path / "run"]
     assert run("compare", codes, "--n-features", 1, *options).exit_code == 0
     text = run("info", tmp_path / "run").stdout
@@ -87,9 +87,9 @@ def test_info__comparison_of_one_method_has_its_options(codes: Path, tmp_path: P
     assert "resamples" not in text
 
 
-def test_info__directory_of_other_things_is_no_checkpoint(tmp_path: Path) -> None:
+def test_info__directory_with_other_files_is_not_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "jmi").mkdir()
     (tmp_path / "jmi" / "lock").touch()
     result = run("info", tmp_path)
     assert result.exit_code == 1
-    assert "is neither a code store" in result.stderr
+    assert "is not a code store" in result.stderr

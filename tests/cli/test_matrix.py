@@ -39,7 +39,7 @@ def test_matrix__writes_what_the_function_returns(codes: Path, tmp_path: Path, k
     assert result.stdout.splitlines()[-1] == f"... and {n_pairs - 10} more pairs"
 
 
-def test_matrix__netcdf_and_csv(codes: Path, tmp_path: Path) -> None:
+def test_matrix__writes_netcdf_and_csv(codes: Path, tmp_path: Path) -> None:
     pytest.importorskip("h5py")
     expected = hd.information_matrix(codes, None)
     for ending in ("nc", "csv"):
@@ -56,7 +56,7 @@ def test_matrix__netcdf_and_csv(codes: Path, tmp_path: Path) -> None:
     assert [[float(cell) for cell in row[1:]] for row in rows] == expected.values.tolist()
 
 
-def test_matrix__takes_a_source_with_a_target(source: Path, tmp_path: Path) -> None:
+def test_matrix__accepts_a_source_with_a_target(source: Path, tmp_path: Path) -> None:
     output = ["--output", tmp_path / "matrix.csv"]
     assert run("matrix", source, *output).exit_code == 2
     result = run("matrix", source, "--target", "y", *output, "--progress")
@@ -70,7 +70,7 @@ def test_matrix__takes_a_source_with_a_target(source: Path, tmp_path: Path) -> N
         ([], "Missing option '--output'"),
         (["--output", "matrix.json"], "should end with one of .zarr .nc .csv"),
         (["--output", "matrix.csv", "--kind", "mutual"], "'mutual' is not one of"),
-        (["--output", "mine.csv"], "holds something that is not a matrix"),
+        (["--output", "mine.csv"], "exists and is not a matrix"),
     ],
 )
 def test_matrix__wrong_option_is_a_usage_error(
@@ -87,7 +87,7 @@ def test_matrix__wrong_option_is_a_usage_error(
     assert message in " ".join(result.stderr.split())
 
 
-def test_matrix__interrupt_says_that_nothing_is_kept(
+def test_matrix__interrupt_reports_that_nothing_was_written(
     codes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:

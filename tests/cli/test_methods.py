@@ -1,4 +1,4 @@
-"""Methods as they are typed and listed."""
+"""Parsing and listing of methods."""
 
 import pytest
 
@@ -9,14 +9,14 @@ from hofs_dask.methods.registry import METHOD_NAMES, as_method
 from tests.cli.shell import run
 
 
-def test_parse_method__none_and_numbers_by_the_type_of_the_option() -> None:
+def test_parse_method__converts_none_and_numbers_by_type() -> None:
     assert parse_method("hofs", ["affinity=none", "threshold=1"]) == hd.HOFS(threshold=1.0)
     within = parse_method("hofs", ["affinity=within"])
     assert isinstance(within, HOFS)
     assert within.affinity == "within"
 
 
-def test_parse_method__options_after_colons() -> None:
+def test_parse_method__parses_options_after_colons() -> None:
     assert parse_method("mifs:beta=0.5") == hd.MIFS(beta=0.5)
     assert parse_method("hofs:criterion=sum:source=gaussian", ["threshold=0.3"]) == hd.HOFS(
         criterion="sum", source="gaussian", threshold=0.3
@@ -36,7 +36,7 @@ def test_parse_method__options_after_colons() -> None:
         ("mrmr:form=ratio", "unknown form of MRMR 'ratio'; valid: 'quotient', 'difference'"),
     ],
 )
-def test_parse_method__says_what_is_wrong(text: str, message: str) -> None:
+def test_parse_method__explains_errors(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_method(text)
 
@@ -54,7 +54,7 @@ def test_method_list__has_every_method_and_option_and_fits_a_terminal() -> None:
 
 
 @pytest.mark.parametrize("command", ["select", "compare"])
-def test_help__ends_with_the_methods_and_examples(command: str) -> None:
+def test_help__lists_methods_and_examples_last(command: str) -> None:
     text = run(command, "--help").stdout
     for name in METHOD_NAMES:
         assert f"\n    {name}" in text

@@ -14,7 +14,7 @@ READING = ("--feature-dim", "band", "--nominal", 600, "--target-kind", "continuo
 
 @pytest.fixture(scope="module")
 def cube(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cube with bands that are features, one of them a category, and a label of quantities."""
+    """A cube whose bands are the features, one of them nominal, with a continuous label."""
     rng = np.random.default_rng(0)
     bands = rng.normal(size=(12, 10, 4))
     bands[..., 2] = rng.integers(0, 9, (12, 10))
@@ -64,11 +64,11 @@ def test_reading_options__reach_the_plan_and_the_matrix(cube: Path, tmp_path: Pa
     "option",
     [("--bins", 4), ("--nominal", "x1"), ("--feature-dim", "band"), ("--target-kind", "ordinal")],
 )
-def test_reading_options__of_a_code_store_are_its_own(
+def test_reading_options__are_refused_for_a_code_store(
     command: str, option: tuple[object, ...], codes: Path, tmp_path: Path
 ) -> None:
     needed = ("--output", tmp_path / "m.zarr") if command == "matrix" else ("--n-features", 2)
     result = run(command, codes, *needed, *option)
     assert result.exit_code == 2
     message = " ".join(result.stderr.split())
-    assert f"leave {option[0]} out, or encode the data again with it" in message
+    assert f"remove {option[0]}, or encode the data again with it" in message

@@ -1,4 +1,4 @@
-"""What all commands share: help, errors and warnings, exit codes of real processes, a terminal."""
+"""Behaviour of all commands: help, errors, warnings, exit codes, signals and terminals."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def test_help__has_an_example_of_every_command() -> None:
         assert f"hofs-dask {' '.join(command)}" in result.output.split("Example:")[1]
 
 
-def test_help__imports_nothing_that_takes_long() -> None:
+def test_help__makes_no_slow_imports() -> None:
     program = "import sys; from hofs_dask.cli import main; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -52,16 +52,14 @@ def test_warnings__are_one_line(codes: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
-def test_errors__of_unexpected_kinds_are_named(
-    codes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors__unexpected_types_are_named(codes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise KeyError("y")
 
     monkeypatch.setattr("hofs_dask.api.select", broken)
     result = run("select", codes, "--n-features", 5)
     assert result.exit_code == 1
-    assert result.stderr == "Error: KeyError: 'y' (--debug shows where)\n"
+    assert result.stderr == "Error: KeyError: 'y' (--debug shows the traceback)\n"
     assert isinstance(run("select", codes, "--n-features", 5, "--debug").exception, KeyError)
 
 
@@ -74,7 +72,7 @@ def test_errors__of_unexpected_kinds_are_named(
         ("matrix", ["--output", "matrix.csv"]),
     ],
 )
-def test_cluster__is_the_one_that_was_asked_for(
+def test_cluster__matches_the_options(
     source: Path,
     codes: Path,
     tmp_path: Path,
@@ -82,7 +80,7 @@ def test_cluster__is_the_one_that_was_asked_for(
     command: str,
     arguments: list[str],
 ) -> None:
-    # The demonstration, `compare` and the scripts of deploy/cli start real ones.
+    # Other tests start real clusters: `demo`, `compare` and deploy/cli.
     given = []
 
     @contextmanager
@@ -100,7 +98,7 @@ def test_cluster__is_the_one_that_was_asked_for(
     assert given == [(None, 3), ("tcp://host:8786", None), (None, None)]
 
 
-def test_process__exit_codes(tmp_path: Path) -> None:
+def test_process__exit_codes_of_success_and_errors(tmp_path: Path) -> None:
     version = run_process("--version")
     assert version.returncode == 0
     assert re.fullmatch(r"hofs-dask, version \d+\.\d+\.\d+\n", version.stdout)
@@ -110,7 +108,7 @@ def test_process__exit_codes(tmp_path: Path) -> None:
     assert run_process("select", "codes.zarr").returncode == 2
 
 
-def test_process__term_gives_143_and_the_rest_is_done_by_the_same_command(
+def test_process__sigterm_exits_with_143_and_the_same_command_resumes(
     long_run: tuple[Path, hd.Selection], tmp_path: Path
 ) -> None:
     codes, expected = long_run
@@ -158,7 +156,7 @@ main(["info", "none"])
 
 
 @pytest.mark.parametrize("module", ["click", "hofs_dask.cli.select", "zarr", "numpy"])
-def test_process__ctrl_c_while_it_imports_is_one_line(module: str) -> None:
+def test_process__ctrl_c_during_imports_prints_one_line(module: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", EARLY, module], capture_output=True, text=True, timeout=LONG
     )
@@ -167,7 +165,7 @@ def test_process__ctrl_c_while_it_imports_is_one_line(module: str) -> None:
 
 
 def started(*arguments: object) -> subprocess.Popen[str]:
-    """The program in a process group of its own, as a shell starts it."""
+    """Start the program in a new process group, like a shell."""
     return subprocess.Popen(
         [*COMMAND, *map(str, arguments)],
         stdout=subprocess.DEVNULL,
@@ -178,7 +176,7 @@ def started(*arguments: object) -> subprocess.Popen[str]:
 
 
 def last_words(process: subprocess.Popen[str]) -> list[str]:
-    """What it says beside the rounds."""
+    """Return the lines of stderr without progress."""
     try:
         _, errors = process.communicate(timeout=LONG)
     finally:
@@ -187,7 +185,9 @@ def last_words(process: subprocess.Popen[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.02, 0.2])
-def test_process__ctrl_c_twice_is_one_line(long_run: tuple[Path, hd.Selection], gap: float) -> None:
+def test_process__ctrl_c_twice_prints_one_line(
+    long_run: tuple[Path, hd.Selection], gap: float
+) -> None:
     process = started("select", long_run[0], "--n-features", 20, "--progress")
     assert process.stderr is not None
     process.stderr.readline()
@@ -208,16 +208,16 @@ def children_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
 @pytest.mark.parametrize(
     ("number", "word"), [(signal.SIGINT, "Interrupted"), (signal.SIGTERM, "Terminated")]
 )
-def test_process__signal_while_workers_start_is_one_line(
+def test_process__signal_while_workers_start_prints_one_line(
     long_run: tuple[Path, hd.Selection], number: int, word: str
 ) -> None:
     process = started("select", long_run[0], "--n-features", 20, "--workers", 2)
     end = time.monotonic() + LONG
-    while len(children_of(process)) < 2:  # one is multiprocessing's own
+    while len(children_of(process)) < 2:  # one is the resource tracker of multiprocessing
         assert time.monotonic() < end
         time.sleep(0.01)
     children = children_of(process)
-    if number == signal.SIGINT:  # of a terminal
+    if number == signal.SIGINT:  # a terminal sends it to the whole process group
         os.killpg(process.pid, number)
     else:
         process.send_signal(number)
@@ -228,7 +228,7 @@ def test_process__signal_while_workers_start_is_one_line(
     assert not psutil.wait_procs(children, timeout=10)[1]
 
 
-def test_process__lost_scheduler_is_one_line(
+def test_process__lost_scheduler_prints_one_line(
     long_run: tuple[Path, hd.Selection], tmp_path: Path
 ) -> None:
     program = (
@@ -282,7 +282,7 @@ class Terminal:
         return self._call("capture-pane", "-p", "-J", "-S", "-500")
 
     def wait_for(self, pattern: str) -> str:
-        """Return the screen once it has the pattern."""
+        """Wait for a pattern and return the screen."""
         end = time.monotonic() + LONG
         while not re.search(pattern, screen := self.screen(), re.MULTILINE):
             assert time.monotonic() < end, f"no {pattern!r} on the screen:\n{screen}"
@@ -307,7 +307,7 @@ def terminal() -> Iterator[Terminal]:
         terminal.close()
 
 
-def test_terminal__ctrl_c_and_the_same_command_again(
+def test_terminal__same_command_resumes_after_ctrl_c(
     long_run: tuple[Path, hd.Selection], tmp_path: Path, terminal: Terminal
 ) -> None:
     codes, expected = long_run
@@ -316,7 +316,7 @@ def test_terminal__ctrl_c_and_the_same_command_again(
     )
     terminal.type(f"cd {tmp_path}")
     terminal.type(command)
-    # Nobody asked for progress: it is shown because this is a terminal.
+    # Without an option, progress is shown on a terminal.
     screen = terminal.wait_for(r"^round  3/20  \S+ +subset .* eta |^code=")
     assert not re.search("^code=", screen, re.MULTILINE), screen
     terminal.interrupt()

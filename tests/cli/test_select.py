@@ -14,7 +14,7 @@ from hofs_dask.methods.registry import METHOD_NAMES
 from tests.cli.shell import run
 
 
-def test_select__netcdf_without_its_library_is_a_usage_error(
+def test_select__netcdf_without_h5netcdf_is_a_usage_error(
     codes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hofs_dask.cli.output.find_spec", lambda _: None)
@@ -38,7 +38,7 @@ def test_select__prints_and_saves_what_the_function_returns(
     assert hd.load(output) == expected
 
 
-def test_select__explain_is_a_page_and_runs_nothing(codes: Path, tmp_path: Path) -> None:
+def test_select__explain_prints_the_plan_and_runs_nothing(codes: Path, tmp_path: Path) -> None:
     kept = tmp_path / "run"
     result = run("select", codes, "--n-features", 3, "--explain", "--checkpoint", kept)
     assert result.exit_code == 0, result.output
@@ -49,7 +49,7 @@ def test_select__explain_is_a_page_and_runs_nothing(codes: Path, tmp_path: Path)
     assert not kept.exists()
 
 
-def test_select__explain_of_a_source_says_what_encoding_takes(source: Path) -> None:
+def test_select__explain_of_a_source_includes_encoding(source: Path) -> None:
     given = ("select", source, "--target", "y", "--n-features", 2, "--method", "jmi", "--explain")
     result = run(*given)
     assert result.exit_code == 0, result.output
@@ -57,7 +57,7 @@ def test_select__explain_of_a_source_says_what_encoding_takes(source: Path) -> N
     assert "known after the first read" in result.stdout
 
 
-def test_select__takes_a_source_with_a_target(source: Path) -> None:
+def test_select__accepts_a_source_with_a_target(source: Path) -> None:
     result = run("select", source, "--target", "y", "--n-features", 2)
     assert result.stdout == f"{hd.select(source, 'y', n_features=2)!r}\n"
 
@@ -78,13 +78,13 @@ def test_select__options_reach_the_method(codes: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
-def test_select__takes_every_method(codes: Path, name: str) -> None:
+def test_select__accepts_every_method(codes: Path, name: str) -> None:
     result = run("select", codes, "--n-features", 2, "--method", name)
     assert result.exit_code == 0, result.output
     assert result.stdout == f"{hd.select(codes, None, 2, method=name)!r}\n"
 
 
-def test_select__takes_options_with_the_name_too(codes: Path) -> None:
+def test_select__accepts_options_after_the_name(codes: Path) -> None:
     expected = f"{hd.select(codes, None, 3, method=hd.VMI(form='pairwise', restart=0.001))!r}\n"
     options = ["--option", "form=pairwise", "--option", "restart=0.001"]
     assert run("select", codes, "--n-features", 3, "--method", "vmi", *options).stdout == expected
@@ -95,7 +95,7 @@ def test_select__takes_options_with_the_name_too(codes: Path) -> None:
 @pytest.mark.parametrize(
     ("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
 )
-def test_select__draws_a_picture(codes: Path, tmp_path: Path, ending: str, start: bytes) -> None:
+def test_select__writes_a_figure(codes: Path, tmp_path: Path, ending: str, start: bytes) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / f"result.{ending}"
     result = run("select", codes, "--n-features", 3, "--method", "mim", "--plot", picture)
@@ -107,11 +107,11 @@ def test_select__draws_a_picture(codes: Path, tmp_path: Path, ending: str, start
     ("name", "message"),
     [
         ("result.jpg", "should end with one of .png .svg .pdf"),
-        ("none/result.png", "there is no folder"),
+        ("none/result.png", "does not exist: create it"),
         ("folder.png", "is a folder; give the path of a file"),
     ],
 )
-def test_select__picture_is_checked_before_the_run(
+def test_select__path_of_the_figure_is_checked_before_the_run(
     codes: Path, tmp_path: Path, name: str, message: str
 ) -> None:
     (tmp_path / "folder.png").mkdir()
@@ -122,7 +122,7 @@ def test_select__picture_is_checked_before_the_run(
     assert not (tmp_path / "run").exists()
 
 
-def test_select__picture_without_its_library_is_a_usage_error(
+def test_select__figure_without_matplotlib_is_a_usage_error(
     codes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hofs_dask.cli.output.find_spec", lambda _: None)
@@ -160,7 +160,7 @@ def test_select__progress_goes_to_stderr(codes: Path) -> None:
     assert "eta" not in result.stdout
 
 
-def test_select__csv_and_json_hold_the_ranks(codes: Path, tmp_path: Path) -> None:
+def test_select__csv_and_json_have_the_ranks(codes: Path, tmp_path: Path) -> None:
     expected = hd.select(codes, None, n_features=9)
     for ending in ("csv", "json"):
         for _ in range(2):  # an earlier result is replaced
@@ -190,12 +190,12 @@ def test_select__csv_and_json_hold_the_ranks(codes: Path, tmp_path: Path) -> Non
     ("name", "message"),
     [
         ("result.txt", "should end with one of .zarr .nc .json .csv"),
-        ("none/result.zarr", "there is no folder"),
-        ("mine.csv", "holds something that is not a selection"),
-        ("compared.zarr", "holds something that is not a saved selection"),
-        ("compared.csv", "holds something that is not a selection"),
+        ("none/result.zarr", "does not exist: create it"),
+        ("mine.csv", "exists and is not a selection"),
+        ("compared.zarr", "exists and is not a saved selection"),
+        ("compared.csv", "exists and is not a selection"),
         ("s3://bucket/ranks.csv", "a table can only be written to a local path"),
-        ("mine.zarr", "holds something that is not a saved selection"),
+        ("mine.zarr", "exists and is not a saved selection"),
     ],
 )
 def test_select__output_is_checked_before_the_run(
@@ -257,7 +257,7 @@ def test_select__checkpoint_of_another_run_is_refused(codes: Path, tmp_path: Pat
     assert "criterion: 'joint' in the checkpoint, 'sum' now" in result.stderr
 
 
-def test_select__interrupt_without_checkpoint_advises_one(
+def test_select__interrupt_without_checkpoint_recommends_one(
     codes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*arguments: object, callback: Callable[[object], None], **_: object) -> None:

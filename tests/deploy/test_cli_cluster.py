@@ -42,13 +42,13 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that runs: its address, and its directory."""
+    """Address and directory of a running cluster."""
 
     address: str
     directory: Path
 
     def processes(self) -> list[psutil.Process]:
-        """Every process that the script started, and theirs."""
+        """Return all processes that the script started, and their children."""
         started = [
             psutil.Process(int(file.read_text().split()[0]))
             for file in self.directory.glob("*.pid")
@@ -80,7 +80,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, hd.Selection]:
-    """A code store whose reductions take a while, and the result of threads."""
+    """A code store with slow reductions, and the result of a run on threads."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 200_000)
     x = rng.normal(size=(len(y), 60)).astype(np.float32)
@@ -91,7 +91,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, hd.Select
     return path, hd.select(path, None, n_features=3)
 
 
-def test_cluster__result_is_that_of_threads(
+def test_cluster__result_equals_that_of_threads(
     cluster: Cluster, reference: tuple[Path, hd.Selection], tmp_path: Path
 ) -> None:
     codes, expected = reference
@@ -104,7 +104,7 @@ def test_cluster__result_is_that_of_threads(
 @pytest.mark.parametrize(
     "known", [True, False], ids=["in a reduction", "while it is asked what it takes"]
 )
-def test_cluster__worker_that_is_killed_changes_nothing(
+def test_cluster__killed_worker_does_not_change_the_result(
     cluster: Cluster, reference: tuple[Path, hd.Selection], known: bool
 ) -> None:
     codes, expected = reference
@@ -132,7 +132,7 @@ def test_cluster__worker_that_is_killed_changes_nothing(
     assert not psutil.pid_exists(victim)
 
 
-def test_workers__have_one_thread_and_a_limit(cluster: Cluster) -> None:
+def test_workers__have_one_thread_and_a_memory_limit(cluster: Cluster) -> None:
     def settings(dask_worker: object) -> dict[str, object]:
         names = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")]
         found: dict[str, object] = {name: os.environ.get(name) for name in names}
@@ -160,7 +160,7 @@ def test_ports__listen_on_loopback_only(cluster: Cluster) -> None:
     assert listening == {"127.0.0.1"}
 
 
-def test_end__takes_no_other_process_for_its_own(tmp_path: Path) -> None:
+def test_stop__never_ends_a_process_of_others(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as bystander:
         try:
             for since in ("12345", ""):
@@ -188,7 +188,7 @@ def test_end__takes_no_other_process_for_its_own(tmp_path: Path) -> None:
         (["stop", "localhost"], 2, "stop takes no hosts"),
     ],
 )
-def test_script__says_what_is_wrong(
+def test_script__explains_wrong_arguments(
     tmp_path: Path, arguments: list[str], code: int, message: str
 ) -> None:
     run = ["--run", str(tmp_path / "run")] if arguments else []
@@ -197,19 +197,19 @@ def test_script__says_what_is_wrong(
     assert message in result.stderr
 
 
-def test_start__refuses_a_directory_of_something_else(tmp_path: Path) -> None:
+def test_start__refuses_a_directory_with_other_files(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("mine")
     result = script("start", "--run", tmp_path)
     assert result.returncode == 2
-    assert "holds something else" in result.stderr
+    assert "contains other files" in result.stderr
     assert script("stop", "--run", tmp_path).returncode == 3
     assert (tmp_path / "hosts").read_text() == "mine"
 
 
-def test_stop__leaves_no_process_behind_here_and_on_other_hosts(
+def test_stop__leaves_no_process_on_any_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A program in the place of ssh notes the host and runs the line that it was given.
+    # This replacement of ssh records the host and runs the command locally.
     stand_in = tmp_path / "bin" / "ssh"
     stand_in.parent.mkdir()
     stand_in.write_text(
@@ -234,7 +234,7 @@ def test_stop__leaves_no_process_behind_here_and_on_other_hosts(
         stopped = cluster.stop()
     assert stopped.returncode == 0, stopped.stderr
     _, alive = psutil.wait_procs(processes, timeout=5)
-    # Where nothing waits for orphans they stay as zombies.
+    # Without an init process, orphans stay as zombies.
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
     assert set((tmp_path / "asked").read_text().split()) == {"far"}
     assert {file.suffix for file in cluster.directory.iterdir()} == {".log", ""}

@@ -1,4 +1,4 @@
-"""Run cases and print what became of them: ``python -m tests.fuzz --cases 2000 --seed 0``."""
+"""Run cases and print their outcomes: ``python -m tests.fuzz --cases 2000 --seed 0``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.fuzz.subjects import NAMES, SUBJECTS, compile_all
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the cases; return 1 where an outcome is bad."""
+    """Run the cases; return 1 if an outcome is bad."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--cases", type=int, default=240, help="how many")
+    parser.add_argument("--cases", type=int, default=240, help="number of cases")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--subject", choices=NAMES, help="cases of this one alone")
+    parser.add_argument("--subject", choices=NAMES, help="only cases of this subject")
     parser.add_argument("--only", metavar="CASE", help="one case, such as codes-17")
     given = parser.parse_args(arguments)
     cases = list(_cases(given))

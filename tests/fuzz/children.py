@@ -1,4 +1,4 @@
-"""Functions called in children that are forked from this process, within limits."""
+"""Calls of functions in forked child processes with limits."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ import hofs_dask
 from tests.fuzz.records import Answer, Report
 from tests.fuzz.site import Site
 
-#: Bytes that a child may allocate beyond what it begins with.
+#: Bytes that a child may allocate.
 ADDRESS_SPACE = 2 * 2**30
-#: Seconds that a mutation may take.
+#: Time limit of a mutation in seconds.
 MUTATION_LIMIT = 20.0
 
-#: Threads that a fork does not harm: jemalloc, a part of pyarrow, sees to its own.
+#: Threads that survive a fork: jemalloc, a part of pyarrow, restarts its own.
 SAFE_THREADS = ("jemalloc_bg_thd",)
 
 PACKAGE = str(Path(hofs_dask.__file__).parent)
@@ -33,10 +33,10 @@ LOG = "log.txt"
 
 
 def run_in_child(use: Callable[[Path], Answer], folder: Path, time_limit: float) -> Report:
-    """Return what became of a function of a folder."""
+    """Call a function of a folder in a child and return a report."""
     names = [each.read_text().strip() for each in Path("/proc/self/task").glob("*/comm")]
     if len([name for name in names if name not in SAFE_THREADS]) > 1:
-        raise RuntimeError(f"threads run in the process that is to be forked: {names}")
+        raise RuntimeError(f"threads run in the process to fork: {names}")
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -63,12 +63,12 @@ def run_in_child(use: Callable[[Path], Answer], folder: Path, time_limit: float)
 
 
 def done_in_child(mutate: Callable[[], str], site: Site) -> str:
-    """Return what a mutation did in a child, for the libraries that it uses.
+    """Apply a mutation in a child, because of the libraries that it uses; return a description.
 
-    They start threads, or crash where they are given what is damaged.
+    They start threads, or crash on damaged files.
     """
     report = run_in_child(lambda _: {"done": mutate()}, site.root.parent, MUTATION_LIMIT)
-    if report.crash:  # whatever was changed before is a case too
+    if report.crash:  # the changes before the crash are a case too
         return f"ended with {report.crash}"
     if report.answer is None:
         if report.error.startswith("builtins.LookupError"):
@@ -80,10 +80,10 @@ def done_in_child(mutate: Callable[[], str], site: Site) -> str:
 def _measured(use: Callable[[Path], Answer], folder: Path) -> Report:
     _confine(folder)
     start = _memory("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is what it is now
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak memory
     try:
         report = Report(answer=use(folder))
-    except BaseException as error:  # noqa: BLE001 - it is reported
+    except BaseException as error:  # noqa: BLE001 - reported
         report = _as_report(error)
     return Report(
         report.answer, report.error, report.is_ours, growth=_memory("VmHWM") - start, log=report.log
@@ -91,7 +91,7 @@ def _measured(use: Callable[[Path], Answer], folder: Path) -> Report:
 
 
 def _confine(folder: Path) -> None:
-    """Limit what this process can take, and let it work within a folder."""
+    """Limit the resources of this process, and make a folder its working directory."""
     log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
         os.dup2(log, stream)
@@ -108,7 +108,7 @@ def _confine(folder: Path) -> None:
 
 
 def _as_report(error: BaseException) -> Report:
-    """Return what was raised, and whether the package raised it on purpose."""
+    """Return an error as text, and whether the package raised it on purpose."""
     kind = type(error)
     frames = traceback.extract_tb(error.__traceback__)
     ours = (
@@ -122,7 +122,7 @@ def _as_report(error: BaseException) -> Report:
 
 
 def _read_all(reader: int, time_limit: float) -> tuple[bytes, bool]:
-    """Return what comes through a pipe until it is closed, and whether it was in time."""
+    """Return the content of a pipe until it is closed, and whether that was in time."""
     end, parts = time.monotonic() + time_limit, []
     with os.fdopen(reader, "rb", buffering=0) as stream:
         while select.select([stream], [], [], max(end - time.monotonic(), 0))[0]:
@@ -138,7 +138,7 @@ def _log_of(folder: Path) -> str:
 
 
 def _memory(name: str) -> int:
-    """Return a number of bytes that the system knows of this process."""
+    """Return a memory statistic of this process, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024

@@ -1,4 +1,4 @@
-"""JSON documents in artefacts, and the damage that is done to them."""
+"""JSON documents in artefacts, and edits that damage them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hofs_dask.io.files import seal
 from tests.fuzz.site import Site
 
 SUFFIXES = (".json", ".zarray", ".zattrs", ".zgroup")
-#: The member of a checkpoint that holds JSON, and the key of the digest of a sealed document.
+#: The JSON member of a checkpoint, and the key of the digest of a sealed document.
 MEMBER, DIGEST = "json.npy", "digest"
 
 _NESTED: Any = []
 for _ in range(200):
     _NESTED = [_NESTED]
 
-#: What takes the place of a part of a document.
+#: Replacements of a part of a document.
 ODD: list[Any] = [
     *(2**31, 2**63, 10**15, 10**30, -1, 0, 1, 2, 255, 0.5, -(2**63), 1e308),
     *(math.nan, math.inf, None, True, "", "x", "0", "\ud800", "NaN"),
@@ -45,7 +45,7 @@ class Document:
         return isinstance(self.content, dict) and DIGEST in self.content
 
     def write(self, *, sealed: bool = False) -> None:
-        """Write the document back, with a digest that fits if it is to be sealed."""
+        """Write the document, with a recomputed digest if it is sealed."""
         if sealed:
             body = {name: item for name, item in self.content.items() if name != DIGEST}
             octets = seal(body)
@@ -60,7 +60,7 @@ class Document:
 
 
 def documents(site: Site) -> list[Document]:
-    """Return the JSON documents of an artefact that can still be read."""
+    """Return the readable JSON documents of an artefact."""
     found = []
     for path in site.files():
         try:
@@ -70,12 +70,12 @@ def documents(site: Site) -> list[Document]:
                 text = from_npy(read_members(path)[MEMBER]).tobytes()
                 found.append(Document(path, json.loads(text)))
         except (ValueError, KeyError, OSError, zipfile.BadZipFile):
-            continue  # damaged before, in the same case
+            continue  # already damaged in this case
     return found
 
 
 def edit(content: Any, site: Site) -> str:
-    """Change one part of a document in place; return what was changed."""
+    """Change one part of a document in place; return a description."""
     holder, steps = content, []
     while True:
         if not isinstance(holder, dict | list) or not holder:
@@ -104,7 +104,7 @@ def edit(content: Any, site: Site) -> str:
 
 
 def _near(value: Any, site: Site) -> Any:
-    """Return a value of the same kind, not far from another."""
+    """Return a similar value of the same type."""
     if isinstance(value, bool) or value is None:
         return not value
     if isinstance(value, int | float):
@@ -141,13 +141,13 @@ def write_members(
 
 
 def as_npy(array: np.ndarray) -> bytes:
-    """Return an array as numpy's files have it."""
+    """Return the content of a .npy file with an array."""
     stream = io.BytesIO()
     np.save(stream, array, allow_pickle=False)
     return stream.getvalue()
 
 
 def from_npy(content: bytes) -> np.ndarray:
-    """Return the array of a numpy file."""
+    """Return the array of a .npy file."""
     found: np.ndarray = np.load(io.BytesIO(content), allow_pickle=False)
     return found

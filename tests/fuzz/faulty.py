@@ -1,4 +1,4 @@
-"""Uses with a fault each, by which the fuzzer is tested: ``python -m tests.fuzz.faulty``."""
+"""Functions with known faults, to test the fuzzer: ``python -m tests.fuzz.faulty``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.fuzz.records import Answer, Case, Subject
 FILE, HONEST = "artefact.json", b'{"a": 1}'
 
 
-#: What each use does with a file that is damaged, by what the fuzzer should call it.
+#: Faulty functions of a damaged file, by the expected outcome.
 FAULTS: dict[str, Callable[[Path], Any]] = {
     "crash": lambda _: os.abort(),
     "hang": lambda _: time.sleep(60),
-    "raw error": lambda folder: int(str(folder / FILE)),  # names the file, but is not ours
+    "raw error": lambda folder: int(str(folder / FILE)),  # not raised by the package
     "memory": lambda _: bytearray(2 * SLACK).count(0),
     "outside": lambda folder: (folder.parent / "outside" / "thesis.txt").write_text("lost"),
     "code ran": lambda folder: (folder.parent / "marker").touch(),
@@ -46,7 +46,7 @@ def use(fault: Callable[[Path], Any]) -> Callable[[Path], Answer]:
 
 
 def main() -> dict[str, str]:
-    """Return what the fuzzer calls each fault."""
+    """Return the outcome that the fuzzer reports for each fault."""
     subjects = [Subject(name, "", FILE, make, use(fault)) for name, fault in FAULTS.items()]
     found = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""The damage that is done by who knows how artefacts are sealed: all checksums fit."""
+"""Forgeries: damage with recomputed checksums."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tests.fuzz.documents import (
 from tests.fuzz.mutations import Mutation
 from tests.fuzz.site import Site
 
-#: The mutations that forge, by subject and name.
+#: Forgeries by subject and name.
 FORGERIES: dict[str, dict[str, Mutation]] = {}
 
-#: What stands before the digest at the end of a netCDF result.
+#: The bytes before the digest at the end of a netCDF result.
 NETCDF_MARK, NETCDF_DIGITS = b"\nhofs_dask sha256 ", 64
 
 
 def forgery(*subjects: str) -> Any:
-    """Add a function to the forgeries of some subjects."""
+    """Register a function as a forgery of some subjects."""
 
     def add(function: Mutation) -> Mutation:
         for subject in subjects:
@@ -52,7 +52,7 @@ def forge_json(site: Site) -> str:
 
 @forgery("codes")
 def forge_chunk(site: Site) -> str:
-    """Put other bytes into a chunk of codes, of labels or of a copied column."""
+    """Replace the bytes of a chunk of codes, of labels or of a copied column."""
     manifest = _sealed(site, "manifest.json")
     folder = site.root / manifest.content["folder"]
     lists = {"codes": manifest.content["content"]}
@@ -90,7 +90,7 @@ def forge_table(site: Site) -> str:
 
 @forgery("codes")
 def forge_sizes(site: Site) -> str:
-    """Change sizes in a manifest so that they still fit together, but not what is stored."""
+    """Change sizes in a manifest consistently, so that they do not match the stored data."""
     manifest = _sealed(site, "manifest.json")
     content, target = manifest.content["content"], manifest.content["targets"][0]
     kind = site.pick(["fewer classes", "more classes", "samples", "rows", "width", "bits"])
@@ -138,7 +138,7 @@ def forge_array(site: Site) -> str:
 
 @forgery("result", "netcdf", "comparison")
 def forge_result(site: Site) -> str:
-    """Change a figure of a result and save it as the result that it then is."""
+    """Change a value of a result and save it with the package."""
     return done_in_child(lambda: _forge_result(site), site)
 
 
@@ -156,14 +156,14 @@ def _forge_result(site: Site) -> str:
         made = dataset.assign({name: (dataset[name].dims, changed, dataset[name].attrs)})
         type(result)(made).save(site.root)
     except Exception as error:
-        # what cannot be made with the package is no forgery
+        # the package cannot write this result
         raise LookupError("no such result can be saved") from error
     return f"{name} forged"
 
 
 @forgery("netcdf")
 def forge_hdf5(site: Site) -> str:
-    """Flip bits of an HDF5 file below a digest that fits."""
+    """Flip bits of an HDF5 file and recompute the digest."""
     content = bytearray(site.root.read_bytes())
     mark = content.rfind(NETCDF_MARK)
     end = len(content) if mark < 0 else mark
@@ -188,7 +188,7 @@ def _chunk_files(folder: Path) -> list[Path]:
 
 
 def _other(content: np.ndarray, site: Site) -> np.ndarray:
-    """Return as many other bytes."""
+    """Return other bytes of the same length."""
     kind = site.pick(["random", "ones", "zeros", "few"])
     if kind == "random":
         return site.rng.integers(0, 256, content.size, np.uint8)
@@ -200,7 +200,7 @@ def _other(content: np.ndarray, site: Site) -> np.ndarray:
 
 
 def _other_numbers(array: np.ndarray, site: Site) -> np.ndarray:
-    """Return an array with an odd number in it, or of another shape or type."""
+    """Return an array with an unusual number, or with another shape or dtype."""
     kind = site.pick(["number", "number", "all", "shorter", "longer", "type"])
     if kind in ("number", "all"):
         odd = site.pick([0, 1, -1, 7, 255, 2**31, 2**62, *([np.nan, np.inf, 1e300])])

@@ -1,4 +1,4 @@
-"""Cases: an artefact is copied, damaged and used in a child, and what became of it is judged."""
+"""Running of cases: copy an artefact, damage it, use it in a child, classify the outcome."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tests.fuzz.mutations import MUTATIONS, Mutation
 from tests.fuzz.records import Answer, Case, Outcome, Report, Subject
 from tests.fuzz.site import Site, changes, state_of
 
-#: The share of cases that forge, of subjects that can be forged.
+#: Share of forgeries among the cases of subjects that have forgeries.
 FORGED = 0.3
-#: Bytes by which memory may grow beyond twice of what it takes without damage.
+#: Allowed memory in bytes beyond twice that of an undamaged artefact.
 SLACK = 32 * 2**20
-#: Seconds that other means of reading may take.
+#: Time limit in seconds of other means of reading.
 ORACLE_LIMIT = 5.0
 
 
 @dataclass(frozen=True)
 class Honest:
-    """What the use of a subject gives and takes without damage."""
+    """Result and memory of the use of an undamaged subject."""
 
     answer: Answer
     growth: int
@@ -37,18 +37,18 @@ class Honest:
 
 @dataclass
 class Fuzzer:
-    """The honest artefacts, with which cases are run one after another.
+    """Runs cases one after another on copies of undamaged artefacts.
 
     Attributes
     ----------
     folder : Path
-        Of all files.
+        Folder of all files.
     subjects : sequence of Subject
-        What cases may be of.
+        Subjects of the cases.
     time_limit : float
-        Seconds that a case may take.
+        Time limit of a case in seconds.
     honest : dict of Subject to Honest
-        What each subject gives.
+        Results of the undamaged subjects.
     """
 
     folder: Path
@@ -57,7 +57,7 @@ class Fuzzer:
     honest: dict[Subject, Honest] = field(default_factory=dict)
 
     def warm_up(self) -> None:
-        """Write the artefacts and use them, so that all is imported and compiled."""
+        """Write and use the artefacts, so that everything is imported and compiled."""
         with _no_threads_left():
             for subject in self.subjects:
                 template = self._template(subject)
@@ -75,7 +75,7 @@ class Fuzzer:
             self.honest[subject] = Honest(report.answer, report.growth)
 
     def run(self, case: Case) -> Outcome:
-        """Run one case: the variants of a subject take turns."""
+        """Run one case; the variants of a subject alternate."""
         variants = [subject for subject in self.subjects if subject.name == case.subject]
         subject = variants[case.number % len(variants)]
         with self._copied(subject) as place:
@@ -97,7 +97,7 @@ class Fuzzer:
     def _judge(
         self, subject: Subject, report: Report, place: Path, forged: bool
     ) -> tuple[str, str]:
-        """Return the kind of outcome, and what there is to say of it."""
+        """Return the kind of outcome and a description."""
         honest = self.honest[subject]
         if report.crash:
             return "hang" if report.crash.startswith("more") else "crash", report.crash
@@ -125,7 +125,7 @@ class Fuzzer:
 
     @contextlib.contextmanager
     def _copied(self, subject: Subject) -> Iterator[Path]:
-        """Yield a copy of the artefact of a subject, in a folder beside which lies another."""
+        """Yield a copy of the artefact of a subject, in a folder with another folder beside it."""
         case = self.folder / "case"
         try:
             shutil.copytree(self._template(subject), case / "place", symlinks=True)
@@ -137,18 +137,18 @@ class Fuzzer:
 
 
 def damaged(site: Site, subject: Subject) -> tuple[tuple[str, ...], bool]:
-    """Damage an artefact in one to three ways; return which, and whether they forge."""
+    """Damage an artefact in one to three ways; return descriptions and whether it is a forgery."""
     forgeries = FORGERIES.get(subject.name, {})
     forged = bool(forgeries) and site.rng.random() < FORGED
     n_mutations = 1 + int(site.rng.choice(3, p=[0.7, 0.2, 0.1]))
-    # forged first: what is damaged already cannot be opened to forge it
+    # forgeries first, because a damaged artefact cannot be opened
     done = _applied(site, forgeries, 1) if forged else []
     done += _applied(site, MUTATIONS, n_mutations - len(done))
     return tuple(done), forged
 
 
 def _applied(site: Site, mutations: dict[str, Mutation], most: int) -> list[str]:
-    """Apply so many mutations, or as many as apply: nothing can be done to what was deleted."""
+    """Apply this number of mutations, or fewer if the artefact was deleted."""
     done: list[str] = []
     for name in site.rng.permutation(sorted(mutations)).tolist():
         if len(done) == most:
@@ -159,7 +159,7 @@ def _applied(site: Site, mutations: dict[str, Mutation], most: int) -> list[str]
 
 
 def _is_refusal(subject: Subject, report: Report, place: Path) -> bool:
-    """Return whether an error is ours and names what is damaged."""
+    """Return whether the package raised an error on purpose and it names the damaged artefact."""
     words = [str(place / subject.artefact)]
     if subject.oracle is not None:
         words += ["feature", "target"]
@@ -168,7 +168,7 @@ def _is_refusal(subject: Subject, report: Report, place: Path) -> bool:
 
 @contextlib.contextmanager
 def _no_threads_left() -> Iterator[None]:
-    """End what would not outlive a fork: threads, and chunks that need not be read again."""
+    """End threads, which do not survive a fork, and empty the cache of chunks."""
     yield
     zarr.core.sync.cleanup_resources()
     for thread in threading.enumerate():

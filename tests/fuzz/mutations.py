@@ -1,7 +1,7 @@
-"""The damage that is done to artefacts by who does not know how they are sealed.
+"""Mutations: damage without recomputed checksums.
 
-A mutation is a function of a site that changes its artefact and returns what it did. It raises a
-LookupError, before it changes anything, where it does not apply.
+A mutation is a function of a site that changes its artefact and returns a description. If it does
+not apply, it raises a LookupError before it changes anything.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Mutation = Callable[[Site], str]
 #: All mutations by name.
 MUTATIONS: dict[str, Mutation] = {}
 
-#: Bytes that a zip bomb becomes, and that a sparse file seems to have.
+#: Size in bytes of an unpacked zip bomb and of a sparse file.
 BOMB, SPARSE = 2**28, 2**40
 
 
 def mutation(function: Mutation) -> Mutation:
-    """Add a function to the mutations."""
+    """Register a function as a mutation."""
     MUTATIONS[function.__name__.replace("_", " ")] = function
     return function
 
@@ -169,11 +169,11 @@ def file_for_folder(site: Site) -> str:
 
 @mutation
 def plant(site: Site) -> str:
-    """Put a link or a pipe where a file is about to be written."""
+    """Create a link or a pipe at the path of a file that will be written."""
     names = ["lock", "checkpoint.npz.part", "checkpoint.npz.partial", "columns", "columns.json"]
     path = site.pick(_folders(site)) / site.pick(names)
     if os.path.lexists(path):
-        raise LookupError(f"{path} is there")
+        raise LookupError(f"{path} exists")
     kind = site.pick(["link", "folder link", "pipe"])
     if kind == "pipe":
         os.mkfifo(path)
@@ -203,7 +203,7 @@ def other_json(site: Site) -> str:
     return f"{site.name(path)} holds {content[:9]!r}"
 
 
-# Arrays that run code or need codecs that nobody has
+# Arrays that run code or need unknown codecs
 
 
 @mutation
@@ -320,7 +320,7 @@ def _folders(site: Site) -> list[Path]:
 
 
 def _two(site: Site) -> tuple[Path, Path]:
-    """Return two files, if possible of the same size: those are not told apart by it."""
+    """Return two files, if possible of the same size."""
     one = site.pick(site.files())
     others = [path for path in site.files() if path != one]
     alike = [path for path in others if path.stat().st_size == one.stat().st_size]
@@ -349,7 +349,7 @@ def _arrays(site: Site) -> list[tuple[Path, list[int]]]:
 
 
 def _write_v2(folder: Path, shape: list[int], settings: dict[str, Any], chunk: bytes) -> None:
-    """Put a Zarr v2 array of one chunk in the place of a folder."""
+    """Replace a folder by a Zarr v2 array of one chunk."""
     shutil.rmtree(folder)
     folder.mkdir()
     metadata = {

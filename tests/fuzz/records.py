@@ -1,4 +1,4 @@
-"""What the fuzzer speaks of: subjects, cases, what a child reports, and outcomes."""
+"""Records of the fuzzer: subjects, cases, reports of children and outcomes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-#: Outcomes that a case may have. All others are bad.
+#: Good outcomes of a case. All others are bad.
 GOOD = ("same", "refused", "accepted forgery", "as zarr reads it")
 
 Answer = dict[str, Any]
@@ -17,20 +17,20 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Subject:
-    """Something that is written once, damaged in every case and then used.
+    """An artefact that is written once, and damaged and used in every case.
 
     Attributes
     ----------
     name, variant : str
-        Which subject it is, and by which of its uses.
+        Names of the subject and of the way it is used.
     artefact : str
-        The name of what is damaged, in the folder of the case.
+        Name of the artefact in the folder of the case.
     make : callable of Path
-        Writes the honest artefact, and all else that the use needs, into a folder.
+        Writes the undamaged artefact, and other required files, to a folder.
     use : callable of Path
-        Returns the answer from what is in a folder.
+        Returns the result from the files in a folder.
     oracle : callable of Path, optional
-        Returns the same answer by other means, where a changed artefact has a right answer.
+        Returns the same result by other means, if a changed artefact has a correct result.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Case:
-    """One case; equal seeds, subjects and numbers give equal damage."""
+    """A case; equal seeds, subjects and numbers give equal damage."""
 
     seed: int
     subject: str
@@ -59,22 +59,22 @@ class Case:
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a function in a child process.
+    """Report of a function call in a child process.
 
     Attributes
     ----------
     answer : dict, optional
-        What it returned.
+        The return value.
     error : str
-        The kind and the text of what it raised.
+        Type and message of the exception.
     is_ours : bool
-        Whether it was raised on purpose: by the package, as an error that users may expect.
+        Whether the package raised the exception on purpose, as a documented error.
     crash : str
-        The signal that ended the child, or the time that it took too long.
+        The signal that ended the child, or the exceeded time limit.
     growth : int
-        By how many bytes its memory grew at most.
+        Peak growth of memory in bytes.
     log : str
-        The traceback, or the end of what the child wrote.
+        The traceback, or the end of the output of the child.
     """
 
     answer: Answer | None = None
@@ -87,7 +87,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case."""
+    """Outcome of a case."""
 
     case: Case
     subject: Subject

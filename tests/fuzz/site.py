@@ -1,4 +1,4 @@
-"""The place of a case: what is damaged, what surrounds it, and what must stay as it is."""
+"""The files of a case: the artefact and the files around it, which must not change."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 
 import numpy as np
 
-#: Larger files are not read: a case may have made one of them.
+#: Larger files, which a case may have created, are not read.
 MOST_BYTES = 2**24
 
 
 @dataclass(frozen=True)
 class Site:
-    """An artefact that is to be damaged.
+    """An artefact to damage.
 
     Attributes
     ----------
     root : Path
         The artefact, a file or a folder.
     outside : Path
-        A folder that nothing may be written to.
+        A folder that must not change.
     rng : Generator
-        Decides what is damaged and how.
+        Random generator of the damage.
     """
 
     root: Path
@@ -35,7 +35,7 @@ class Site:
 
     @property
     def marker(self) -> Path:
-        """The file that is made where code of an artefact is run."""
+        """The file that is created if code of an artefact is run."""
         return self.outside.parent / "marker"
 
     def entries(self) -> list[Path]:
@@ -54,18 +54,18 @@ class Site:
         ]
 
     def pick(self, choices: Any) -> Any:
-        """Return one of some choices; raise a LookupError where there are none."""
+        """Return a random choice; raise a LookupError if there are no choices."""
         found = list(choices)
         if not found:
             raise LookupError("there is nothing to choose from")
         return found[self.rng.integers(len(found))]
 
     def name(self, path: Path) -> str:
-        """Return what a path is called in a report."""
+        """Return the name of a path for a report."""
         return str(path.relative_to(self.root.parent))
 
     def payload(self) -> bytes:
-        """Return a pickled array of objects that makes the marker where it is loaded."""
+        """Return a pickled array of objects that creates the marker when it is loaded."""
         array = np.empty(1, object)
         array[0] = _Payload(str(self.marker))
         return pickle.dumps(array)
@@ -83,7 +83,7 @@ State = dict[str, tuple[int, int, int, int]]
 
 
 def state_of(*folders: Path) -> State:
-    """Return what tells whether anything in some folders was changed."""
+    """Return a record of all files in some folders, to detect changes."""
     found: State = {}
     for folder in folders:
         for path in (folder, *folder.rglob("*")):
@@ -93,7 +93,7 @@ def state_of(*folders: Path) -> State:
 
 
 def changes(before: State, after: State) -> list[str]:
-    """Return the paths that are new, gone or other than before."""
+    """Return the paths that were added, removed or changed."""
     return sorted(
         path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
     )

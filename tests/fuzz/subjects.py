@@ -1,4 +1,4 @@
-"""The subjects: how each is written and used, on data that is small and has all kinds of values."""
+"""The subjects: functions that write and use them, on small data with all kinds of values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ METHODS: dict[str, Any] = {"hofs": "hofs", "jmi": "jmi", "vmi": "vmi"}
 
 
 def make_data() -> tuple[np.ndarray, np.ndarray]:
-    """Return features, of which some go together, some miss values and one is nominal."""
+    """Return features: some depend on each other, some have missing values, one is nominal."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, N)
     x = rng.normal(size=(N, M))
@@ -36,7 +36,7 @@ X, Y = make_data()
 
 
 def answer_of(result: Any) -> Answer:
-    """Return all figures of a result, to be compared bit for bit."""
+    """Return all values of a result, for a bitwise comparison."""
     dataset = result.to_dataset()
     figures: Answer = {"features": result.features}
     for name, variable in dataset.variables.items():
@@ -51,7 +51,7 @@ def answer_of(result: Any) -> Answer:
 
 def make_codes(folder: Path) -> None:
     store = hd.encode(X, Y, folder / "codes.zarr", chunks=CHUNKS, nominal=["x8"])
-    for method in METHODS.values():  # columns are copied for them
+    for method in METHODS.values():  # creates copies of columns
         hd.select(store, None, PICKS, method=method)
 
 
@@ -181,5 +181,5 @@ NAMES = tuple(dict.fromkeys(subject.name for subject in SUBJECTS))
 
 
 def compile_all() -> None:
-    """Compile what damaged artefacts may need and honest ones do not."""
+    """Compile kernels that only damaged artefacts may need."""
     compile_kernels(kernels_in([*counts.KERNEL_MODULES, *posteriors.KERNEL_MODULES]))

@@ -1,4 +1,4 @@
-"""The benchmarks run, on tiny data: so that they cannot rot."""
+"""The benchmarks run on tiny data."""
 
 import json
 
@@ -9,7 +9,7 @@ from pipelines.bench.tools import Curve, Figure
 from pipelines.model import fit, read_scans
 
 
-def test_bench__runs_and_writes_what_it_measured(tmp_path):
+def test_bench__runs_and_writes_its_results(tmp_path):
     output = tmp_path / "bench.json"
     options = ["--small", "--repeats", "1", "--output", str(output)]
     done = CliRunner().invoke(main, options, catch_exceptions=False)
@@ -27,7 +27,7 @@ def test_bench__runs_and_writes_what_it_measured(tmp_path):
     assert all(value >= 0 for value in fit(read_scans(output)).constants.values())
 
 
-def test_figure__holds_where_its_target_is_met():
+def test_figure__is_met_if_it_is_within_its_target():
     low = Figure("a", 1.0, "", "", {}, target=2.0)
     assert low.holds
     assert not Figure("a", 1.0, "", "", {}, target=2.0, at_most=False).holds

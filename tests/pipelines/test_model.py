@@ -1,4 +1,4 @@
-"""The model counts what the engine does, and its fit finds constants that are known."""
+"""The counts of the model match the engine, and its fit recovers known constants."""
 
 import json
 from collections import Counter
@@ -41,7 +41,7 @@ def store_of(codes):
 
 
 def graph_of(codes, asked, monkeypatch):
-    """The graph of a scan, what its tasks read, and its total."""
+    """Return the graph of a scan, the bytes that its tasks read, and its total."""
     graph, read, compute, read_chunk = {}, [], scanning.compute, Chunks.read
 
     def spying(*totals):
@@ -92,16 +92,16 @@ def test_count__equals_the_graph(tmp_path, monkeypatch, n_samples, n_features, c
     assert sum(array.nbytes for array in partial.values()) == found.partial
 
 
-def test_count__a_scan_that_only_reads_sends_nothing():
+def test_count__scan_that_only_reads_sends_nothing():
     store = Store(10_000, 40, 5, 2, 100, 4)
     found = count(store, Request(READ_ONLY, Context()), 4)
     assert (found.partial, found.combined, found.context, found.returned) == (0, 0, 0, 0)
-    # three planes of two words a chunk and feature, a checksum a chunk, a label a tile
+    # three planes of two words per chunk and feature, a checksum per chunk, a label per tile
     assert found.read == 1000 * (4 * 3 * 2 * 8 + 4) + 10 * 10_000
 
 
 def scans():
-    """Scans of all kinds and sizes, that took no time."""
+    """Return scans of all kinds and sizes with zero time."""
     for reduction, n_columns in (
         ("read-only", 0),
         ("pair-terms", 1),
@@ -153,7 +153,7 @@ def test_fit__recovers_known_constants():
     assert np.abs(found.errors).max() < 1e-6
 
 
-def test_fit__takes_the_fastest_of_equal_scans():
+def test_fit__uses_the_fastest_of_equal_scans():
     constants = known_constants()
     usual = timed(constants)
     slowed = [replace(scan, seconds=3 * scan.seconds) for scan in usual]
@@ -162,7 +162,7 @@ def test_fit__takes_the_fastest_of_equal_scans():
     assert np.abs(found.errors).max() < 1e-6
 
 
-def test_driver_parts__a_baseline_grows_with_picks_and_joint_with_tables():
+def test_driver_parts__grow_with_picks_or_with_tables():
     store = Store(1000, 10, 4, 2, 100, 10)
     assert driver_parts(store, "jmi", 3)["jmi on the driver"] == 30
     assert driver_parts(store, "joint", 3)["joint on the driver"] == 10 * 2 * 16

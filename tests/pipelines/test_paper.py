@@ -1,4 +1,4 @@
-"""The paper's protocol is fair, resumes where it was stopped, and reports what it found."""
+"""The protocol of the paper uses only training rows, resumes, and reports its results."""
 
 import doctest
 import gzip
@@ -66,7 +66,7 @@ def test_load__reads_a_folder(folder):
     assert found.fingerprint != made_up(seed=1).fingerprint
 
 
-def test_load__keeps_groups_only_when_asked(folder):
+def test_load__returns_groups_only_if_requested(folder):
     toy = made_up()
     codes = np.repeat(np.arange(30), 4) + 5
     kinds = np.full(toy.n_features, "numeric")
@@ -77,7 +77,7 @@ def test_load__keeps_groups_only_when_asked(folder):
         load("toy-grouped", folder)
 
 
-def test_load__names_what_there_is(folder):
+def test_load__error_lists_the_data_sets(folder):
     with pytest.raises(FileNotFoundError, match=r"musk3.npz; the folder has toy. Give --data"):
         load("musk3", folder)
     with pytest.raises(ValueError, match="give one of lung, splice"):
@@ -85,7 +85,7 @@ def test_load__names_what_there_is(folder):
 
 
 def stored(home):
-    """The generated answers where scikit-learn keeps those of OpenML."""
+    """Store generated responses in the OpenML cache of scikit-learn."""
     arff = (MADE_UP / "splice.arff").read_bytes()
     description = (MADE_UP / "description.json").read_text()
     answers = {
@@ -103,7 +103,7 @@ def stored(home):
 def test_fetch__codes_a_stored_response(tmp_path, monkeypatch):
     stored(tmp_path)
     found = load("splice", "openml", data_home=str(tmp_path))
-    # without the sample of an N and the one of a missing letter, and without the names
+    # without the samples with an N and with a missing letter, and without the names
     assert found.x.shape == (10, 3)
     np.testing.assert_array_equal(found.x[:3], [[0, 1, 2], [1, 1, 2], [2, 1, 3]])
     np.testing.assert_array_equal(np.bincount(found.y), [4, 3, 3])
@@ -130,7 +130,7 @@ def test_sizes__go_up_to_all_features_or_a_hundred():
     assert sizes(made_up(n_features=8)) == [8]
 
 
-def test_folds__are_ten_stratified_ones_always_the_same():
+def test_folds__are_ten_stratified_and_reproducible():
     data = made_up()
     found = folds(data)
     assert len(found) == 10
@@ -156,7 +156,7 @@ def test_folds__keep_groups_together():
 def test_select__never_sees_the_test_rows():
     data = made_up()
     train, test = folds(data)[0]
-    # x0 tells the class in the test rows and nothing in the others
+    # x0 equals the class in the test rows and is noise in the others
     data.x[:, 0] = 0.0
     data.x[test, 0] = data.y[test] + 1
     data.x[test, 1] = 1e6
@@ -183,8 +183,8 @@ def test_split__fits_its_columns_to_the_training_rows():
     assert not other.columns[7][test].any()
 
 
-def test_split_of__neighbours_that_are_equally_near_are_of_any_class():
-    # one category for all: every training row is as near
+def test_split_of__equally_near_neighbours_are_of_any_class():
+    # one category: all training rows are equally near
     y = np.repeat([0, 1, 2], 100)
     data = DataSet("toy", np.zeros((300, 1)), y, np.ones(1, bool))
     data.x[:2] = 1.0
@@ -197,7 +197,7 @@ def test_split_of__neighbours_that_are_equally_near_are_of_any_class():
     assert len(answers) > 1
 
 
-def test_judge__counts_what_the_classifiers_get_wrong():
+def test_judge__counts_classification_errors():
     data = made_up(n_features=15)
     split = Split(data, *folds(data)[2])
     ranking = [3, 5, 0, 1, 2, 4, 6, 8, 9, 10, 11]
@@ -213,11 +213,11 @@ def test_judge__counts_what_the_classifiers_get_wrong():
     assert len(found) == 3
     every = protocol.key_of(sorted(ranking))
     assert set(found[every]) == {"svm", "3nn", "bayes", "tree", "nats"}
-    # better than the shares of the classes, which is minus log 3 a row, and no better than certain
+    # better than the class frequencies, which give -log 3 per row, and at most 0
     assert -len(split.test) * np.log(3) < found[every]["nats"] < 0
 
 
-def test_judge__does_nothing_again():
+def test_judge__does_not_repeat_equal_feature_sets():
     data = made_up()
     split = Split(data, *folds(data)[0])
     known = {protocol.key_of(range(10)): {"svm": -1, "3nn": -2}}
@@ -241,14 +241,14 @@ def test_bayes__is_the_product_of_tables_and_gaussians():
             assert found[row, c] == pytest.approx(expected, abs=1e-6)
 
 
-def test_errors__tell_what_a_good_method_finds():
+def test_errors__are_lower_for_a_good_method():
     found = errors(made_up(n_samples=300, n_features=40), 0, ["mim"])
     assert set(found) == {"mim"}
     assert len(found["mim"]["svm"]) == len(found["mim"]["3nn"]) == 4
     assert found["mim"]["svm"][0] < 0.5
 
 
-def test_methods__are_the_eight_and_the_older_criteria():
+def test_methods__are_the_eight_of_the_paper_and_older_criteria():
     assert [method.label for method in RANKED] == list(page.NAMES)[:8]
     assert [method.label for method in SHOWN] == list(page.NAMES)[8:]
 
@@ -256,7 +256,7 @@ def test_methods__are_the_eight_and_the_older_criteria():
 # statistics
 
 
-def test_ranks__equal_errors_share_a_place():
+def test_ranks__equal_errors_share_a_rank():
     found = statistics.ranks(np.array([[3.0, 1.0, 2.0], [1.0, 1.0, 0.5]]))
     np.testing.assert_array_equal(found, [[3, 1, 2], [2.5, 2.5, 1]])
 
@@ -269,17 +269,17 @@ def test_critical_difference__is_that_of_demsar():
     assert statistics.critical_difference(5, 10) == pytest.approx(2.728 * 0.5**0.5, abs=1e-3)
 
 
-def test_wilcoxon__equal_methods_are_equal():
+def test_wilcoxon__equal_methods_do_not_differ():
     assert statistics.wilcoxon(np.ones(9), np.ones(9)) == 1.0
-    # nine differences of one sign: 2 of the 2^9 choices of signs are as extreme
+    # nine differences of one sign: 2 of 2^9 sign patterns are as extreme
     assert statistics.wilcoxon(np.zeros(9), np.arange(1.0, 10)) == pytest.approx(2 / 2**9)
 
 
 # models and rows
 
 
-def test_tree__truth_of_the_gains():
-    # x1 to x3 are independent in a class: squared distances add up
+def test_tree__true_gains_follow_from_distances():
+    # x1 to x3 are independent within a class, so squared distances add up
     total = tree_information("x1", "x2", "x3")
     assert total == pytest.approx(0.1712, abs=1e-4)
     assert tree_information("x1", "x2", "x3", "x4", "x9") == pytest.approx(total, abs=1e-12)
@@ -291,8 +291,8 @@ def test_tree__truth_of_the_gains():
 
 
 @pytest.mark.parametrize("features", [["F1"], ["F6", "F9"], ["F11", "F14"], ["F13", "F15", "F8"]])
-def test_heterogeneous__truth_is_what_samples_tell(features):
-    # the mean over seeds of counted informations of signs and categories, less its known bias
+def test_heterogeneous__true_information_equals_that_of_samples(features):
+    # the mean plug-in information over seeds, minus its known bias
     found = []
     for seed in range(20):
         model = heterogeneous_model(seed)
@@ -335,7 +335,7 @@ def test_quality__signals_are_less_correlated_than_features():
     cause = rng.normal(size=400) + y
     x = np.column_stack([cause + rng.normal(size=400) for _ in range(3)] + [rng.normal(size=400)])
     data = DataSet("toy", x, y, np.zeros(4, bool))
-    # gaussian rows choose the same and need no compiled kernel
+    # gaussian rows give the same choice without compiled kernels
     method = hd.HOFS(criterion="sum", source="gaussian")
     chosen = select(data, np.arange(400), [method])[method.label]
     found = quality.quality(data, chosen, chosen)
@@ -343,7 +343,7 @@ def test_quality__signals_are_less_correlated_than_features():
     assert found["signals"]["100"] < 0.05
     assert found["within"]["100"] < 1e-9
     assert [subset["size"] for subset in found["subsets"]] == [3, 1]
-    # two equally frequent classes: log 2, and what a logistic density makes of two points
+    # two equally frequent classes: log 2, and the entropy of a logistic density for two points
     assert found["bare"]["column"] == pytest.approx(np.log(2) / (1.4967 + np.log(0.5)), abs=1e-3)
     assert found["bare"]["column"] == pytest.approx(found["bare"]["indicators"])
     assert found["bare"]["gaussian"] == pytest.approx(
@@ -370,7 +370,7 @@ def call(folder, *options):
         (["--data", "nowhere"], "Give --data FOLDER"),
     ],
 )
-def test_main__says_what_is_wrong_in_a_line(tmp_path, options, said):
+def test_main__explains_errors_in_one_line(tmp_path, options, said):
     rng = np.random.default_rng(0)
     kinds = np.full(3, "numeric")
     np.savez(
@@ -387,7 +387,7 @@ def test_main__says_what_is_wrong_in_a_line(tmp_path, options, said):
 
 @pytest.fixture
 def selected(monkeypatch):
-    """The numbers of rows that were selected from, in three folds instead of ten."""
+    """Return the numbers of rows used by each selection, with three folds instead of ten."""
     made, real = [], protocol.select
 
     def spying(data, rows, methods):
@@ -399,7 +399,7 @@ def selected(monkeypatch):
     return made
 
 
-def test_main__a_second_run_is_identical_and_takes_up_what_is_kept(folder, selected):
+def test_main__second_run_is_identical_and_reuses_stored_folds(folder, selected):
     only = [word for name in ("errors", "information", "arae") for word in ("--only", name)]
     first = call(folder, *only)
     assert sorted(selected) == [80, 80, 80, 120]
@@ -407,18 +407,18 @@ def test_main__a_second_run_is_identical_and_takes_up_what_is_kept(folder, selec
         assert f"## {title}" in first
     pictures = {path: path.read_bytes() for path in (folder / "out" / "figures").iterdir()}
     assert pictures
-    # one fold is lost: it is made again, and nothing else is
+    # only the deleted fold is computed again
     selected.clear()
     (folder / "kept" / "toy" / "rank-2.json").unlink()
     assert call(folder, *only) == first
     assert selected == [80]
-    # from nothing
+    # without stored results
     shutil.rmtree(folder / "kept")
     assert call(folder, *only) == first
     assert all(path.read_bytes() == content for path, content in pictures.items())
 
 
-def test_kept__needs_the_same_key(tmp_path):
+def test_kept__requires_the_same_key(tmp_path):
     path = tmp_path / "a" / "b.json"
     assert runs.kept(path, {"version": 1}) is None
     runs.keep(path, {"version": 1}, [1.5, None])
@@ -429,7 +429,7 @@ def test_kept__needs_the_same_key(tmp_path):
 
 
 def outcome(name, **found):
-    """Folds in which every method has the given error in all sizes."""
+    """Return an outcome in which every method has the given error for all sizes."""
     n_samples = 1000
     wrong = {label: share * n_samples for label, share in found.items()}
     by_classifier = {
@@ -452,14 +452,14 @@ def outcome(name, **found):
     )
 
 
-def test_outcome__turns_counts_into_numbers():
+def test_outcome__converts_counts_to_errors():
     found = outcome("lung", hofs=0.1)
     assert found.error("folds", "hofs", "svm") == pytest.approx(10)
     assert found.arae("all", "hofs") == pytest.approx(20)
     assert found.information("all", "hofs") == pytest.approx(np.log(2) - 0.1)
 
 
-def test_page__ranks_the_eight_and_says_who_is_better(tmp_path):
+def test_page__ranks_the_eight_methods_and_tests_differences(tmp_path):
     sets = [
         outcome(name, hofs=0.1 + step, mim=0.2 + step, jmi=0.3, vmi=0.1 + step)
         for name, step in zip(SETS, np.arange(9) / 1000, strict=True)
@@ -483,7 +483,7 @@ def test_page__ranks_the_eight_and_says_who_is_better(tmp_path):
     assert "| **20.00** / 11.4 |" in page.arae_section(sets)
 
 
-def test_page__gives_reasons_where_entropies_are_not_balanced():
+def test_page__explains_unbalanced_entropies():
     def found(bare, *subsets):
         parts = [
             {"size": 2, "samples": samples, "column": r, "gaussian": r, "indicators": r}
@@ -510,11 +510,11 @@ def test_page__gives_reasons_where_entropies_are_not_balanced():
     assert "within classes, mean 0.001" in " ".join(text.split())
     assert "- lung" not in text
     assert "- splice: the row of the class alone gives 0.80" in text
-    assert "1 of 1 subsets have 2.0 samples a cell" in text
-    assert "- musk2: full cells give 0.70, where a table sees dependence" in text
+    assert "1 of 1 subsets have 2.0 samples per cell" in text
+    assert "- musk2: full cells give 0.70: a table describes dependence" in text
 
 
-def test_page__shows_the_models_beside_their_truth(tmp_path):
+def test_page__shows_the_models_with_true_values(tmp_path):
     labels = [method.label for method in models.METHODS]
     tree = {
         "single": {"truth": [0.1] * 9, "counts": [0.1] * 9},
@@ -537,6 +537,6 @@ def test_page__shows_the_models_beside_their_truth(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"tree.png", "heterogeneous.png"}
 
 
-def test_main__help_names_the_sections():
+def test_main__help_lists_the_sections():
     text = CliRunner().invoke(main, ["--help"]).output
     assert all(section in text for section in SECTIONS)

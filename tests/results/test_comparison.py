@@ -1,4 +1,4 @@
-"""The result of a comparison, tested with selections made by hand."""
+"""`Comparison`, tested with hand-made selections."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ RESAMPLES = {
 def chosen(
     label: str, order: list[int], names: list[Any] = NAMES, n_subsets: int = 2, **attrs: str | float
 ) -> Selection:
-    """These features in this order, with figures that differ from rank to rank."""
+    """Return a selection of these features in this order, with different values at each rank."""
     picks = [
         Pick(
             index,
@@ -81,7 +81,7 @@ def originals(names: list[Any] = NAMES) -> dict[str, Selection]:
 
 
 def made(names: list[Any] = NAMES, *, resampled: bool = True, **attrs: str | float) -> Comparison:
-    """Three methods, the last of which ended early."""
+    """Return a comparison of three methods, of which the last ended early."""
     return Comparison.from_selections(
         originals(names),
         resamples=RESAMPLES if resampled else None,
@@ -97,7 +97,7 @@ def many(
     n_subsets: int = 4,
     resampled: bool = False,
 ) -> Comparison:
-    """Methods that choose nearly the same, in orders that are drawn."""
+    """Return a comparison of methods that choose similar features in random order."""
     rng = np.random.default_rng(0)
     names = [f"{prefix}{position}" for position in range(2 * n_ranks + 1)]
 
@@ -121,10 +121,10 @@ def _closed_figures() -> Iterator[None]:
     plt.close("all")
 
 
-# What it holds
+# Content
 
 
-def test_comparison__is_read_by_label() -> None:
+def test_comparison__is_indexed_by_label() -> None:
     result = made()
     assert list(result) == ["hofs", "mim", "jmi"]
     assert len(result) == 3
@@ -155,7 +155,7 @@ def test_selections__equal_those_that_were_compared(names: list[Any]) -> None:
         }
 
 
-def test_selections__keep_attributes_of_their_own() -> None:
+def test_selections__keep_their_attributes() -> None:
     bare = chosen("b", [1]).to_dataset()
     bare.attrs = {"format": bare.attrs["format"]}
     given = {"a": chosen("hofs", [0], share=0.25, n_samples=999), "b": Selection(bare)}
@@ -183,7 +183,7 @@ def test_to_dataset__has_every_variable_with_name_and_units() -> None:
     assert set(made(resampled=False).to_dataset().data_vars) == {*VARIABLES, *AGREEMENT}
 
 
-def test_to_dataset__has_attributes_that_all_share_and_those_of_each() -> None:
+def test_to_dataset__has_shared_attributes_and_those_of_each_method() -> None:
     attrs = made().to_dataset().attrs
     expected = {
         "format": "hofs_dask comparison",
@@ -221,7 +221,7 @@ def test_to_dataset__pads_names_of_any_type(kind: str, pad: object) -> None:
     np.testing.assert_equal(selected[2, 2], pad)
 
 
-def test_to_dataset__keeps_whole_numbers_where_no_method_ended_early() -> None:
+def test_to_dataset__keeps_integers_if_no_method_ended_early() -> None:
     given = {label: chosen(label, [1, 0], KINDS["int"]) for label in ("mim", "jmi")}
     data = Comparison.from_selections(given, attrs={}).to_dataset()
     assert data["selected"].dtype == np.int64
@@ -233,7 +233,7 @@ def test_to_dataset__is_a_copy() -> None:
     assert result == made()
 
 
-def test_from_selections__carries_whatever_a_selection_has_by_rank(
+def test_from_selections__includes_all_variables_by_rank(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     notes = {"long_name": "a further figure", "units": "nats"}
@@ -250,7 +250,7 @@ def test_from_selections__carries_whatever_a_selection_has_by_rank(
     assert result.selections == given
 
 
-def test_comparison__equals_only_its_like() -> None:
+def test_comparison__equals_only_a_comparison_with_the_same_content() -> None:
     assert made() == made()
     assert made() != made(n_scans=40)
     assert made() != made(resampled=False)
@@ -267,7 +267,7 @@ def test_comparison__refuses_another_dataset() -> None:
         Comparison(made()["mim"].to_dataset())
 
 
-# How far methods agree
+# Agreement
 
 
 def test_overlap__is_the_jaccard_index_of_the_first_picks() -> None:
@@ -286,7 +286,7 @@ def test_stability__is_the_mean_over_pairs_of_resamples() -> None:
     np.testing.assert_allclose(stability[0], 1)
     # of mim {2} {3} {2} {2}; {2,3} {2,3} {2,3} {2,0}; {2,3,0} {2,3,0} {2,3,1} {2,0,1}
     np.testing.assert_allclose(stability[1], [3 / 6, (3 + 3 * (1 / 3)) / 6, (1 + 5 * (1 / 2)) / 6])
-    # of jmi {0} {0} {0} {0}; {0,2} {0} {0,2} {0,1}: a resample that ended early keeps what it has
+    # of jmi {0} {0} {0} {0}; {0,2} {0} {0,2} {0,1}: the second resample ended early
     np.testing.assert_allclose(stability[2], [1, *[(1 + 3 * (1 / 2) + 2 * (1 / 3)) / 6] * 2])
     frequency = data["frequency"].sel({"method": "mim"})
     assert frequency.sel(feature=["red", "green", "blue", "near", "far"]).values.tolist() == [
@@ -298,7 +298,7 @@ def test_stability__is_the_mean_over_pairs_of_resamples() -> None:
     ]
 
 
-def test_stability__is_unknown_of_one_resample() -> None:
+def test_stability__is_nan_for_one_resample() -> None:
     resamples = {label: picks[:1] for label, picks in RESAMPLES.items()}
     result = Comparison.from_selections(originals(), resamples=resamples, attrs={})
     assert result.to_dataset()["stability"].isnull().all()
@@ -310,7 +310,9 @@ ORDER = st.lists(st.integers(0, 7), unique=True, max_size=6)
 
 
 @given(st.lists(ORDER, min_size=1, max_size=4), st.lists(ORDER, min_size=2, max_size=5))
-def test_agreement__is_what_sets_say(orders: list[list[int]], resamples: list[list[int]]) -> None:
+def test_agreement__equals_that_of_python_sets(
+    orders: list[list[int]], resamples: list[list[int]]
+) -> None:
     def jaccard(first: list[int], second: list[int], rank: int) -> float:
         one, other = set(first[:rank]), set(second[:rank])
         return len(one & other) / len(one | other) if one | other else 1.0
@@ -336,8 +338,8 @@ def test_agreement__is_what_sets_say(orders: list[list[int]], resamples: list[li
     ("changed", "error", "words"),
     [
         ({"selections": {}}, ValueError, "no selection was given, one or more"),
-        ({"selections": {"mim": [1, 2]}}, TypeError, "'mim' is given a list; a Selection by"),
-        ({"selections": {1: chosen("mim", [0])}}, TypeError, "1 is given a Selection"),
+        ({"selections": {"mim": [1, 2]}}, TypeError, "the value of 'mim' is a list; a str label"),
+        ({"selections": {1: chosen("mim", [0])}}, TypeError, "the value of 1 is a Selection"),
         (
             {"selections": {"a": chosen("a", [0]), "b": chosen("b", [0], [*NAMES[1:], "x"])}},
             ValueError,
@@ -346,7 +348,7 @@ def test_agreement__is_what_sets_say(orders: list[list[int]], resamples: list[li
         (
             {"selections": {"a": chosen("a", [0], options='{"x":1}')}},
             ValueError,
-            "the options of 'a' are .* what json.dumps writes",
+            "the options of 'a' are .* the output of json.dumps",
         ),
         ({"attrs": {"x": None}}, TypeError, "x=None is a NoneType"),
         ({"resamples": {"mim": []}}, ValueError, r"resamples of \['mim'\] were given, of \['hofs'"),
@@ -372,7 +374,7 @@ def test_agreement__is_what_sets_say(orders: list[list[int]], resamples: list[li
         ),
     ],
 )
-def test_from_selections__says_what_does_not_fit(
+def test_from_selections__explains_errors(
     changed: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
@@ -391,7 +393,7 @@ def test_from_selections__refuses_other_relevances() -> None:
 
 @pytest.mark.parametrize("suffix", [".zarr", ".nc"])
 @pytest.mark.parametrize("names", KINDS.values(), ids=KINDS)
-def test_save__comes_back_equal(tmp_path: Path, suffix: str, names: list[Any]) -> None:
+def test_save__loaded_result_is_equal(tmp_path: Path, suffix: str, names: list[Any]) -> None:
     if suffix == ".nc":
         pytest.importorskip("h5py")
     result = made(names)
@@ -410,7 +412,7 @@ def test_save__comes_back_equal(tmp_path: Path, suffix: str, names: list[Any]) -
 
 
 @pytest.mark.parametrize("suffix", [".zarr", ".nc"])
-def test_save__keeps_a_comparison_of_nothing(tmp_path: Path, suffix: str) -> None:
+def test_save__writes_an_empty_comparison(tmp_path: Path, suffix: str) -> None:
     if suffix == ".nc":
         pytest.importorskip("h5py")
     none = {label: chosen(label, []) for label in ("mim", "jmi")}
@@ -430,16 +432,16 @@ def test_save__replaces_only_an_earlier_comparison(tmp_path: Path, suffix: str) 
     made().save(path)
     made()["mim"].save(other)
     with pytest.raises(
-        FileExistsError, match="that is not a saved comparison, or a damaged one: give another"
+        FileExistsError, match="and is not a saved comparison, or is a damaged one: give another"
     ):
         made().save(other)
-    with pytest.raises(FileExistsError, match="that is not a saved selection, or a damaged"):
+    with pytest.raises(FileExistsError, match="and is not a saved selection, or is a damaged"):
         made()["mim"].save(path)
     assert load(path) == made()
     assert load(other) == made()["mim"]
 
 
-def test_save__refuses_a_suffix_that_it_does_not_write(tmp_path: Path) -> None:
+def test_save__refuses_other_suffixes(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"ends with '\.csv'; .*to_dataframe\(\)"):
         made().save(tmp_path / "r.csv")
 
@@ -451,13 +453,13 @@ def test_to_zarr__can_be_read_by_xarray(tmp_path: Path) -> None:
     assert float(data["overlap"].sel({"method": "mim", "other": "hofs", "rank": 3})) == 0.5
 
 
-def test_load__says_what_there_is_not(tmp_path: Path) -> None:
+def test_load__explains_missing_and_other_files(tmp_path: Path) -> None:
     with pytest.raises(
         FileNotFoundError, match=r"no saved selection or comparison at .*none\.zarr"
     ):
         load(tmp_path / "none.zarr")
     (tmp_path / "text.zarr").write_text("text")
-    words = r"text.zarr is not a saved selection or comparison: give what Selection.save or Compar"
+    words = r"text.zarr is not a saved selection or comparison: give a path written by Select"
     with pytest.raises(ValueError, match=words):
         load(tmp_path / "text.zarr")
     made().save(tmp_path / "comparison.zarr")
@@ -465,7 +467,7 @@ def test_load__says_what_there_is_not(tmp_path: Path) -> None:
         read(tmp_path / "comparison.zarr", {Selection.FORMAT: Selection})
 
 
-def test_load__names_a_file_that_lacks_something(tmp_path: Path) -> None:
+def test_load__names_an_incomplete_file(tmp_path: Path) -> None:
     data = made().to_dataset().drop_vars("score")
     write(data, tmp_path / "old.zarr")
     with pytest.raises(ValueError, match=r"old.zarr is not a saved .* lacks \['score'\]"):
@@ -486,7 +488,7 @@ def test_repr__shows_ranks_overlap_and_stability() -> None:
         "   2  red    near  blue",
         "   3  green  red   -",
         "",
-        "overlap of the first 3 picks (Jaccard index); stability: that of 4 resamples",
+        "overlap of the first 3 picks (Jaccard index); stability: over 4 resamples",
         "           hofs   mim   jmi",
         "mim        0.50",
         "jmi        0.67  0.67",
@@ -496,7 +498,7 @@ def test_repr__shows_ranks_overlap_and_stability() -> None:
     ]
 
 
-def test_repr__leaves_out_what_is_not_known() -> None:
+def test_repr__omits_unknown_facts() -> None:
     plain = Comparison.from_selections(originals(), attrs={})
     assert repr(plain).splitlines()[-4:] == [
         "overlap of the first 3 picks (Jaccard index)",
@@ -509,7 +511,7 @@ def test_repr__leaves_out_what_is_not_known() -> None:
     assert repr(alone).splitlines()[-1] == "   2  near"
 
 
-def test_repr__counts_one_of_a_kind() -> None:
+def test_repr__uses_the_singular() -> None:
     assert "1 scan over the data for 1 reduction" in repr(made(n_scans=1, n_reductions=1))
 
 
@@ -521,14 +523,14 @@ def test_repr__fits_one_screen(prefix: str, n_methods: int, n_ranks: int) -> Non
     assert len(text.splitlines()) <= 42
 
 
-def test_repr__counts_what_it_leaves_out() -> None:
+def test_repr__counts_omitted_items() -> None:
     assert "... and 10 more ranks: .to_dataframe()" in repr(many(3, 30))
     text = repr(many(30, 25))
     assert re.search(r"\.\.\. and 5 more ranks and \d+ more methods: \.to_dataframe\(\)", text)
     assert "..." not in repr(many(3, 5)).replace("..", "")
 
 
-def test_repr__cuts_a_name_the_same_way_in_every_column() -> None:
+def test_repr__shortens_a_name_in_the_same_way_in_every_column() -> None:
     names = [f"{what} of the {part}" for what in ("mean", "largest") for part in ("rim", "radius")]
     orders = [[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2]]
     wide = {f"method {i:02}": chosen("m", orders[i % 3], names) for i in range(9)}
@@ -538,7 +540,7 @@ def test_repr__cuts_a_name_the_same_way_in_every_column() -> None:
     assert len(cells) == 4
 
 
-def test_to_dataframe__has_a_column_a_method() -> None:
+def test_to_dataframe__has_one_column_per_method() -> None:
     table = made().to_dataframe()
     assert table.index.tolist() == [1, 2, 3]
     assert table.index.name == "rank"
@@ -547,7 +549,7 @@ def test_to_dataframe__has_a_column_a_method() -> None:
     assert made(KINDS["int"]).to_dataframe()["jmi"].tolist() == [10, 30, None]
 
 
-def test_shortened__keeps_names_apart_where_it_can() -> None:
+def test_shortened__keeps_names_distinct_if_possible() -> None:
     assert shortened(["abc", "abd"], 3) == {"abc": "abc", "abd": "abd"}
     same_start = [f"reflectance {number}" for number in range(100, 120)]
     same_end = [f"{number} nanometres" for number in range(100, 120)]
@@ -557,7 +559,7 @@ def test_shortened__keeps_names_apart_where_it_can() -> None:
         assert max(map(len, short.values())) == 8
 
 
-def test_repr_html__has_a_row_a_rank_up_to_a_limit() -> None:
+def test_repr_html__has_one_row_per_rank_up_to_a_limit() -> None:
     page = made()._repr_html_()
     assert page.count("<tr") == (1 + 3) + (1 + 3)
     assert "41 scans over the data for 182 reductions" in page
@@ -578,7 +580,7 @@ def test_repr_html__escapes_names() -> None:
     assert "&lt;script&gt;" in page
 
 
-# Picture
+# Figure
 
 
 def written(ax: Any) -> dict[tuple[float, float], Any]:
@@ -603,7 +605,7 @@ def test_plot__writes_every_name_at_its_rank() -> None:
 
 
 @pytest.mark.usefixtures("_closed_figures")
-def test_plot__joins_a_feature_in_neighbouring_methods_in_the_colour_of_its_subset() -> None:
+def test_plot__connects_a_feature_in_neighbouring_methods() -> None:
     ax = made(resampled=False).plot()
     cells, links = ax.collections
     assert isinstance(cells, PatchCollection)
@@ -647,7 +649,7 @@ def test_plot__shows_the_stability_below_each_method() -> None:
 
 
 @pytest.mark.usefixtures("_closed_figures")
-def test_plot__says_when_ranks_are_left_out_and_subsets_share_a_colour() -> None:
+def test_plot__reports_omitted_ranks_and_shared_colours() -> None:
     ax = many(2, SHOWN_RANKS + 5, n_subsets=12).plot()
     assert ax.get_title(loc="left").endswith(f"the first {SHOWN_RANKS} of {SHOWN_RANKS + 5}")
     assert len(ax.texts) == 2 * SHOWN_RANKS
@@ -667,7 +669,7 @@ def test_plot__says_when_ranks_are_left_out_and_subsets_share_a_colour() -> None
         (8, 30, (6.4, 4.8), True),
     ],
 )
-def test_plot__cuts_nothing_off_and_no_name_leaves_its_cell(
+def test_plot__fits_the_figure_and_names_fit_their_cells(
     n_methods: int, n_ranks: int, size: tuple[float, float] | None, resampled: bool
 ) -> None:
     ax = None if size is None else plt.subplots(figsize=size)[1]
@@ -687,7 +689,7 @@ def test_plot__cuts_nothing_off_and_no_name_leaves_its_cell(
 
 
 @pytest.mark.usefixtures("_closed_figures")
-def test_plot__uses_the_axes_that_it_is_given() -> None:
+def test_plot__uses_the_given_axes() -> None:
     _, ax = plt.subplots()
     assert made().plot(ax) is ax
     assert len(plt.get_fignums()) == 1

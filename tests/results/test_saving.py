@@ -1,4 +1,4 @@
-"""Saved results: damage is found, kills lose nothing, nothing foreign is read, run or deleted."""
+"""Saved results: damage is detected, writes are atomic, other files are not touched."""
 
 import hashlib
 import json
@@ -66,7 +66,7 @@ def flip(path: Path, place: int, bit: int) -> None:
 
 
 def edit(path: Path, rng: random.Random) -> None:
-    """Put another value in one place of a JSON document."""
+    """Change one value in a JSON document."""
     document = json.loads(path.read_text())
     branches = [document]
     for branch in branches:
@@ -79,7 +79,7 @@ def edit(path: Path, rng: random.Random) -> None:
 
 
 def mutate(path: Path, rng: random.Random) -> str:
-    """Damage a saved result in one of many ways; return which."""
+    """Damage a saved result in a random way and return a description."""
     files = files_of(path)
     file, other = rng.choice(files), rng.choice(files)
     content = file.read_bytes()
@@ -113,7 +113,7 @@ def mutate(path: Path, rng: random.Random) -> str:
 
 
 def outcome(path: Path) -> Selection | Comparison | str:
-    """Return what is loaded, or the text of an error that it may raise."""
+    """Return the loaded result, or the message of an expected error."""
     try:
         return load(path)
     except (ValueError, OSError) as error:
@@ -121,8 +121,8 @@ def outcome(path: Path) -> Selection | Comparison | str:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.filterwarnings("ignore")  # the libraries warn of what they are about to refuse
-def test_load__damaged_files_are_never_another_result(path: Path, seed: int) -> None:
+@pytest.mark.filterwarnings("ignore")  # libraries warn before they raise
+def test_load__damaged_files_never_give_another_result(path: Path, seed: int) -> None:
     rng = random.Random(seed)
     result = Comparison.from_selections({"mim": OLD, "jmi": NEW}, attrs={"n_scans": 3})
     result.save(path)
@@ -143,7 +143,7 @@ def test_load__damaged_files_are_never_another_result(path: Path, seed: int) -> 
     assert refused > 20
 
 
-def test_load__says_that_it_is_damaged(path: Path) -> None:
+def test_load__reports_damage(path: Path) -> None:
     NEW.save(path)
     file = path / "score/c/0" if path.is_dir() else path
     flip(file, 11, 3)
@@ -151,7 +151,7 @@ def test_load__says_that_it_is_damaged(path: Path) -> None:
         load(path)
 
 
-def test_load__takes_memory_for_what_there_is(path: Path) -> None:
+def test_load__memory_is_bounded_by_the_file_size(path: Path) -> None:
     NEW.save(path)
     load(path)  # imports
     tracemalloc.start()
@@ -162,7 +162,7 @@ def test_load__takes_memory_for_what_there_is(path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_load__lost_chunk_is_not_empty_text(tmp_path: Path) -> None:
+def test_load__missing_chunk_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "result.zarr"
     NEW.save(path)
     (path / "selected/c/0").unlink()
@@ -172,7 +172,7 @@ def test_load__lost_chunk_is_not_empty_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 3, "2", None])
 @pytest.mark.parametrize("kind", ["select", "compare"])
-def test_load__other_versions_are_refused_with_the_command_that_makes_them_again(
+def test_load__refuses_other_versions_with_the_command_to_run(
     tmp_path: Path, version: object, kind: str
 ) -> None:
     path = tmp_path / "result.zarr"
@@ -280,7 +280,7 @@ HOSTILE: dict[str, Callable[[Path], None]] = {
 
 @pytest.fixture
 def seconds() -> Iterator[None]:
-    """Fail a test that waits."""
+    """Let a test fail if it blocks."""
 
     def late(*_: object) -> None:
         raise AssertionError("this takes too long")
@@ -311,7 +311,7 @@ def test_load__hostile_files_are_refused_without_waiting_or_much_memory(
 
 @pytest.mark.usefixtures("seconds")
 @pytest.mark.parametrize("harm", [fifo, folder, loop, device])
-def test_load__netcdf_is_a_regular_file(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+def test_load__netcdf_must_be_a_regular_file(tmp_path: Path, harm: Callable[[Path], None]) -> None:
     pytest.importorskip("h5py")
     path = tmp_path / "result.nc"
     NEW.save(path)
@@ -321,7 +321,7 @@ def test_load__netcdf_is_a_regular_file(tmp_path: Path, harm: Callable[[Path], N
 
 
 class Touch:
-    """What creates a file when it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -357,13 +357,13 @@ def test_load__runs_no_code(tmp_path: Path) -> None:
 
 
 def forged(content: bytes) -> bytes:
-    """Return the content of a netCDF file with the digest that it should have."""
+    """Return the content of a netCDF file with a recomputed digest."""
     body = content[: content.rindex(b"\nhofs_dask sha256 ")]
     return body + b"\nhofs_dask sha256 " + hashlib.sha256(body).hexdigest().encode()
 
 
 def netcdf_with(write: Callable[[Any], None], path: Path) -> bytes:
-    """Return a saved result to which something was added, with a digest that fits."""
+    """Return a saved result with additional content and a recomputed digest."""
     h5py = pytest.importorskip("h5py")
     NEW.save(path)
     with h5py.File(path, "r+") as file:
@@ -410,7 +410,7 @@ def add_variable(file: Any) -> None:
     "write", [add_bomb, add_huge, add_words, add_link, add_external, add_group, add_variable]
 )
 @pytest.mark.filterwarnings("ignore")
-def test_load__netcdf_with_other_things_is_refused(
+def test_load__netcdf_with_additional_content_is_refused(
     tmp_path: Path, write: Callable[[Any], None]
 ) -> None:
     path = tmp_path / "result.nc"
@@ -435,14 +435,14 @@ def test_save__xarray_reads_what_was_written(path: Path) -> None:
         assert data.attrs["format_version"] == 2
 
 
-def test_save__names_that_no_file_can_hold_are_refused(path: Path) -> None:
+def test_save__refuses_invalid_names(path: Path) -> None:
     OLD.save(path)
     with pytest.raises(ValueError, match=f"{path} was not written: its content cannot be stored"):
         made(0, 1, names=("\ud800", "b", "c", "d")).save(path)
     assert load(path) == OLD
 
 
-def test_save__names_with_odd_characters_come_back(path: Path) -> None:
+def test_save__keeps_names_with_unusual_characters(path: Path) -> None:
     result = made(0, 1, names=("a\0b", " ", "", "\n"))
     result.save(path)
     assert load(path) == result
@@ -461,9 +461,7 @@ def bend(data: xr.Dataset) -> None:
 
 
 @pytest.mark.parametrize("change", [lie, lie_about_the_second, bend])
-def test_load__content_that_no_selection_has_is_refused(
-    path: Path, change: Callable[[xr.Dataset], None]
-) -> None:
+def test_load__refuses_invalid_content(path: Path, change: Callable[[xr.Dataset], None]) -> None:
     for result in (NEW, Comparison.from_selections({"mim": NEW, "jmi": NEW}, attrs={})):
         data = result.to_dataset()
         if isinstance(result, Comparison) and change is lie:
@@ -481,7 +479,7 @@ def test_load__content_that_no_selection_has_is_refused(
 
 
 class Killed:
-    """An audit hook that kills this process when it touches a folder for the nth time."""
+    """An audit hook that kills this process at its nth access to a folder."""
 
     def __init__(self, folder: Path, moment: int) -> None:
         self.folder, self.left = str(folder), moment
@@ -498,7 +496,7 @@ class Killed:
 
 
 def forked(work: Callable[[], object]) -> int:
-    """Return how a child process ended that did this work."""
+    """Run a function in a child process and return its exit status."""
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1]
@@ -519,7 +517,7 @@ def content_of(path: Path) -> object:
 
 
 def anything(_: Path) -> None:
-    """Let everything be replaced."""
+    """Allow every replacement."""
 
 
 FILES: list[tuple[Any, Any]] = [
@@ -532,7 +530,7 @@ FILES: list[tuple[Any, Any]] = [
 @pytest.mark.parametrize("exchange", [atomic.exchange, lambda *_: False], ids=["one", "two"])
 @pytest.mark.parametrize(("old", "new"), FILES, ids=["folder", "file"])
 @pytest.mark.parametrize("first", [False, True], ids=["replaced", "new"])
-def test_put__killed_at_any_step_leaves_the_old_or_the_new(
+def test_put__killed_at_any_step_leaves_the_old_or_the_new_version(
     tmp_path: Path, exchange: atomic.Exchange, old: Any, new: Any, first: bool
 ) -> None:
     if sys.platform != "linux" and exchange is atomic.exchange:
@@ -565,7 +563,7 @@ def test_put__killed_at_any_step_leaves_the_old_or_the_new(
 
 
 @pytest.mark.processes
-def test_save__killed_at_random_moments_leaves_one_of_both(path: Path) -> None:
+def test_save__killed_at_random_moments_leaves_the_old_or_the_new_version(path: Path) -> None:
     rng = random.Random(0)
     OLD.save(path)
 
@@ -595,7 +593,7 @@ def test_save__killed_at_random_moments_leaves_one_of_both(path: Path) -> None:
     assert names_in(path.parent) == [path.name]
 
 
-def test_put__leaves_alone_what_is_not_certainly_a_leftover(tmp_path: Path) -> None:
+def test_put__keeps_folders_that_may_be_in_use(tmp_path: Path) -> None:
     path = tmp_path / "result"
     prefix = atomic._prefix(path)
     living, foreign = tmp_path / f"{prefix}{'0' * 32}", tmp_path / f"{prefix}{'1' * 32}"
@@ -614,7 +612,7 @@ def test_put__leaves_alone_what_is_not_certainly_a_leftover(tmp_path: Path) -> N
     assert names_in(tmp_path) == sorted(["result", living.name, foreign.name, unlocked.name])
 
 
-def test_put__gives_back_what_came_there_after_the_check(tmp_path: Path) -> None:
+def test_put__restores_files_that_appeared_after_the_check(tmp_path: Path) -> None:
     path = tmp_path / "result"
     atomic.put(path, {"a": b"old"}, anything)
 
@@ -637,7 +635,7 @@ def test_put__gives_back_what_came_there_after_the_check(tmp_path: Path) -> None
         assert names_in(tmp_path) == ["result"]
 
 
-def test_load__takes_what_two_renames_left(tmp_path: Path) -> None:
+def test_load__finds_the_new_version_between_two_renames(tmp_path: Path) -> None:
     path = tmp_path / "result.zarr"
     NEW.save(path)
     workplace = tmp_path / f"{atomic._prefix(path)}{'0' * 32}"
@@ -655,7 +653,7 @@ def test_load__takes_what_two_renames_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ranks.csv", "ranks.json"])
-def test_write_selection__tables_are_replaced_whole(tmp_path: Path, name: str) -> None:
+def test_write_selection__replaces_tables_atomically(tmp_path: Path, name: str) -> None:
     table, link = tmp_path / name, tmp_path / f"link-{name}"
     link.symlink_to(table)
     write_selection(OLD, str(table))
@@ -677,7 +675,7 @@ def test_write_selection__tables_are_replaced_whole(tmp_path: Path, name: str) -
 # Disks
 
 
-def test_save__full_disk_names_the_path_and_leaves_the_earlier(path: Path) -> None:
+def test_save__full_disk_names_the_path_and_keeps_the_old_version(path: Path) -> None:
     OLD.save(path)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
@@ -702,25 +700,25 @@ def test_save__forbidden_folder_names_the_path(path: Path) -> None:
         path.parent.chmod(stat.S_IRWXU)
 
 
-# Places
+# Paths and URLs
 
 
 @pytest.mark.parametrize("scheme", ["memory", "local"])
-def test_save__address_that_holds_something_else_is_refused(tmp_path: Path, scheme: str) -> None:
+def test_save__refuses_a_url_with_other_content(tmp_path: Path, scheme: str) -> None:
     address = f"{scheme}://{tmp_path}/project"
     system, root = fsspec.core.url_to_fs(address)
     for name in ("notes.txt", "data.zarr/zarr.json"):
         system.makedirs(str(Path(root, name).parent), exist_ok=True)
         system.pipe_file(f"{root}/{name}", b"text")
     for place in (address, f"{address}/data.zarr"):
-        with pytest.raises(FileExistsError, match=f"^{place} holds something that is not a saved"):
+        with pytest.raises(FileExistsError, match=f"^{place} exists and is not a saved"):
             NEW.save(place)
     assert system.cat_file(f"{root}/notes.txt") == b"text"
     assert system.cat_file(f"{root}/data.zarr/zarr.json") == b"text"
     assert len(system.find(root)) == 2
 
 
-def test_save__address_that_is_free_is_taken_once(tmp_path: Path) -> None:
+def test_save__writes_to_a_free_url_once(tmp_path: Path) -> None:
     address = f"memory://{tmp_path}/result.zarr"
     with pytest.raises(FileNotFoundError, match="no saved selection or comparison at memory"):
         load(address)
@@ -733,11 +731,11 @@ def test_save__address_that_is_free_is_taken_once(tmp_path: Path) -> None:
     system.pipe_file(f"{root}/score/c/0", bytes(8))
     with pytest.raises(ValueError, match=rf"{address}, a saved .*, is damaged"):
         load(address)
-    with pytest.raises(ValueError, match="is an address; a .nc file"):
+    with pytest.raises(ValueError, match="is a URL; a .nc file"):
         NEW.save(f"memory://{tmp_path}/result.nc")
 
 
-def test_load__netcdf_at_an_address_is_read(tmp_path: Path) -> None:
+def test_load__reads_netcdf_from_a_url(tmp_path: Path) -> None:
     pytest.importorskip("h5py")
     OLD.save(tmp_path / "result.nc")
     for address in (f"memory://{tmp_path}/result.nc", "memory://result.nc"):
@@ -746,7 +744,7 @@ def test_load__netcdf_at_an_address_is_read(tmp_path: Path) -> None:
         assert load(address) == OLD
 
 
-def test_output_check__address_is_looked_at_before_the_run(tmp_path: Path) -> None:
+def test_output_check__checks_a_url_before_the_run(tmp_path: Path) -> None:
     address = f"memory://{tmp_path}/result.zarr"
     context, option = click.Context(click.Command("select")), click.Option(["--output"])
     assert output_check("selection")(context, option, address) == address
@@ -757,7 +755,7 @@ def test_output_check__address_is_looked_at_before_the_run(tmp_path: Path) -> No
         output_check("selection")(context, option, "memory://result.nc")
 
 
-def test_save__address_of_a_local_path_is_replaced_like_it(tmp_path: Path) -> None:
+def test_save__replaces_a_result_at_a_file_url(tmp_path: Path) -> None:
     for address in (f"local://{tmp_path}/a.zarr", f"file://{tmp_path}/b.zarr"):
         OLD.save(address)
         NEW.save(address)
@@ -765,7 +763,7 @@ def test_save__address_of_a_local_path_is_replaced_like_it(tmp_path: Path) -> No
     assert names_in(tmp_path) == ["a.zarr", "b.zarr"]
 
 
-def test_save__link_leads_to_its_target(path: Path) -> None:
+def test_save__follows_links(path: Path) -> None:
     OLD.save(path)
     link = path.parent.parent / f"link{path.suffix}"
     link.symlink_to(path)
@@ -780,7 +778,7 @@ def test_save__link_leads_to_its_target(path: Path) -> None:
     assert names_in(path.parent) == []
 
 
-def test_save__foreign_files_among_ours_are_never_lost(tmp_path: Path) -> None:
+def test_save__never_deletes_additional_files(tmp_path: Path) -> None:
     path = tmp_path / "result.zarr"
     for name in ("notes.txt", "score/c/1", "more/data.csv"):
         OLD.save(path)
@@ -788,27 +786,27 @@ def test_save__foreign_files_among_ours_are_never_lost(tmp_path: Path) -> None:
         (path / name).write_text("text")
         assert load(path) == OLD
         with pytest.raises(
-            FileExistsError, match=f"'{name}', which is not part of it and would be lost"
+            FileExistsError, match=f"'{name}', which is not part of it and would be deleted"
         ):
             NEW.save(path)
         assert (path / name).read_text() == "text"
         shutil.rmtree(path)
     OLD.save(path)
     zarr.create_array(path, name="mine", data=np.arange(3))
-    with pytest.raises(FileExistsError, match="holds something that is not a saved selection"):
+    with pytest.raises(FileExistsError, match="exists and is not a saved selection"):
         NEW.save(path)
     assert zarr.open_array(path, path="mine", mode="r")[:].tolist() == [0, 1, 2]
 
 
-def test_save__other_result_is_not_replaced(path: Path) -> None:
+def test_save__does_not_replace_another_kind_of_result(path: Path) -> None:
     other = Comparison.from_selections({"mim": OLD}, attrs={})
     other.save(path)
-    with pytest.raises(FileExistsError, match="holds something that is not a saved selection"):
+    with pytest.raises(FileExistsError, match="exists and is not a saved selection"):
         NEW.save(path)
     assert load(path) == other
 
 
-def test_save__long_names_have_room(tmp_path: Path) -> None:
+def test_save__accepts_long_file_names(tmp_path: Path) -> None:
     path = tmp_path / f"{'a' * 250}.zarr"
     OLD.save(path)
     NEW.save(path)

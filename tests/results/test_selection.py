@@ -1,4 +1,4 @@
-"""The result object, tested with picks made by hand."""
+"""`Selection`, tested with hand-made picks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ATTRS: dict[str, str | float] = {
 
 
 def made(names: list[Any] = NAMES, **attrs: str | float) -> Selection:
-    """Three of four features: the third, the first (another subset), the second (the first's)."""
+    """Return a selection of features 2, 0 and 1; features 2 and 1 share a subset."""
     picks = [
         Pick(2, subset=0, score=0.3, gain=0.3, information=0.3, margin=0.1, runner_up=0),
         Pick(0, subset=1, score=0.45, gain=0.15, information=0.45, margin=0.2, runner_up=1),
@@ -77,7 +77,7 @@ def _closed_figures() -> Iterator[None]:
     plt.close("all")
 
 
-# What it holds
+# Content
 
 
 def test_selection__ranks_features_and_subsets() -> None:
@@ -108,9 +108,9 @@ def test_to_dataset__has_every_variable_with_name_and_units() -> None:
     assert ATTRS.items() <= data.attrs.items()
 
 
-def test_to_dataset__says_what_its_figures_are() -> None:
+def test_to_dataset__describes_its_variables() -> None:
     data = made().to_dataset()
-    penalty = "by joint net of the penalty of choosing among many"
+    penalty = "for joint minus the selection penalty"
     assert data["score"].attrs["long_name"].startswith("criterion")
     assert f"information that the feature added: {penalty}" in data["gain"].attrs["long_name"]
     assert data["information"].attrs["long_name"] == (
@@ -120,7 +120,7 @@ def test_to_dataset__says_what_its_figures_are() -> None:
 
 
 def restarted() -> Selection:
-    """An included feature, one chosen beside it, and two after a restart."""
+    """Return a selection with an included feature, a chosen one, and two after a restart."""
     picks = [
         Pick(0, subset=0, score=0.1, gain=0.1, information=0.1, margin=-0.2, forced=True),
         Pick(1, subset=1, score=0.3, gain=0.2, information=0.3, margin=0.1),
@@ -131,7 +131,7 @@ def restarted() -> Selection:
     return Selection.from_picks(picks, names=NAMES, relevance=relevance, attrs={})
 
 
-def test_to_dataframe__is_the_table_that_is_printed() -> None:
+def test_to_dataframe__equals_the_printed_table() -> None:
     expected = pd.DataFrame(
         {
             "rank": [1, 2, 3, 4],
@@ -151,7 +151,7 @@ def test_to_dataframe__is_the_table_that_is_printed() -> None:
 
 
 @pytest.mark.parametrize("n_picks", [0, 1, 60])
-def test_to_dataframe__has_a_row_a_rank(n_picks: int) -> None:
+def test_to_dataframe__has_one_row_per_rank(n_picks: int) -> None:
     table = long_one(n_picks, 3).to_dataframe()
     assert table["rank"].tolist() == list(range(1, n_picks + 1))
     assert len(table.columns) == 8
@@ -191,7 +191,7 @@ def test_from_picks__keeps_names_of_any_type(names: list[Any], dtype: type) -> N
     assert not any(isinstance(name, np.generic) for name in result.features)
 
 
-def test_from_picks__takes_numpy_numbers_as_attributes() -> None:
+def test_from_picks__accepts_numpy_numbers_as_attributes() -> None:
     attrs = made(n_samples=np.int64(7), share=np.float32(0.5), whole=np.True_).to_dataset().attrs
     assert type(attrs["n_samples"]) is int
     assert type(attrs["share"]) is float
@@ -208,7 +208,7 @@ def test_from_picks__takes_numpy_numbers_as_attributes() -> None:
         ({"names": ["a"]}, ValueError, "pick 1 is not a position among 1 features"),
     ],
 )
-def test_from_picks__says_what_does_not_fit(
+def test_from_picks__explains_errors(
     changed: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     given: dict[str, Any] = {"names": NAMES, "relevance": np.zeros(4), "attrs": {}} | changed
@@ -228,7 +228,7 @@ def test_selection__refuses_another_dataset() -> None:
         Selection(xr.Dataset())
 
 
-def test_selection__equals_only_its_like() -> None:
+def test_selection__equals_only_a_selection_with_the_same_content() -> None:
     assert made() == made()
     assert made() != made(n_samples=1001)
     assert made() != made(["red", "green", "azure", "flat"])
@@ -252,7 +252,7 @@ def test_selection__equals_only_its_like() -> None:
     ],
     ids=["text", "unicode", "int", "float", "mixed"],
 )
-def test_save__comes_back_equal(tmp_path: Path, suffix: str, names: list[Any]) -> None:
+def test_save__loaded_result_is_equal(tmp_path: Path, suffix: str, names: list[Any]) -> None:
     if suffix == ".nc":
         pytest.importorskip("h5py")
     result = made(names)
@@ -270,7 +270,7 @@ def test_save__comes_back_equal(tmp_path: Path, suffix: str, names: list[Any]) -
 
 
 @pytest.mark.parametrize("suffix", [".zarr", ".nc"])
-def test_save__keeps_a_selection_of_nothing(tmp_path: Path, suffix: str) -> None:
+def test_save__writes_an_empty_selection(tmp_path: Path, suffix: str) -> None:
     if suffix == ".nc":
         pytest.importorskip("h5py")
     result = Selection.from_picks([], names=NAMES, relevance=np.zeros(4), attrs=ATTRS)
@@ -296,12 +296,12 @@ def test_to_zarr__can_be_read_by_xarray(tmp_path: Path) -> None:
     assert data["gain"].attrs["units"] == "nats"
 
 
-def test_to_zarr__takes_an_empty_folder(tmp_path: Path) -> None:
+def test_to_zarr__accepts_an_empty_folder(tmp_path: Path) -> None:
     made().to_zarr(tmp_path)
     assert load(tmp_path) == made()
 
 
-def test_save__never_replaces_something_else(tmp_path: Path) -> None:
+def test_save__never_replaces_other_files(tmp_path: Path) -> None:
     store = tmp_path / "data.zarr"
     zarr.create_array(store, name="x", data=np.arange(3))
     folder = tmp_path / "folder"
@@ -309,7 +309,7 @@ def test_save__never_replaces_something_else(tmp_path: Path) -> None:
     (folder / "letter.txt").write_text("text")
     (tmp_path / "file.zarr").write_text("text")
     for path in (store, folder, tmp_path / "file.zarr"):
-        with pytest.raises(FileExistsError, match=re.escape(f"{path} holds something that is not")):
+        with pytest.raises(FileExistsError, match=re.escape(f"{path} exists and is not")):
             made().save(path)
     assert zarr.open_array(store, path="x", mode="r")[:].tolist() == [0, 1, 2]
     assert (folder / "letter.txt").read_text() == "text"
@@ -319,14 +319,14 @@ def test_save__never_replaces_another_netcdf(tmp_path: Path) -> None:
     pytest.importorskip("h5py")
     path = tmp_path / "data.nc"
     xr.Dataset({"x": ("t", [1, 2])}).to_netcdf(path, engine="h5netcdf")
-    with pytest.raises(FileExistsError, match="holds something that is not"):
+    with pytest.raises(FileExistsError, match="exists and is not"):
         made().save(path)
     with xr.open_dataset(path, engine="h5netcdf") as data:
         assert data["x"].values.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("name", ["r.csv", "r.json", "r.nc4", "r.v1.txt", "memory://x/r.csv"])
-def test_save__refuses_a_suffix_that_it_does_not_write(tmp_path: Path, name: str) -> None:
+def test_save__refuses_other_suffixes(tmp_path: Path, name: str) -> None:
     path = name if "://" in name else str(tmp_path / name)
     suffix = Path(name).suffix
     with pytest.raises(ValueError, match=rf"ends with '\{suffix}'; .*\.zarr.*to_dataframe\(\)"):
@@ -335,7 +335,7 @@ def test_save__refuses_a_suffix_that_it_does_not_write(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("suffix", [".zarr", "", ".nc"])
-def test_save__makes_the_folders_that_it_needs(tmp_path: Path, suffix: str) -> None:
+def test_save__creates_missing_folders(tmp_path: Path, suffix: str) -> None:
     if suffix == ".nc":
         pytest.importorskip("h5py")
     path = tmp_path / "new" / "folder" / f"result{suffix}"
@@ -355,13 +355,13 @@ def test_save__tilde_is_the_home_directory(
     assert load(f"~/result{suffix}") == made()
 
 
-def test_load__says_when_there_is_nothing(tmp_path: Path) -> None:
+def test_load__reports_a_missing_path(tmp_path: Path) -> None:
     for name in ("none.zarr", "none.nc"):
         with pytest.raises(FileNotFoundError, match=f"no saved selection or .* at .*{name}"):
             load(tmp_path / name)
 
 
-def test_load__says_when_it_is_something_else(tmp_path: Path) -> None:
+def test_load__reports_other_content(tmp_path: Path) -> None:
     pytest.importorskip("h5py")
     zarr.create_array(tmp_path / "array.zarr", data=np.arange(3))
     zarr.create_group(tmp_path / "group.zarr", attributes={"format": "hofs_dask codes"})
@@ -446,7 +446,7 @@ def test_repr__notes_included_features_and_restarts() -> None:
         ({"target_kind": "ordinal"}, "1000 samples, 3 classes of crop"),
     ],
 )
-def test_repr__says_what_the_target_is(attrs: dict[str, str | float], line: str) -> None:
+def test_repr__describes_the_target(attrs: dict[str, str | float], line: str) -> None:
     assert repr(made(**attrs)).splitlines()[1] == f"{line}; information in nats"
 
 
@@ -466,12 +466,12 @@ def test_repr__names_some_of_many_unusable_features() -> None:
     assert "constant" not in repr(every) + every._repr_html_()
 
 
-def test_repr__shows_numbers_that_are_names_as_they_are() -> None:
+def test_repr__shows_numeric_names_unchanged() -> None:
     rows = repr(made([400.0, 412.5, 430.25, 1e3])).splitlines()[-3:]
     assert [row.split()[1] for row in rows] == ["430.25", "400.0", "412.5"]
 
 
-def test_repr__has_a_dash_for_a_figure_that_there_is_not() -> None:
+def test_repr__has_a_dash_for_nan() -> None:
     pick = Pick(0, subset=0, score=1, gain=1, information=1, margin=np.nan)
     result = Selection.from_picks([pick], names=["a"], relevance=[1.0], attrs={})
     assert repr(result).splitlines()[-1].split() == ["1", "a", "0", *["1.0000"] * 3, "-"]
@@ -484,7 +484,7 @@ def test_repr__fits_one_screen(n_picks: int, n_subsets: int) -> None:
     assert max(len(line) for line in lines) <= 100
 
 
-def test_repr__counts_what_it_leaves_out() -> None:
+def test_repr__counts_omitted_items() -> None:
     text = repr(long_one(50, 15))
     assert "... and 5 more subsets: .subsets" in text
     assert "... and 30 more ranks: .to_dataframe()" in text
@@ -499,18 +499,18 @@ def test_repr_html__escapes_names() -> None:
     assert "a&amp;b" in page
 
 
-def test_repr_html__has_a_row_a_rank_up_to_a_limit() -> None:
+def test_repr_html__has_one_row_per_rank_up_to_a_limit() -> None:
     assert made()._repr_html_().count("<tr") == 1 + 3
     page = long_one(120, 12)._repr_html_()
     assert page.count("<tr") == 1 + 50
     assert "... and 70 more ranks: .to_dataframe()" in page
 
 
-# Picture
+# Figure
 
 
 @pytest.mark.usefixtures("_closed_figures")
-def test_plot__draws_information_and_gain_in_the_colours_of_the_subsets() -> None:
+def test_plot__draws_information_and_gain_in_subset_colours() -> None:
     ax = made().plot()
     assert [bar.get_height() for bar in ax.patches] == [0.3, 0.15, 0.05]
     assert ax.lines[0].get_ydata().tolist() == [0.3, 0.45, 0.5]
@@ -571,7 +571,7 @@ def named(names: list[str], n_subsets: int) -> Selection:
 @pytest.mark.parametrize("size", [None, (4, 3), (6.4, 4.8)])
 @pytest.mark.parametrize("names", [LONG_NAMES, list("abcdef")], ids=["long", "short"])
 @pytest.mark.parametrize("layout", [None, "constrained"])
-def test_plot__cuts_nothing_off(
+def test_plot__fits_the_figure(
     size: tuple[float, float] | None, names: list[str], layout: Any
 ) -> None:
     ax = None if size is None else plt.subplots(figsize=size, layout=layout)[1]
@@ -590,7 +590,7 @@ def test_plot__cuts_nothing_off(
 
 
 @pytest.mark.usefixtures("_closed_figures")
-def test_plot__leaves_a_layout_that_was_chosen() -> None:
+def test_plot__keeps_an_existing_layout_engine() -> None:
     figure, ax = plt.subplots(layout="tight")
     engine = figure.get_layout_engine()
     made().plot(ax)
@@ -603,20 +603,20 @@ def test_plot__leaves_a_layout_that_was_chosen() -> None:
 
 
 @pytest.mark.usefixtures("_closed_figures")
-def test_plot__uses_the_axes_that_it_is_given() -> None:
+def test_plot__uses_the_given_axes() -> None:
     _, ax = plt.subplots()
     assert made().plot(ax) is ax
     assert len(plt.get_fignums()) == 1
 
 
-# Taking the features
+# Transform
 
 
 VALUES = np.arange(20.0).reshape(5, 4)
 CHOSEN = VALUES[:, [2, 0, 1]]
 
 
-def test_transform__takes_numpy_columns() -> None:
+def test_transform__returns_numpy_columns() -> None:
     for values in (VALUES, np.asfortranarray(VALUES), VALUES.astype("f2")):
         taken = made().transform(values)
         assert isinstance(taken, np.ndarray)
@@ -646,7 +646,7 @@ def test_transform__finds_mixed_and_numeric_column_names() -> None:
 
 
 @pytest.mark.parametrize("dims", [("time", "band"), ("band", "time")])
-def test_transform__finds_the_dimension_that_holds_the_names(dims: tuple[str, str]) -> None:
+def test_transform__finds_the_dimension_with_the_names(dims: tuple[str, str]) -> None:
     array = xr.DataArray(
         VALUES, dims=("time", "band"), coords={"band": NAMES, "time": np.arange(5)}
     ).transpose(*dims)
@@ -657,7 +657,7 @@ def test_transform__finds_the_dimension_that_holds_the_names(dims: tuple[str, st
     np.testing.assert_array_equal(taken.transpose("time", "band"), CHOSEN)
 
 
-def test_transform__takes_a_cube_with_wavelengths_in_another_order_lazily() -> None:
+def test_transform__finds_reordered_wavelengths_of_a_lazy_cube() -> None:
     wavelengths = [400.0, 412.5, 430.25, 1e3]
     cube = xr.DataArray(
         da.from_array(np.arange(24.0).reshape(2, 4, 3), chunks=1),
@@ -679,7 +679,7 @@ def test_transform__uses_the_stored_dimension_or_the_one_of_the_right_size() -> 
         made().transform(square)
 
 
-def test_transform__takes_dataset_variables_or_a_dimension() -> None:
+def test_transform__accepts_features_as_variables_or_as_a_dimension() -> None:
     variables = xr.Dataset({name: ("t", VALUES[:, i]) for i, name in enumerate(NAMES)})
     taken = made().transform(variables.assign(crop=("t", np.arange(5))))
     assert isinstance(taken, xr.Dataset)
@@ -688,7 +688,7 @@ def test_transform__takes_dataset_variables_or_a_dimension() -> None:
     np.testing.assert_array_equal(made().transform(one)["x"], CHOSEN)
 
 
-def test_transform__names_what_is_missing_and_what_is_near() -> None:
+def test_transform__names_missing_and_similar_features() -> None:
     frame = pd.DataFrame(VALUES, columns=["red", "green", "blau", "flat"])
     with pytest.raises(ValueError, match=r"features blue are not among the 4 columns; .*: blau"):
         made().transform(frame)
@@ -699,7 +699,7 @@ def test_transform__names_what_is_missing_and_what_is_near() -> None:
         made().transform(xr.Dataset({"blau": ("t", [1])}))
 
 
-def test_transform__names_only_what_is_missing() -> None:
+def test_transform__names_only_missing_features() -> None:
     some = xr.Dataset({name: ("t", [1.0]) for name in ("red", "green", "blau")})
     with pytest.raises(ValueError, match="features blue are not among the 3 variables; .*: blau"):
         made().transform(some)
@@ -711,7 +711,7 @@ def test_transform__names_only_what_is_missing() -> None:
             made().transform(data)
 
 
-def test_transform__names_both_sizes() -> None:
+def test_transform__error_has_both_sizes() -> None:
     with pytest.raises(ValueError, match="5 columns were given, 4 were expected"):
         made().transform(np.zeros((3, 5)))
     with pytest.raises(ValueError, match="1 dimensions was given, 2 were expected"):
@@ -721,7 +721,7 @@ def test_transform__names_both_sizes() -> None:
 
 
 @pytest.mark.parametrize("data", [VALUES.tolist(), "data.zarr", None])
-def test_transform__says_what_it_takes(data: object) -> None:
+def test_transform__error_lists_accepted_types(data: object) -> None:
     with pytest.raises(TypeError, match=f"a {type(data).__name__} was given; an array, a data"):
         made().transform(data)
 

@@ -1,1 +1,1 @@
-"""Results as files: a Dataset with a digest, as Zarr or netCDF, put in its place whole."""
+"""Saving of results: a Dataset with a digest, written atomically as Zarr or netCDF."""

@@ -1,8 +1,8 @@
-"""Files and folders that are put in place whole: what was there, or the new, at any moment.
+"""Atomic replacement of files and folders: at any moment the old or the new version is there.
 
-The new one is written into a folder beside its place that has a lock, and the two are then
-exchanged in one step. Where the system has no such step it takes two renames, and a process that
-was killed between them leaves both in that folder, where `interrupted` finds them.
+The new version is written to a locked folder beside the final path, and the two are exchanged in
+one step. On systems without an exchange this takes two renames. A process that is killed between
+them leaves both versions in that folder, where `interrupted` finds them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pathlib import Path
 
 from hofs_dask.io.files import LockedError, locked, sync_folder, write_file
 
-#: Entries of a folder that are listed at most: results have fewer than a hundred.
+#: Maximum number of files that are listed; a result has fewer than a hundred.
 MOST_ENTRIES = 10_000
 
 Exchange = Callable[[Path, Path], bool]
 
 
 def is_free(path: Path) -> bool:
-    """Return whether there is nothing at a path but, perhaps, an empty folder."""
+    """Return whether a path is absent or an empty folder."""
     if not path.is_dir():
         return not os.path.lexists(path)
     with os.scandir(path) as entries:
@@ -36,12 +36,12 @@ def is_free(path: Path) -> bool:
 
 
 def list_files(place: str) -> dict[str, int]:
-    """Return the sizes of all files below a folder, by name.
+    """Return the sizes of all files below a folder, by relative path.
 
     Raises
     ------
     OSError
-        Something there is neither a folder nor a regular file, or there is too much of it.
+        The folder contains a special file or a link, or too many files.
     """
     sizes: dict[str, int] = {}
     folders, seen = [""], 0
@@ -63,7 +63,7 @@ def list_files(place: str) -> dict[str, int]:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Exchange two files or folders in one step; return False where the system cannot.
+    """Exchange two files or folders in one step; return False if the system cannot.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def exchange(one: Path, other: Path) -> bool:
         return True
     number = ctypes.get_errno()
     if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):
-        return False  # an old kernel, or a disk such as NFS
+        return False  # an old kernel, or a file system such as NFS
     raise OSError(number, os.strerror(number), os.fspath(other))
 
 
@@ -99,18 +99,18 @@ def put(
     check: Callable[[Path], None],
     exchange: Exchange = exchange,
 ) -> None:
-    """Put a file, or a folder of files, at a path, whole and to stay there after a loss of power.
+    """Write a file, or a folder of files, atomically and synced to disk.
 
     Parameters
     ----------
     path
-        Not a link.
+        The path, which is not a link.
     content
-        Of the file, or of the files of the folder by their names.
+        The content of the file, or the contents of the files in the folder by name.
     check
-        Raises where what is at a path must not be replaced.
+        Function that raises an error if the content of a path must not be replaced.
     exchange
-        Exchanges two paths in one step, or returns False.
+        Function that exchanges two paths in one step, or returns False.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for folder in _beside(path):
@@ -133,9 +133,9 @@ def put(
 
 
 def interrupted(path: Path) -> Path | None:
-    """Return what was to be put at a path by a process that was killed after moving away the old.
+    """Return the new version of a path if a process was killed between its two renames.
 
-    It is whole: nothing is moved before the new one is on the disk.
+    It is complete: the old version is moved only after the new one is on disk.
     """
     for folder in _beside(path):
         if _is_between(folder, path):
@@ -144,11 +144,11 @@ def interrupted(path: Path) -> Path | None:
 
 
 def _replace(folder: Path, path: Path, check: Callable[[Path], None], exchange: Exchange) -> None:
-    """Put `new` of a folder at a path that is taken; what was there is then in the folder."""
+    """Move `new` from a folder to an existing path, and the old version into the folder."""
     new, old = folder / "new", folder / "old"
     if exchange(new, path):
         try:
-            check(new)  # somebody may have put another thing there since it was checked
+            check(new)  # another process may have replaced it since the first check
         except BaseException:
             exchange(new, path)
             raise
@@ -166,13 +166,13 @@ def _replace(folder: Path, path: Path, check: Callable[[Path], None], exchange: 
 
 def _rename_to_free(new: Path, path: Path) -> None:
     if new.is_dir():
-        new.rename(path)  # fails where there is anything but an empty folder by now
+        new.rename(path)  # fails if the path is no longer absent or an empty folder
         return
     try:
-        os.link(new, path)  # fails where there is a file by now
+        os.link(new, path)  # fails if a file exists by now
     except FileExistsError:
         raise
-    except OSError:  # a disk without links
+    except OSError:  # a file system without links
         new.rename(path)
 
 
@@ -188,7 +188,7 @@ def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 @contextlib.contextmanager
 def _workplace(path: Path) -> Iterator[Path]:
-    """Yield a new folder beside a path, with a lock that ends with the process; remove it."""
+    """Yield a new locked folder beside a path, and remove it afterwards."""
     with contextlib.ExitStack() as stack:
         for _ in range(100):
             folder = path.parent / f"{_prefix(path)}{uuid.uuid4().hex}"
@@ -196,9 +196,9 @@ def _workplace(path: Path) -> Iterator[Path]:
             try:
                 stack.enter_context(locked(folder / "lock"))
             except (FileNotFoundError, LockedError):
-                continue  # another process took it for the folder of one that was killed
+                continue  # another process removed it as the folder of a killed process
             except (OSError, ImportError):
-                pass  # a system without locks: nobody will take it away
+                pass  # without locks no process removes the folders of others
             break
         try:
             yield folder
@@ -207,7 +207,7 @@ def _workplace(path: Path) -> Iterator[Path]:
 
 
 def _finish(folder: Path, path: Path) -> None:
-    """Complete the two renames of a process that was killed between them."""
+    """Complete the second rename for a process that was killed before it."""
     with _taken_over(folder) as dead:
         if dead and _is_between(folder, path):
             (folder / "new").rename(path)
@@ -215,7 +215,7 @@ def _finish(folder: Path, path: Path) -> None:
 
 
 def _clear(folder: Path, path: Path) -> None:
-    """Remove the folder of a process that was killed, if it is certain that it is one."""
+    """Remove a folder if its process is certainly gone."""
     with _taken_over(folder) as dead:
         if dead:
             _remove(folder, path)
@@ -223,7 +223,7 @@ def _clear(folder: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def _taken_over(folder: Path) -> Iterator[bool]:
-    """Yield whether this is a folder of our own whose process is gone; keep others away."""
+    """Lock a folder and yield whether it is one of `_workplace` whose process is gone."""
     with contextlib.ExitStack() as stack:
         try:
             names = [item.name for item in folder.iterdir()]
@@ -238,7 +238,7 @@ def _taken_over(folder: Path) -> Iterator[bool]:
 
 
 def _remove(folder: Path, path: Path) -> None:
-    """Remove a folder of our own, the lock last; never the only copy of a result."""
+    """Remove a folder of `_workplace`, the lock last, but never the only copy of a result."""
     if (folder / "old").exists() and not path.exists():
         return
     with contextlib.suppress(OSError):
@@ -259,7 +259,7 @@ def _is_between(folder: Path, path: Path) -> bool:
 
 
 def _beside(path: Path) -> list[Path]:
-    """Return the folders beside a path that are named as those of its saves are."""
+    """Return the folders beside a path that have a name of `_workplace`."""
     pattern = re.compile(re.escape(_prefix(path)) + "[0-9a-f]{32}")
     try:
         with os.scandir(path.parent) as entries:
@@ -273,5 +273,5 @@ def _beside(path: Path) -> list[Path]:
 
 
 def _prefix(path: Path) -> str:
-    """Return how the folders beside a path begin: short, for long names have no room for more."""
+    """Return the prefix of folder names for a path: a hash, because file names may be long."""
     return f".hofs_dask-{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}-"

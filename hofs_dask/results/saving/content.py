@@ -1,4 +1,4 @@
-"""What is stored of a Dataset: plain variables, a version of the format and a digest of it all."""
+"""Stored form of a Dataset: plain variables, a format version and a digest."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hofs_dask.io.files import digest
 if TYPE_CHECKING:
     import xarray as xr
 
-#: Raised by one when files that this version cannot read are written.
+#: Format version, incremented when older versions cannot read the files.
 VERSION = 2
-#: Bytes of a result at most: a matrix of 46 000 features.
+#: Maximum size of a result in bytes: a matrix of 46 000 features.
 MOST = 2**34
 
 #: The command that makes a result of each format.
@@ -28,25 +28,25 @@ COMMANDS = {
     "hofs_dask matrix": "hofs-dask matrix",
 }
 
-# Attributes of what is stored that the Dataset itself does not have.
+# Attributes that only the stored form has.
 _OWN = ("format_version", "digest", "names")
 
 
 class DamagedError(ValueError):
-    """Stored content that is not what was written."""
+    """Stored content differs from what was written."""
 
 
 class ForeignError(ValueError):
-    """Stored content that is no result of the kinds expected."""
+    """Stored content is not a result of an expected kind."""
 
 
 class VersionError(ValueError):
-    """A stored result of another version of the format."""
+    """A stored result has another format version."""
 
 
 @contextlib.contextmanager
 def damaged_if_unreadable() -> Iterator[None]:
-    """Raise a DamagedError for whatever libraries raise for content that they did not write.
+    """Convert exceptions that libraries raise for invalid content into a DamagedError.
 
     Examples
     --------
@@ -65,9 +65,9 @@ def damaged_if_unreadable() -> Iterator[None]:
 
 
 def pack(dataset: xr.Dataset) -> xr.Dataset:
-    """Return the dataset as it is stored: text of any length, mixed names as JSON, and a digest.
+    """Return the stored form: text of variable length, mixed names as JSON, and a digest.
 
-    Fixed-length text has no specification in Zarr v3 and writing it warns:
+    Zarr v3 has no specification of fixed-length text and warns about it:
     https://github.com/zarr-developers/zarr-extensions/tree/main/data-types
 
     Examples
@@ -92,12 +92,12 @@ def pack(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def unpack(stored: xr.Dataset) -> xr.Dataset:
-    """Return the dataset that `pack` was given.
+    """Return the dataset that was passed to `pack`.
 
     Raises
     ------
     DamagedError
-        The digest does not fit.
+        The digest does not match the content.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def unpack(stored: xr.Dataset) -> xr.Dataset:
     >>> unpack(stored.assign(feature=["b"]))
     Traceback (most recent call last):
     ...
-    hofs_dask.results.saving.content.DamagedError: its digest does not fit its content
+    hofs_dask.results.saving.content.DamagedError: its digest does not match its content
     """
     mixed = stored.attrs.get("names") == "json"
     dataset = stored.drop_encoding()
@@ -124,12 +124,12 @@ def unpack(stored: xr.Dataset) -> xr.Dataset:
         name: _plain(value) for name, value in stored.attrs.items() if name not in _OWN
     }
     if content_digest(dataset) != stored.attrs.get("digest"):
-        raise DamagedError("its digest does not fit its content")
+        raise DamagedError("its digest does not match its content")
     return dataset
 
 
 def content_digest(dataset: xr.Dataset) -> str:
-    """Return a digest of all that a dataset is, the same however it is stored.
+    """Return a digest of the variables, coordinates and attributes, independent of storage.
 
     Examples
     --------
@@ -155,14 +155,14 @@ def content_digest(dataset: xr.Dataset) -> str:
 
 
 def check_attrs(attrs: Mapping[Any, Any], formats: tuple[str, ...]) -> None:
-    """Raise where these are not the attributes of a result that can be read.
+    """Raise an error if these are not the attributes of a readable result.
 
     Raises
     ------
     ForeignError
-        It is no result of these formats.
+        The format is not one of `formats`.
     VersionError
-        Another version of hofs_dask wrote it.
+        The result was written by another version of hofs_dask.
 
     Examples
     --------
@@ -184,9 +184,9 @@ def check_attrs(attrs: Mapping[Any, Any], formats: tuple[str, ...]) -> None:
 
 
 def _digest_of(values: NDArray[Any]) -> str:
-    """Return a digest of the kind and the values of an array."""
+    """Return a digest of the dtype and the values of an array."""
     if values.size == 0:
-        return "empty"  # files have no type for an array of no text
+        return "empty"  # the dtype of an empty array of text is lost in files
     if values.dtype.kind in "OU":
         kind = "mixed" if values.dtype.kind == "O" else "text"
         return digest([kind, values.ravel().tolist()])
@@ -195,7 +195,7 @@ def _digest_of(values: NDArray[Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number or text as Python has it: netCDF makes arrays of one of them."""
+    """Return a number or text as a Python object; netCDF makes arrays of size 1."""
     one = isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.shape == (1,))
     return value.item() if one else value
 
@@ -206,7 +206,7 @@ def _short(value: object) -> str:
 
 
 def _each(function: Callable[[Any], Any], values: NDArray[Any]) -> NDArray[np.object_]:
-    """Return an array of the same shape with what the function makes of each value."""
+    """Apply a function to each value and return an object array of the same shape."""
     made = np.empty(values.size, dtype=object)
     made[:] = [function(value) for value in values.ravel().tolist()]
     return made.reshape(values.shape)

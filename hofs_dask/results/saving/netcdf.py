@@ -1,7 +1,7 @@
-"""A packed Dataset as a netCDF file: text as characters, no compression, a digest of the bytes.
+"""NetCDF files of results: text as characters, no compression, a digest of the bytes.
 
-The digest follows the end of the HDF5 file, where readers do not look: nothing that was damaged
-since it was written is passed to the HDF5 library.
+The digest is appended to the HDF5 file, where readers ignore it. It is verified first, so that no
+damaged content is passed to the HDF5 library.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 _MARK = b"\nhofs_dask sha256 "
 _TAIL = len(_MARK) + 64
-# How the dataset of a dimension without values says what it is, as netCDF specifies.
+# netCDF marks the dataset of a dimension without coordinates with this name.
 _DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
 
 
 def require_netcdf() -> None:
-    """Raise where no netCDF engine is installed."""
+    """Raise an error if no netCDF engine is installed."""
     try:
         import h5netcdf  # noqa: F401
         import h5py  # noqa: F401
@@ -68,7 +68,7 @@ def to_netcdf(dataset: xr.Dataset) -> bytes:
 
 
 def from_netcdf(content: bytes, formats: tuple[str, ...]) -> xr.Dataset:
-    """Return the dataset that `to_netcdf` was given.
+    """Return the dataset that was passed to `to_netcdf`.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def from_netcdf(content: bytes, formats: tuple[str, ...]) -> xr.Dataset:
             "it is damaged"
         )
     if hashlib.sha256(whole[:-_TAIL]).hexdigest().encode() != whole[-64:]:
-        raise DamagedError("its digest does not fit its content")
+        raise DamagedError("its digest does not match its content")
     with damaged_if_unreadable():
         _check(content, formats)
         with xr.open_dataset(
@@ -96,7 +96,7 @@ def from_netcdf(content: bytes, formats: tuple[str, ...]) -> xr.Dataset:
 
 
 def _check(content: bytes, formats: tuple[str, ...]) -> None:
-    """Raise where an HDF5 file is no such result, promises more than it has, or needs others."""
+    """Raise an error if an HDF5 file is not a result, is too small, or refers to other files."""
     import h5py
 
     with h5py.File(io.BytesIO(content), "r") as file:
@@ -120,10 +120,10 @@ def _check(content: bytes, formats: tuple[str, ...]) -> None:
                 or found.is_virtual
                 or found.id.get_storage_size() != size
             ):
-                raise DamagedError(f"{name} is stored as it is never written")
+                raise DamagedError(f"{name} has a dtype or layout that hofs_dask does not write")
             total += size
         if total > 2 * len(content):
-            raise DamagedError(f"it promises {total} bytes and has {len(content)}")
+            raise DamagedError(f"its metadata imply {total} bytes, but it has {len(content)}")
 
 
 def _size_of_attrs(item: Any) -> int:

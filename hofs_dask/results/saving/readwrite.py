@@ -1,4 +1,4 @@
-"""Results at paths and addresses: which kind of file, what may be replaced, what is read."""
+"""Reading and writing of results: choice of the file type, checks before replacing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 def write_zarr(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
-    """Write the dataset of a result to a new Zarr store, or over an earlier result of its kind.
+    """Write the dataset of a result to a Zarr store; an earlier result of its kind is replaced.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def write_zarr(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
 
 
 def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
-    """Write the dataset of a result: a netCDF file where the path ends with `.nc`, else Zarr.
+    """Write the dataset of a result: to netCDF if the path ends with `.nc`, else to Zarr.
 
     Examples
     --------
@@ -58,22 +58,22 @@ def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
 
 
 def check_place(path: str | os.PathLike[str], file_format: str) -> None:
-    """Raise where a result of this format must not be written.
+    """Raise an error if a result of this format must not be written to a path.
 
     Raises
     ------
     FileExistsError
-        There is something that is not an earlier result of this format, or there is one on
-        remote storage, or one with other files among its own.
+        The path contains other data, an earlier result with additional files, or an earlier
+        result on remote storage.
     FileNotFoundError
-        The path is a link to nothing.
+        The path is a broken link.
 
     Examples
     --------
     >>> check_place("/", "hofs_dask selection")
     Traceback (most recent call last):
     ...
-    FileExistsError: / holds something that is not a saved selection, or a damaged one: give ...
+    FileExistsError: / exists and is not a saved selection, or is a damaged one: give ...
     """
     _check(_place(path), os.fspath(path), file_format, _is_netcdf(path))
 
@@ -81,16 +81,16 @@ def check_place(path: str | os.PathLike[str], file_format: str) -> None:
 def read(
     path: str | os.PathLike[str], makers: Mapping[str, Callable[[xr.Dataset], Result]]
 ) -> Result:
-    """Return the result at this path, made by the maker for its format.
+    """Return the result at this path, constructed by the maker for its format.
 
     Raises
     ------
     FileNotFoundError
         There is nothing at this path.
     ForeignError
-        What is there is no result of these formats.
+        The content is not a result of these formats.
     ValueError
-        It is damaged, or another version of hofs_dask wrote it.
+        The result is damaged, or was written by another version of hofs_dask.
 
     Examples
     --------
@@ -113,25 +113,25 @@ def read(
     except DamagedError as error:
         raise ValueError(
             f"{given}, a saved {' or '.join(kinds)}, is damaged ({error}): restore a copy of "
-            "it, or make it again"
+            "it, or compute it again"
         ) from error
     except VersionError as error:
         raise ValueError(f"{given} cannot be read: {error}") from error
     except Exception as error:
-        # whatever the libraries raise for content that is not what they wrote
+        # libraries raise any exception for invalid content
         raise _not_saved(given, kinds, error) from error
 
 
 def _write(dataset: xr.Dataset, path: str | os.PathLike[str], *, netcdf: bool) -> None:
-    """Write a dataset of a result to a place that is free or has an earlier result of its kind."""
+    """Write the dataset of a result to a path that is free or has an earlier result of its kind."""
     given, file_format = os.fspath(path), dataset.attrs["format"]
     if netcdf:
         require_netcdf()
     place = _place(path)
     if netcdf and is_url(place):
         raise ValueError(
-            f"{given} is an address; a .nc file can only be written to a local path: give an "
-            "address that ends with .zarr"
+            f"{given} is a URL; a .nc file can only be written to a local path: give a URL that "
+            "ends with .zarr"
         )
     content = _content_of(dataset, given, netcdf=netcdf)
     try:
@@ -152,7 +152,7 @@ def _write(dataset: xr.Dataset, path: str | os.PathLike[str], *, netcdf: bool) -
 
 
 def _content_of(dataset: xr.Dataset, given: str, *, netcdf: bool) -> bytes | dict[str, bytes]:
-    """Return the content of the file, or of the files by name, from which the dataset is read."""
+    """Return the content of the file, or of the files by name, after a trial read."""
     formats = (dataset.attrs["format"],)
     try:
         if netcdf:
@@ -166,34 +166,34 @@ def _content_of(dataset: xr.Dataset, given: str, *, netcdf: bool) -> bytes | dic
     except Exception as error:
         raise ValueError(
             f"{given} was not written: its content cannot be stored ({type(error).__name__}: "
-            f"{error}); names that are valid text or numbers were expected"
+            f"{error}); names must be valid text or numbers"
         ) from error
 
 
 def _place(path: str | os.PathLike[str]) -> str:
-    """Return where a path leads: an address, or a local path without links.
+    """Return a URL unchanged, or a local path with links resolved.
 
     Raises
     ------
     FileNotFoundError
-        It is a link to nothing, or to itself.
+        The path is a broken link or a link to itself.
     """
     place = as_path(path)
     if is_url(place):
         return place
     if os.path.islink(place) and not os.path.exists(place):  # noqa: PTH110, PTH114 - no ELOOP
         raise FileNotFoundError(
-            f"{place} is a link to {os.readlink(place)}, where there is nothing: remove the link "  # noqa: PTH115
+            f"{place} is a link to {os.readlink(place)}, which does not exist: remove the link "  # noqa: PTH115
             "or give another path"
         )
     return os.path.realpath(place)
 
 
 def _is_there(place: str) -> bool:
-    """Return whether there is anything at a place, or was until a process was killed."""
+    """Return whether a path exists, or a killed process left its new version beside it."""
     if is_url(place):
         return not remote.is_free(place)
-    # in this order: what is not found beside its place by now is in it
+    # the path again at the end: another process may have finished the rename meanwhile
     return (
         os.path.lexists(place)
         or atomic.interrupted(Path(place)) is not None
@@ -202,7 +202,7 @@ def _is_there(place: str) -> bool:
 
 
 def _content(place: str, netcdf: bool, formats: tuple[str, ...]) -> tuple[xr.Dataset, set[str]]:
-    """Return the dataset at a place, and the names of files that are not of it."""
+    """Return the dataset at a path, and the names of additional files."""
     if netcdf:
         return from_netcdf(places.read(place, "", MOST), formats), set()
     list_files = remote.list_files if is_url(place) else atomic.list_files
@@ -214,7 +214,7 @@ def _content(place: str, netcdf: bool, formats: tuple[str, ...]) -> tuple[xr.Dat
 def _stable_content(
     place: str, netcdf: bool, formats: tuple[str, ...]
 ) -> tuple[xr.Dataset, set[str]]:
-    """Return what `_content` does, and try again where a local result was replaced meanwhile."""
+    """Return the same as `_content`; try again if a local result is replaced meanwhile."""
     for _ in range(10):
         before = _identity(place)
         found = atomic.interrupted(Path(place)) if before is None else None
@@ -223,7 +223,7 @@ def _stable_content(
         except Exception:
             if _identity(place) == before:
                 raise
-    raise OSError(f"{place} is replaced again and again while it is read: try again")
+    raise OSError(f"{place} was replaced ten times while it was read: try again")
 
 
 def _identity(place: str) -> tuple[int, int, int] | None:
@@ -234,7 +234,7 @@ def _identity(place: str) -> tuple[int, int, int] | None:
 
 
 def _check(place: str, given: str, file_format: str, netcdf: bool) -> None:
-    """Raise where what is at a place must not be replaced by a result of this format."""
+    """Raise an error if the content of a path must not be replaced by a result of this format."""
     if is_url(place):
         free = remote.is_free(place)
     else:
@@ -246,25 +246,25 @@ def _check(place: str, given: str, file_format: str, netcdf: bool) -> None:
         _, foreign = _content(place, netcdf, (file_format,))
     except Exception as error:
         raise FileExistsError(
-            f"{given} holds something that is not a saved {kind}, or a damaged one: give another "
-            f"path, or remove it first ({error})"
+            f"{given} exists and is not a saved {kind}, or is a damaged one: give another path, "
+            f"or remove it first ({error})"
         ) from error
     if is_url(place):
         raise FileExistsError(
-            f"{given} holds a saved {kind}, which remote storage cannot replace in one step: give "
-            "another path, or remove it"
+            f"{given} is a saved {kind}, which cannot be replaced in one step on remote storage: "
+            "give another path, or remove it"
         )
     if foreign:
         raise FileExistsError(
-            f"{given} holds a saved {kind} and {min(foreign)!r}, which is not part of it and would "
-            "be lost: move it away, or give another path"
+            f"{given} is a saved {kind} and contains {min(foreign)!r}, which is not part of it and "
+            "would be deleted: move this file, or give another path"
         )
 
 
 def _not_saved(given: str, kinds: Sequence[str], error: Exception) -> ForeignError:
     writers = " or ".join(f"{kind.capitalize()}.save" for kind in kinds)
     return ForeignError(
-        f"{given} is not a saved {' or '.join(kinds)}: give what {writers} wrote ({error})"
+        f"{given} is not a saved {' or '.join(kinds)}: give a path written by {writers} ({error})"
     )
 
 
@@ -273,5 +273,5 @@ def _is_netcdf(path: str | os.PathLike[str]) -> bool:
 
 
 def _kind(file_format: str) -> str:
-    """Return the word for what has this format."""
+    """Return the kind of result of a format, such as "selection"."""
     return file_format.removeprefix("hofs_dask ")

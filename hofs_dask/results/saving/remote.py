@@ -1,6 +1,6 @@
-"""Files of a result on remote storage: created in an empty place and listed within bounds.
+"""Files of a result on remote storage: created at an empty URL, and listed up to a limit.
 
-There is no rename of many objects in one step, so that nothing is ever replaced.
+Object stores cannot rename many objects in one step, so nothing is ever replaced.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hofs_dask.results.saving.atomic import MOST_ENTRIES
 
 
 def is_free(address: str) -> bool:
-    """Return whether there is nothing at an address, nor below it.
+    """Return whether a URL is absent and has nothing below it.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def is_free(address: str) -> bool:
 
 
 def create(address: str, files: Mapping[str, bytes]) -> None:
-    """Write files below an address, in this order, each of which must be new.
+    """Write new files below a URL, in this order; raise FileExistsError if one exists.
 
     Examples
     --------
@@ -51,14 +51,14 @@ def create(address: str, files: Mapping[str, bytes]) -> None:
                 system.rm_file(name)
         text = f"{address} was not saved: {type(error).__name__}: {error}"
         if isinstance(error, FileExistsError):
-            raise FileExistsError(f"{text}; another process writes there") from error
+            raise FileExistsError(f"{text}; another process writes to it") from error
         raise OSError(text) from error
     finally:
         system.invalidate_cache()
 
 
 def list_files(address: str) -> dict[str, int]:
-    """Return the sizes of the files below an address, by name."""
+    """Return the sizes of the files below a URL, by relative path."""
     system, root = remote(address)
     system.invalidate_cache()
     found: dict[str, dict[str, Any]] = system.find(root, detail=True)

@@ -1,7 +1,7 @@
-"""A packed Dataset as the files of a Zarr v3 group: uncompressed, one chunk an array.
+"""Zarr v3 groups of results: uncompressed, one chunk per array.
 
-Nothing but these files is read, and nothing is decoded before it is known that it is of the size
-that its metadata promises and needs no codec but our own.
+Only these files are read. They are decoded only after their sizes match their metadata and their
+codecs are known to be the ones that are written here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from zarr.core.buffer import Buffer
 
-#: Bytes of a metadata document at most: attributes hold options, never arrays.
+#: Maximum size of a metadata document in bytes; attributes contain options, never arrays.
 MOST_METADATA = 2**24
 
 _ROOT = "zarr.json"
@@ -46,13 +46,13 @@ _ARRAY = {
     "storage_transformers",
     "zarr_format",
 }
-# Bytes of a value, by its type; text has four for its length.
+# Bytes per value, by data type; text has a length of four bytes.
 _SIZES = {"bool": 1, "int64": 8, "float64": 8, "string": 4}
 _KEYS = {"name": "default", "configuration": {"separator": "/"}}
 
 
 def to_files(dataset: xr.Dataset) -> dict[str, bytes]:
-    """Return the files of a dataset by name, that of the group last.
+    """Return the files of a dataset by name; the metadata of the group is last.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def to_files(dataset: xr.Dataset) -> dict[str, bytes]:
         encoding[name] = {"compressors": None, "chunks": chunks}
         if variable.dtype.kind == "f":
             encoding[name]["_FillValue"] = None
-    # Zarr v3 has no specification of consolidated metadata: asking for it warns.
+    # Zarr v3 has no specification of consolidated metadata and warns about it.
     stored.to_zarr(
         zarr.storage.MemoryStore(made),
         mode="w-",
@@ -86,16 +86,17 @@ def from_files(
     read: Callable[[str, int], bytes],
     formats: tuple[str, ...],
 ) -> tuple[xr.Dataset, set[str]]:
-    """Return the dataset that `to_files` was given, and the names that are not of its files.
+    """Return the dataset that was passed to `to_files`, and the names of additional files.
 
     Parameters
     ----------
     list_sizes
-        The bytes of every file, by name; called once it is known that there is a result.
+        Function that returns the size of every file by name. It is called only if the group is
+        a result.
     read
-        The content of a file, given its name and the bytes that it has at most.
+        Function of a file name and a maximum size that returns the content of the file.
     formats
-        What the attribute `format` may be.
+        Allowed values of the attribute `format`.
 
     Examples
     --------
@@ -108,18 +109,18 @@ def from_files(
     try:
         root = read(_ROOT, MOST_METADATA)
     except OSError as error:
-        raise ForeignError(f"it has no zarr.json that can be read: {error}") from error
+        raise ForeignError(f"its zarr.json cannot be read: {error}") from error
     check_attrs(_group_attrs(root), formats)
     with damaged_if_unreadable():
         sizes = list_sizes()
         if sum(sizes.values()) > MOST:
-            raise DamagedError(f"it has more than the {MOST} bytes of the largest result")
+            raise DamagedError(f"it has more than {MOST} bytes, the maximum size of a result")
         files = {_ROOT: root} | _array_files(sizes, read)
         return unpack(_opened(files)), set(sizes) - set(files)
 
 
 def _array_files(sizes: Mapping[str, int], read: Callable[[str, int], bytes]) -> dict[str, bytes]:
-    """Return the metadata and the chunk of every array, once they are known to fit each other."""
+    """Return the metadata and the chunk of every array, or raise if their sizes do not match."""
     files: dict[str, bytes] = {}
     for name in sorted(sizes):
         variable, _, rest = name.partition("/")
@@ -133,14 +134,14 @@ def _array_files(sizes: Mapping[str, int], read: Callable[[str, int], bytes]) ->
             found = f"has {sizes[key]} bytes" if key in sizes else "is missing"
             raise DamagedError(f"{key} {found}, {least} or more were expected")
         files[key] = read(key, sizes[key])
-        # text begins with its number, for which memory is taken
+        # vlen-utf8 starts with the number of strings, for which the decoder allocates memory
         if most > least and files[key][:4] != ((least - 4) // 4).to_bytes(4, "little"):
-            raise DamagedError(f"{key} does not hold as many words as expected")
+            raise DamagedError(f"{key} does not contain the expected number of strings")
     return files
 
 
 def _opened(files: Mapping[str, bytes]) -> xr.Dataset:
-    """Return the packed dataset of these files."""
+    """Return the stored form of a dataset from its files."""
     import xarray as xr
 
     buffers: dict[str, Buffer] = {
@@ -159,30 +160,30 @@ def _opened(files: Mapping[str, bytes]) -> xr.Dataset:
 
 
 def _group_attrs(content: bytes) -> Mapping[str, Any]:
-    """Return the attributes of a Zarr group, or raise where it is none of ours."""
+    """Return the attributes of a Zarr group, or raise if hofs_dask did not write it."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ForeignError(f"its zarr.json is not JSON ({error})") from error
     if not isinstance(found, dict) or found.get("node_type") != "group":
-        raise ForeignError("its zarr.json is not that of a Zarr v3 group")
+        raise ForeignError("its zarr.json does not describe a Zarr v3 group")
     attrs = found.get("attributes")
     if found.get("zarr_format") != 3 or not isinstance(attrs, dict):
-        raise ForeignError("its zarr.json is not that of a Zarr v3 group with attributes")
+        raise ForeignError("its zarr.json does not describe a Zarr v3 group with attributes")
     if {name for name, value in found.items() if value is not None} != _GROUP:
         raise ForeignError(f"its zarr.json has {sorted(found)}, {sorted(_GROUP)} were expected")
     return attrs
 
 
 def _chunk(variable: str, content: bytes) -> tuple[str | None, int, int]:
-    """Return the file of an array's one chunk, None for no values, and its least and most bytes."""
+    """Return the chunk file of an array (None if empty), and its minimum and maximum size."""
     name = f"{variable}/{_ROOT}"
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"{name} is not JSON ({error})") from error
     if not isinstance(found, dict) or not found.keys() <= _ARRAY:
-        raise DamagedError(f"{name} is not what was written")
+        raise DamagedError(f"{name} does not have the keys that hofs_dask writes")
     shape, kind = found.get("shape"), found.get("data_type")
     if (
         not isinstance(shape, list)
@@ -190,7 +191,7 @@ def _chunk(variable: str, content: bytes) -> tuple[str | None, int, int]:
         or not isinstance(kind, str)
         or kind not in _SIZES
     ):
-        raise DamagedError(f"{name} has a shape or a data_type that is never written")
+        raise DamagedError(f"{name} has a shape or a data_type that hofs_dask does not write")
     chunks = {"chunk_shape": [max(1, size) for size in shape]}
     expected = {
         "zarr_format": 3,
@@ -201,9 +202,9 @@ def _chunk(variable: str, content: bytes) -> tuple[str | None, int, int]:
     }
     for key, value in expected.items():
         if found.get(key) != value:
-            raise DamagedError(f"{name} has a {key} that is never written")
+            raise DamagedError(f"{name} has a {key} that hofs_dask does not write")
     if not _is_plain(found.get("codecs"), kind):
-        raise DamagedError(f"{name} has codecs that are never written")
+        raise DamagedError(f"{name} has codecs that hofs_dask does not write")
     count = math.prod(shape)
     if count == 0:
         return None, 0, 0
@@ -214,7 +215,7 @@ def _chunk(variable: str, content: bytes) -> tuple[str | None, int, int]:
 
 
 def _is_plain(codecs: object, kind: str) -> bool:
-    """Return whether values of this kind are stored as they are."""
+    """Return whether the codecs store values of this type without compression."""
     if not isinstance(codecs, list) or len(codecs) != 1 or not isinstance(codecs[0], dict):
         return False
     settings = codecs[0].get("configuration") or {}
