@@ -40,7 +40,7 @@ def test_encode__explain_prints_the_plan_and_writes_nothing(source: Path, tmp_pa
         (["--bins", "many"], "'many' is not a number, auto, width or none"),
         (["--chunks", "1000"], "'1000' is not two numbers such as 100000,64"),
         (["--target-kind", "klass"], "'klass' is not one of"),
-        (["--workers", "2", "--scheduler", "tcp://127.0.0.1:1"], "give one"),
+        (["--workers", "2", "--scheduler", "tcp://127.0.0.1:1"], "give only one"),
     ],
 )
 def test_encode__wrong_option_is_a_usage_error(
