@@ -137,9 +137,10 @@ def _modules(scan: Iterable[Request]) -> frozenset[str]:
 
 
 def _kernels(modules: Iterable[str]) -> list[Any]:
-    """The kernels that modules of reductions call."""
+    """Return the kernels of modules of reductions; one of a user's own need not name any."""
     found = (importlib.import_module(module) for module in modules)
-    return kernels_in(dict.fromkeys(each for module in found for each in module.KERNEL_MODULES))
+    named = (getattr(module, "KERNEL_MODULES", ()) for module in found)
+    return kernels_in(dict.fromkeys(each for modules in named for each in modules))
 
 
 def memory_limits() -> list[tuple[int, int]]:

@@ -94,6 +94,7 @@ class PairwiseMethod(Method):
 
         Examples
         --------
+        >>> from hofs_dask import JMI
         >>> JMI().bound_reductions(Sizes(10**6, 400, 2, 5, n_picks=9)).by_name
         {'pair-terms': 9}
         """

@@ -298,10 +298,10 @@ def test_other_target__is_refused(codes, used, tmp_path):
 
 
 def test_other_version__is_refused_unless_only_the_patch_number_differs(codes, used, monkeypatch):
-    monkeypatch.setattr(module, "version", lambda _: "0.1.99")
+    monkeypatch.setattr(module, "version", lambda _: "0.2.99")
     assert len(hd.select(codes, None, 2, checkpoint=used)) == 2
-    monkeypatch.setattr(module, "version", lambda _: "0.2.0")
-    message = "hofs_dask version: '0.1' in the checkpoint, '0.2' now"
+    monkeypatch.setattr(module, "version", lambda _: "0.3.0")
+    message = "hofs_dask version: '0.2' in the checkpoint, '0.3' now"
     with pytest.raises(ValueError, match=re.escape(message)):
         hd.select(codes, None, 2, checkpoint=used)
 
