@@ -197,7 +197,9 @@ def test_tiles__a_damaged_copy_is_noticed(tmp_path):
     )
     first.write_bytes(second.read_bytes())
     PROCESS.chunks.clear()
-    with pytest.raises(CodeStoreError, match=rf"'columns/{picks.indices[0]}' .*not what was"):
+    with pytest.raises(
+        CodeStoreError, match=rf"'columns/{picks.indices[0]}' .*does not match its checksum"
+    ):
         hd.select(codes, None, 4)
 
 
