@@ -29,6 +29,7 @@ LAYERS = [
     "planning",
     "results",
     "api",
+    "preload",  # what a Dask worker runs at its start
     "synthetic",  # data of the paper's models, for users
     "__init__",
     "demo",

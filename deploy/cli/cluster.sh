@@ -100,7 +100,7 @@ start_all() {
             --host "$own" --dashboard-address 127.0.0.1:0 --no-dashboard --name "$host" \
             --nworkers "$workers" --nthreads 1 --memory-limit "$memory_limit" \
             --local-directory "$run/scratch" --death-timeout 60 \
-            --preload hofs_dask.scheduling.preload || return
+            --preload hofs_dask.preload || return
     done
     if ! await_workers $((workers * ${#hosts[@]})); then
         for host in "${hosts[@]}"; do

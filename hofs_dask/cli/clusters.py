@@ -36,7 +36,7 @@ def cluster(scheduler: str | None, workers: int | None) -> Iterator[Client | Non
         import dask
         from distributed import Client, LocalCluster
 
-        from hofs_dask.engine.cluster import WORKER_SETTINGS
+        from hofs_dask.preload import WORKER_SETTINGS
 
         with dask.config.set(WORKER_SETTINGS), ExitStack() as stack:
             with _signals_deferred():

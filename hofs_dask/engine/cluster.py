@@ -21,7 +21,6 @@ from dask.utils import format_bytes
 
 from hofs_dask.kernels._jit import compile_kernels, kernels_in, missing
 from hofs_dask.scheduling.compute import aside, current_client
-from hofs_dask.scheduling.preload import PRELOAD
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.scheduling.session import session
 from hofs_dask.scheduling.waits import StrandedError, ask, gather, threads_of_workers
@@ -46,13 +45,6 @@ RESIDENT = 340 * 2**20
 #: it. With Dask's default of 64 KiB, malloc maps new pages for every array of 128 KiB or more, and
 #: touching new pages takes longer than reading a chunk of a Zarr array into them.
 KEPT_MEMORY = 32 * 2**20
-
-#: Dask settings of the workers of a cluster, made before it starts.
-WORKER_SETTINGS = {
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": KEPT_MEMORY,
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": KEPT_MEMORY,
-    "distributed.worker.preload": [PRELOAD],
-}
 
 #: Packages that must have the same version in all processes, since the result depends on them.
 SAME_VERSIONS = ("hofs-dask", "dask", "distributed", "numpy", "numba", "zarr")

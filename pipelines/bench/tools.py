@@ -22,11 +22,11 @@ from dask.delayed import delayed
 from distributed import Client, LocalCluster
 
 import hofs_dask as hd
-from hofs_dask.engine.cluster import WORKER_SETTINGS
 from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
 from hofs_dask.engine.reduction import Block, Context, Partial, Request
 from hofs_dask.engine.scanning import run
 from hofs_dask.methods.pairwise import learn
+from hofs_dask.preload import WORKER_SETTINGS
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.search.rounds import describe
 from hofs_dask.store.codes import CodeStore

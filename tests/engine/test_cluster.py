@@ -11,6 +11,7 @@ import hofs_dask as hd
 from hofs_dask.engine import cluster
 from hofs_dask.engine.cluster import check_cluster, current_workers
 from hofs_dask.kernels._jit import all_kernels
+from hofs_dask.preload import WORKER_SETTINGS
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.scheduling.session import reset
 
@@ -27,7 +28,7 @@ def test_worker_settings__have_workers_load_all_kernels_at_start(scratch):
         return sum(len(kernel.overloads) >= len(kernel.declared) for kernel in all_kernels())
 
     with (
-        dask.config.set(cluster.WORKER_SETTINGS),
+        dask.config.set(WORKER_SETTINGS),
         LocalCluster(
             n_workers=1, dashboard_address="127.0.0.1:0", local_directory=scratch
         ) as local,
