@@ -96,7 +96,7 @@ class Comparison(Result):
     ...     attrs={"n_scans": 4, "n_reductions": 11},
     ... )
     >>> result
-    3 of 4 features by each of 3 methods: 4 by any, 2 by all
+    3 of 4 features selected by each of 3 methods; 4 by at least one, 2 by all
     1000 samples, 2 classes of crop
     <BLANKLINE>
     rank  hofs   mim       jmi

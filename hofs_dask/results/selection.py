@@ -103,7 +103,7 @@ class Selection(Result):
     ...     attrs={"method": "mim", "target": "crop", "n_samples": 1000, "n_classes": 2},
     ... )
     >>> result
-    2 of 3 features in 2 subsets, by mim
+    2 of 3 features in 2 subsets, selected by mim
     1000 samples, 2 classes of crop; information in nats
     <BLANKLINE>
     subset 0  blue
