@@ -38,7 +38,7 @@ MatrixKind = Literal["spectral", "conditional", "joint", "redundancy"]
 
 @dataclass(frozen=True)
 class _Reading:
-    """How data is to become codes, with the defaults of all functions."""
+    """The options of encoding, with the defaults of all functions."""
 
     feature_dim: Hashable | None = None
     nominal: Iterable[Hashable] | bool | None = None
@@ -47,7 +47,7 @@ class _Reading:
     store: str | os.PathLike[str] | None = None
 
     def refuse(self) -> None:
-        """Raise a ValueError where something is asked for that codes cannot be given any more."""
+        """Raise a ValueError if an option of encoding was given for a code store."""
         for field in fields(self):
             given, default = getattr(self, field.name), field.default
             if given is not None if default is None else given != default:
@@ -59,7 +59,7 @@ class _Reading:
 
 @dataclass(frozen=True)
 class _Request:
-    """Data that has been opened, and the columns that were asked for by name."""
+    """Opened data, and the positions of the columns to include and to exclude."""
 
     data: CodeStore | Source
     reading: _Reading
@@ -68,14 +68,14 @@ class _Request:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Paths and addresses of the data and its code store: what a checkpoint is apart from."""
+        """Paths and URLs of the data and its code store, where no checkpoint may be written."""
         if isinstance(self.data, CodeStore):
             return (self.data.path,)
         store = self.reading.store
         return self.data.places if store is None else (*self.data.places, as_path(store))
 
     def encoded(self, stack: ExitStack) -> CodeStore:
-        """The code store of the data; a temporary one lives as long as the stack."""
+        """Return the code store of the data; closing the stack removes a temporary one."""
         if isinstance(self.data, CodeStore):
             return self.data
         how = self.reading
@@ -103,56 +103,67 @@ def select(
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
 ) -> Selection:
-    """The features that together say most about a target, ranked, in subsets that work together.
+    """Rank the features with the most information about a target, and group them into subsets.
+
+    Features that depend on each other share a subset.
 
     Parameters
     ----------
     data
-        A numpy or dask array (sample, feature), a pandas data frame, an xarray DataArray or
-        Dataset, a Zarr array or group or its path, or a code store (or its path) that `encode`
-        made.
+        A numpy or Dask array (sample, feature), a pandas or Dask data frame, an xarray DataArray
+        or Dataset, a Zarr array or group, or a code store written by `encode`. A Zarr array, a Zarr
+        group and a code store can also be given by path.
     target
-        An array, or the name of a variable or column of `data`; None for a code store's own.
+        An array, or the name of a variable or column of `data`. For a code store, the name of one
+        of its targets. None uses the target of a `CodeStore`, or the only target of a code store
+        that is given by path.
     n_features
-        How many features to choose.
+        Number of features to choose.
     method
-        The name of a method, such as ``"jmi"``, or a method object with options, such as
-        ``HOFS(criterion="sum")``. All names: ``hofs-dask select --help``.
+        Name of a method, such as ``"jmi"``, or a method object with options, such as
+        ``HOFS(criterion="sum")``. ``hofs-dask select --help`` lists all names.
     feature_dim
-        The dimension of an xarray object that holds the features; all others are samples.
+        Dimension of an xarray object along which the features lie. All other dimensions are
+        samples.
     nominal
-        Names of features whose numbers are categories, or True for all of them. Strings,
-        categoricals and booleans are nominal anyway.
+        Names of features whose numbers are categories, or True for all features. Strings,
+        categoricals and booleans always are categories.
     target_kind
-        ``"class"``, ``"ordinal"`` or ``"continuous"``. ``"auto"`` takes booleans, strings,
-        categoricals and integers of at most 254 values as classes, anything else as continuous.
+        ``"class"``, ``"ordinal"``, ``"continuous"`` or ``"auto"``. With ``"auto"``, booleans,
+        strings, categoricals and integers with at most 254 distinct values are classes, and
+        everything else is continuous.
     bins
-        The number of codes of a feature with more distinct values: ``"auto"`` grows with the
-        number of samples, a number up to 254, ``"width"`` for bins of equal width, None for
-        integers 0..253 that are codes already.
+        Number of bins of a numeric feature, from 2 to 254. The bins have about equal counts.
+        ``"auto"`` uses 5 to 32 bins, more for more samples. ``"width"`` uses as many bins as
+        ``"auto"``, but of equal width. A feature that has no more distinct values than bins gets
+        one code per value. None means that the data are integers from 0 to 253, which are used as
+        codes.
     include, exclude
-        Features that come first, in this order, and features that are never chosen: names, or
-        positions where the names are strings.
+        Features that are chosen first, in this order, and features that are never chosen. Give
+        names, or positions if all names are strings.
     min_gain
-        Stop when the feature with the best score gains less than this many nats, instead of
-        a restart. The first feature is always chosen.
+        Stop when the feature with the best score gains less than this number of nats. There are
+        then no restarts. The first feature is always chosen.
     store
-        Where to keep the code store, so that the next call need not encode again. None for a
-        temporary one.
+        Path at which to keep the code store, so that later calls do not encode the data again.
+        None uses a temporary code store.
     checkpoint
-        A directory that the search is saved in after every round, one run at a time. The same call
-        after an interruption resumes from there, to the same result; so does one that asks for
-        more features. A directory of another run is refused.
+        Directory in which the search is saved after every round. After an interruption, the same
+        call resumes from it and returns the same result as an uninterrupted run. A call with a
+        larger `n_features` continues from it too. The checkpoint of a run with other data or
+        options is refused. Only one run at a time can use a checkpoint.
     callback
-        Called with every event: `RoundStarted`, `CompileStarted`, `ScanStarted`, `ScanEnded`,
-        `RoundEnded`. What it raises ends the run; the checkpoint holds all rounds that have ended.
+        Function that is called with every event: `RoundStarted`, `CompileStarted`, `ScanStarted`,
+        `ScanEnded` and `RoundEnded`. An exception that it raises ends the run; the checkpoint then
+        contains all completed rounds.
     progress
-        Whether to write a line a round to the standard error. None for where that is a terminal.
+        Whether to print one line per round to standard error. None means only if standard error is
+        a terminal.
 
     Returns
     -------
     Selection
-        The ranked features, their subsets, and what each brought.
+        The ranked features with their subsets, scores and gains.
 
     Examples
     --------
@@ -209,29 +220,32 @@ def compare(
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """What several methods select, side by side, in the scans over the data that one needs.
+    """Select features by several methods, and compare the results.
 
-    All methods go on at once: the samples are read once for all that the methods want to know
-    next, and the counts of a feature that several have chosen are made once.
+    The methods run together and share their scans: one scan reads the samples once and computes
+    what all methods need next. Counts that several methods need are computed once.
 
     Parameters
     ----------
     data, target, n_features, feature_dim, nominal, target_kind, bins, include, exclude, min_gain
         As for `select`.
     methods
-        Names, or method objects with options such as ``MIFS(beta=0.5)``.
+        Names of methods, or method objects with options, such as ``MIFS(beta=0.5)``.
     n_resamples
-        How many bootstrap resamples of the samples every method also selects from, to see how
-        stable its choice is. Blocks of neighbouring rows are drawn, the same for any chunking.
+        Number of bootstrap resamples. Every method also selects features from each resample, which
+        shows how stable its choice is. A resample consists of blocks of neighbouring rows that do
+        not depend on the chunks. Give 0 for no resamples, or 2 or more.
     store, callback, progress
         As for `select`.
     checkpoint
-        A directory that every search is kept in after every round, each in a directory of its own.
+        Directory in which all searches are saved after every round, each in its own subdirectory.
+        See `select`.
 
     Returns
     -------
     Comparison
-        The ranked features of every method, how much the methods agree, and how stable they are.
+        The ranked features of every method, the agreement of the methods, and the stability of
+        each method if there are resamples.
 
     Examples
     --------
@@ -310,22 +324,23 @@ def information_matrix(
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
 ) -> xr.DataArray:
-    """The information of all pairs of features, with and without the target, in nats.
+    """Return the mutual information of all pairs of features, or of pairs and the target.
 
     Parameters
     ----------
     data, target, feature_dim, nominal, target_kind, bins, store, callback, progress
         As for `select`.
     kind
-        ``"spectral"``, the matrix of `SpecCMI`: the mean of I(x_i : y | x_j) and I(x_j : y | x_i),
-        and I(x_i : y) on the diagonal. ``"conditional"``: I(x_i : y | x_j), the second feature
-        given. ``"joint"``: I(x_i, x_j : y). ``"redundancy"``: I(x_i : x_j), entropies on the
-        diagonal.
+        Value of the matrix for the features x_i and x_j and the target y. ``"spectral"``: the mean
+        of I(x_i : y | x_j) and I(x_j : y | x_i), with I(x_i : y) on the diagonal, as in `SpecCMI`.
+        ``"conditional"``: I(x_i : y | x_j). ``"joint"``: I(x_i, x_j : y). ``"redundancy"``:
+        I(x_i : x_j), with H(x_i) on the diagonal.
 
     Returns
     -------
     xarray.DataArray
-        Over ``feature`` and ``other``, with the names of the features.
+        The matrix in nats. The dimensions ``feature`` (x_i) and ``other`` (x_j) have the names of
+        the features as coordinates.
 
     Examples
     --------
@@ -380,23 +395,26 @@ def encode(
     bins: int | str | None = "auto",
     chunks: tuple[int, int] | None = None,
 ) -> CodeStore:
-    """The code store of some data and a target, written chunk by chunk, or reused if it is there.
+    """Encode data and a target as a code store, and return the store.
+
+    A code store contains every value as a small integer code. It is written chunk by chunk.
 
     Parameters
     ----------
     data, target, feature_dim, nominal, target_kind, bins
         As for `select`.
     store
-        The path of the store. A store of the same data and options is reused, with new labels
-        where the target is new; a store of other data or options is written anew.
+        Path of the store. An existing store of the same data and options is reused, and a new
+        target is added to it. A store of other data or options is replaced.
     chunks
-        Samples and features a chunk. By default a chunk is about 8 MiB as bytes, in step with the
-        chunks of the data, and smaller where the workers have little memory: `estimate` says why.
+        Number of samples and of features in a chunk. By default, a chunk has about 8 million
+        values, fewer if the workers have little memory, and its number of samples is a multiple of
+        that of the chunks of `data` if possible. `estimate` prints the reasons.
 
     Returns
     -------
     CodeStore
-        The store; it, or its path, is `data` for `select`.
+        The store. Pass it, or its path, to `select` as `data`.
 
     Examples
     --------
@@ -430,21 +448,21 @@ def estimate(
     exclude: Sequence[Hashable] = (),
     chunks: tuple[int, int] | None = None,
 ) -> Plan:
-    """What a run will do, before anything of it runs: chunks, reductions, scans, bytes, memory.
+    """Return the plan of a run without running it: chunks, reductions, scans, bytes, memory.
 
-    Workers are asked for their memory and compile nothing.
+    The workers are asked for their memory limits. They read no data and compile no kernels.
 
     Parameters
     ----------
     data
-        As for `select`. Of data that is not encoded yet nothing is read: the numbers of codes and
-        classes are assumed, and the plan says so.
+        As for `select`. Data that is not encoded yet is not read. The plan then assumes numbers of
+        codes and classes, and states them.
     target
-        As for `select`; may be left out for a code store that has one alone.
+        As for `select`. Optional for a code store with one target.
     n_features
-        How many features are to be chosen; None for what encoding takes alone.
+        Number of features to choose. None plans only the encoding.
     method
-        As for `select`, or several, as for `compare`.
+        One method as for `select`, or several as for `compare`.
     n_resamples
         As for `compare`.
     feature_dim, nominal, target_kind, bins, include, exclude
@@ -455,9 +473,9 @@ def estimate(
     Returns
     -------
     Plan
-        Prints as a page. Numbers of reductions and scans are the most that the method may need.
-        Its ``memory`` is that of the worker with the least room: a reduction that does not fit is
-        refused with a MemoryError before it starts.
+        The plan; printing it gives one page of text. The numbers of reductions and scans are upper
+        bounds. ``memory`` is the estimate for the worker with the least free memory. A run raises a
+        MemoryError before it starts a reduction that does not fit.
 
     Examples
     --------
@@ -497,7 +515,7 @@ def _open_source(
     feature_dim: Hashable | None,
     nominal: Iterable[Hashable] | bool | None,
 ) -> Source:
-    # Imported here: to know all kinds of data takes longer than all the rest, and codes need none.
+    # Imported here because the readers are slow to import, and code stores do not need them.
     from hofs_dask.io.source import open_source
 
     return open_source(data, target, feature_dim=feature_dim, nominal=nominal)
@@ -511,7 +529,7 @@ def _open(
     include: Sequence[Hashable],
     exclude: Sequence[Hashable],
 ) -> _Request:
-    """The data, and the columns that were asked for: a wrong name shows before anything is read."""
+    """Open the data and find the included and excluded columns; raise if a name is unknown."""
     if isinstance(data, CodeStore) or _is_code_path(data):
         reading.refuse()
         opened: CodeStore | Source = _labelled(data, target)
@@ -535,7 +553,7 @@ def _open(
 
 
 def _methods(methods: Iterable[str | Method]) -> dict[str, Method]:
-    """The method objects by their labels."""
+    """Return the method objects by label."""
     if isinstance(methods, (str, Method)) or not isinstance(methods, Iterable):
         raise TypeError(f"methods is {methods!r}; give a list, such as ['hofs', 'jmi']")
     chosen: dict[str, Method] = {}
@@ -555,7 +573,7 @@ def _listeners(
     kind: type[Progress | ScanProgress],
     progress: bool | None,
 ) -> list[Notify]:
-    """The lines of progress, where they are wanted, and the user's callback."""
+    """Return the listeners: progress lines if they are wanted, and the callback of the user."""
     listeners: list[Notify] = [] if callback is None else [callback]
     stream = progress_stream(progress)
     if stream is not None:

@@ -25,6 +25,7 @@ def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int
 
 @click.command(
     cls=MethodCommand,
+    several=True,
     epilog=examples(
         "compare codes.zarr --n-features 30 --checkpoint run --output compared.zarr",
         "compare codes.zarr --n-features 10 --method hofs,jmi,mifs:beta=0.5 --plot compared.png",
@@ -37,7 +38,8 @@ def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int
     multiple=True,
     callback=parse_methods,
     metavar="NAME[:KEY=VALUE...],...",
-    help="Methods from the list below, with options after colons. Can be repeated.",
+    help="Methods to compare, separated by commas. A method is a name from the list below, "
+    "followed by any options, such as mifs:beta=0.5. Can be repeated.",
 )
 @click.option(
     "--resamples",
@@ -45,13 +47,18 @@ def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int
     default=0,
     callback=_resamples,
     metavar="K",
-    help="Number of bootstrap resamples, to measure the stability of every method.",
+    help="Also run every method on K bootstrap resamples of the data and report how stable its "
+    "choice is. K is 2 or more; the default 0 means no resamples.",
 )
-@search_command("comparison", figure="the ranks side by side", step="scan")
+@search_command("comparison", figure="the ranks of all methods side by side", step="scan")
 def compare(search: Search, methods: dict[str, Method], resamples: int) -> None:
-    """Rank features by several methods, which share their scans over the data.
+    """Rank features by several methods and compare the results.
 
-    STORE is a code store, or a Zarr store of data, which is encoded only for this run.
+    All methods share their scans over the data.
+
+    STORE is a code store written by "hofs-dask encode", or a Zarr store of data. Data is first
+    encoded into a temporary code store, which is removed after the run. The options --feature-dim,
+    --nominal, --target-kind and --bins apply to this encoding.
     """
     chosen = list(methods.values())
 

@@ -13,11 +13,14 @@ from hofs_dask.cli.options import debug_option, examples
 @click.command(name="compile", epilog=examples("compile"))
 @debug_option
 def compile_() -> None:
-    """Compile all kernels, for images and login nodes.
+    """Compile all numerical kernels before the first run.
 
-    Kernels are compiled once per user and type of machine, and kept in the user's cache directory
-    or in that of the environment variable HOFS_DASK_CACHE_DIR. Without this command each one is
-    compiled when it is first needed. Kernels that are there already are not compiled again.
+    Without this command, each kernel is compiled when it is first needed. Use the command when you
+    build a container image, or on a login node before you submit jobs.
+
+    Kernels are compiled once per user and type of machine. They are saved in the user's cache
+    directory, or in the directory that the environment variable HOFS_DASK_CACHE_DIR names. Kernels
+    that are already saved are not compiled again.
     """
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context

@@ -20,7 +20,7 @@ from hofs_dask.cli.output import draw
     type=click.Path(file_okay=False, path_type=Path),
     default="hofs-demo",
     show_default=True,
-    help="Directory for the data, the result and the figure.",
+    help="Directory to write the data, the result and the figure to.",
 )
 @click.option(
     "--samples",
@@ -34,15 +34,16 @@ from hofs_dask.cli.output import draw
     type=click.Choice(["joint", "sum", "mean"]),
     default="joint",
     show_default=True,
-    help="Criterion of HOFS: cross-fitted information (joint), the criterion of the paper (sum), "
-    "or of the authors' program (mean).",
+    help="Criterion of HOFS. joint: cross-fitted information of all chosen features. sum: the "
+    "criterion of the paper. mean: the criterion of the authors' program.",
 )
 @debug_option
 def demo(output: Path, samples: int, criterion: Literal["joint", "sum", "mean"]) -> None:
     """Select features of synthetic data on a local cluster.
 
-    The data is written to a chunked Zarr store, and a cluster of two processes selects features.
-    The true subsets of the nine features are {x1 x4 x5}, {x2 x6 x7} and {x3 x8 x9}.
+    The data has nine features and is written to a chunked Zarr store. A local Dask cluster of two
+    processes then ranks the features and groups them into subsets. The correct subsets are
+    {x1 x4 x5}, {x2 x6 x7} and {x3 x8 x9}.
     """
     from hofs_dask.api import select
     from hofs_dask.demo import summary, write_data

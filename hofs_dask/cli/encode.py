@@ -32,13 +32,14 @@ def _chunks(
 )
 @click.argument("source")
 @click.argument("store")
-@click.option("--target", required=True, metavar="NAME", help="The target variable.")
+@click.option("--target", required=True, metavar="NAME", help="Name of the target variable.")
 @reading_options
 @click.option(
     "--chunks",
     callback=_chunks,
     metavar="SAMPLES,FEATURES",
-    help="Size of a chunk. --explain prints the default.",
+    help="Number of samples and of features in a chunk of the code store. By default, both are "
+    "chosen from the size of the data and the memory of the workers; --explain prints them.",
 )
 @explain_option
 @cluster_options
@@ -56,11 +57,14 @@ def encode(
     scheduler: str | None,
     workers: int | None,
 ) -> None:
-    """Encode a Zarr store as a code store with a few bits per value.
+    """Encode a Zarr store as a code store.
 
-    SOURCE is the Zarr store to read, STORE the code store to write. Any number of selections can
-    use STORE. If STORE exists with the same data and options, it is reused, and a new target is
-    added to it. If it has other data or options, it is replaced.
+    A code store contains every value as a small integer code of a few bits. Numbers are discretised
+    into bins. Encode the data once, and run any number of selections on the code store.
+
+    SOURCE is the Zarr store to read. STORE is the path of the code store to write. If STORE is
+    already a code store of the same data and options, it is reused, and a new target is added to
+    it. If it was made from other data or with other options, it is replaced.
     """
     advise(lambda: "the store is not complete; run the same command again.")
     from hofs_dask.api import encode, estimate

@@ -28,11 +28,14 @@ from hofs_dask.cli.unlock import unlock
 )
 @click.version_option(package_name="hofs-dask", prog_name="hofs-dask")
 def main() -> None:
-    """Select the features with the most information about a target, in subsets.
+    """Select the features with the most information about a target.
 
-    Results are printed to the standard output, progress and errors to the standard error. The
-    exit code is 0 for success, 1 for an error, 2 for wrong options, 130 after Ctrl-C and 143
-    after SIGTERM.
+    The selected features are ranked, and features that depend on each other are grouped into
+    subsets. The data may be larger than memory.
+
+    Results are printed to standard output. Progress, warnings and errors are printed to standard
+    error. The exit code is 0 after success, 1 after an error, 2 if the command line is not valid,
+    130 after Ctrl-C and 143 after SIGTERM.
     """
 
 

@@ -24,7 +24,10 @@ MIN_ROOM = 30
 @click.argument("path")
 @debug_option
 def info(path: str) -> None:
-    """Describe a code store, a saved selection, comparison or matrix, or a checkpoint."""
+    """Describe a code store, a saved result or a checkpoint.
+
+    PATH is a code store, a saved selection, comparison or matrix, or the directory of a checkpoint.
+    """
     click.echo(describe(path))
 
 

@@ -34,15 +34,16 @@ SHOWN_PAIRS = 10
     required=True,
     callback=output_check("matrix"),
     metavar="PATH",
-    help="Save the matrix as .zarr, .nc or .csv.",
+    help="Path to save the matrix to. It ends with .zarr, .nc or .csv.",
 )
 @click.option(
     "--kind",
     type=click.Choice(MATRIX_KINDS),
     default="spectral",
     show_default=True,
-    help="spectral: mean of I(x_i:y|x_j) and I(x_j:y|x_i); conditional: I(x_i:y|x_j); joint: "
-    "I(x_i,x_j:y); redundancy: I(x_i:x_j).",
+    help="Value to compute for the features x_i and x_j and the target y. spectral: the mean of "
+    "I(x_i:y|x_j) and I(x_j:y|x_i). conditional: I(x_i:y|x_j). joint: I(x_i,x_j:y). redundancy: "
+    "I(x_i:x_j).",
 )
 @target_option
 @reading_options
@@ -62,9 +63,14 @@ def matrix(
     scheduler: str | None,
     workers: int | None,
 ) -> None:
-    """Write the information of all pairs of features, and print the largest values, in nats.
+    """Compute the mutual information of all pairs of features.
 
-    STORE is a code store, or a Zarr store of data, which is encoded only for this run.
+    The matrix is saved at the path of --output. The ten pairs with the largest values are printed.
+    All values are in nats.
+
+    STORE is a code store written by "hofs-dask encode", or a Zarr store of data. Data is first
+    encoded into a temporary code store, which is removed after the run. The options --feature-dim,
+    --nominal, --target-kind and --bins apply to this encoding.
     """
     advise(lambda: "nothing was written; run the same command again.")
     from hofs_dask.api import information_matrix

@@ -21,13 +21,23 @@ WIDTH = 64
 
 
 class MethodCommand(click.Command):
-    """A command whose help contains the list of methods, imported only when it is shown."""
+    """A command whose help contains the list of methods, imported only when it is shown.
+
+    Parameters
+    ----------
+    several
+        Whether the command runs several methods; its help then also names the default ones.
+    """
+
+    def __init__(self, *args: Any, several: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.several = several
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the methods before the examples."""
         formatter.write_paragraph()
         with formatter.indentation():
-            formatter.write_text(method_list())
+            formatter.write_text(method_list(several=self.several))
         super().format_epilog(ctx, formatter)
 
 
@@ -84,8 +94,13 @@ def parse_methods(
     return chosen
 
 
-def method_list() -> str:
+def method_list(*, several: bool = False) -> str:
     """Return all methods with their options, one per line, for the end of a help text.
+
+    Parameters
+    ----------
+    several
+        Whether to add the methods that `hofs_dask.compare` runs by default.
 
     Examples
     --------
@@ -95,15 +110,20 @@ def method_list() -> str:
     from hofs_dask.methods.registry import METHOD_NAMES, METHODS, as_method
 
     # \b tells click to keep the line breaks.
-    lines = ["\b", "Methods and their options; the first value is the default:"]
+    lines = [
+        "\b",
+        "Methods and their options (see docs/methods.md). The first value of an option",
+        "is the default:",
+    ]
     for name in METHOD_NAMES:
         options = textwrap.wrap(" ".join(_choices(type(as_method(name)))), WIDTH) or [""]
         heads = [name, *[""] * (len(options) - 1)]
         lines += [
             f"  {head:<8}  {text}".rstrip() for head, text in zip(heads, options, strict=True)
         ]
-    compared = textwrap.wrap(f"Compared by default: {', '.join(METHODS)}", WIDTH)
-    return "\n".join([*lines, "", "\b", *compared])
+    if several:
+        lines += ["", "\b", *textwrap.wrap(f"Compared by default: {', '.join(METHODS)}", WIDTH)]
+    return "\n".join(lines)
 
 
 def _choices(kind: type[Method]) -> Iterator[str]:

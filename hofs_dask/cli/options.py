@@ -23,8 +23,9 @@ def examples(*commands: str) -> str:
     >>> examples("info codes.zarr").splitlines()[1:]
     ['Example:', '  hofs-dask info codes.zarr']
     """
+    heading = "Example:" if len(commands) == 1 else "Examples:"
     # \b tells click to keep the line breaks.
-    return "\n".join(["\b", "Example:", *(f"  hofs-dask {command}" for command in commands)])
+    return "\n".join(["\b", heading, *(f"  hofs-dask {command}" for command in commands)])
 
 
 def _debug(ctx: click.Context, _: click.Parameter, given: bool) -> None:
@@ -37,20 +38,21 @@ debug_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=_debug,
-    help="Show the traceback of an error.",
+    help="Print the full traceback if an error occurs.",
 )
 
 target_option = click.option(
     "--target",
     metavar="NAME",
-    help="The target variable. Not needed for a code store with one target.",
+    help="Name of the target variable. Optional if STORE is a code store with one target.",
 )
 
 
 explain_option = click.option(
     "--explain",
     is_flag=True,
-    help="Print the plan (chunks, scans, bytes, memory) and its reasons, and do not run it.",
+    help="Print the plan of the run (chunks, scans, bytes, memory) and the reasons for it, "
+    "and exit without running it.",
 )
 
 
@@ -73,22 +75,37 @@ def reading_options(command: Command) -> Command:
             metavar="NUMBER|auto|width|none",
             default="auto",
             show_default=True,
-            help="Bins of a feature with more distinct values; none: integers are used as codes.",
+            help="Number of bins of a numeric feature. If the feature has no more distinct values "
+            "than bins, every value has its own code. auto: 5 to 32 bins of about equal counts, "
+            "more for more samples. NUMBER: this many bins of about equal counts. width: as many "
+            "bins as auto, of equal width. none: no bins; the data are integers from 0 to 253, "
+            "which are used as codes.",
         ),
         click.option(
             "--target-kind",
             type=click.Choice(["auto", "class", "ordinal", "continuous"]),
             default="auto",
             show_default=True,
-            help="Kind of the target.",
+            help="How to interpret the target. class: classes without an order. ordinal: classes "
+            "in the order of their values. continuous: numbers, which are cut into 8 classes of "
+            "about equal size. auto: class for booleans, strings, categoricals and integers with "
+            "at most 254 distinct values, continuous for everything else.",
         ),
         click.option(
             "--nominal",
             multiple=True,
             metavar="NAME",
-            help="A feature whose numbers are categories. Can be repeated.",
+            help="Treat the numbers of the feature NAME as categories. Can be repeated. Strings, "
+            "categoricals and booleans always are categories.",
         ),
-        click.option("--feature-dim", metavar="DIM", help="The dimension of the features."),
+        click.option(
+            "--feature-dim",
+            metavar="DIM",
+            help="Dimension along which the features lie, such as band; all other dimensions are "
+            "samples. Default: the dimension called feature if there is one; otherwise every "
+            "variable is a feature. A single variable with two dimensions has its features along "
+            "the last one.",
+        ),
     ):
         command = option(command)
     return command
@@ -99,7 +116,8 @@ def progress_option(step: str) -> Callable[[Command], Command]:
     return click.option(
         "--progress/--no-progress",
         default=None,
-        help=f"Print a line per {step} to the standard error. Default: only on a terminal.",
+        help=f"Print one line per {step} to standard error. Default: only if standard error is a "
+        "terminal.",
     )
 
 
@@ -108,13 +126,13 @@ def cluster_options(command: Command) -> Command:
     scheduler = click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Run on the cluster of this Dask scheduler, such as tcp://host:8786.",
+        help="Run on the cluster of the Dask scheduler at ADDRESS, such as tcp://host:8786.",
     )
     workers = click.option(
         "--workers",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Run on N local processes. Default: threads of one process.",
+        help="Run on N local worker processes. Default: run on threads of a single process.",
     )
     return scheduler(workers(command))
 

@@ -31,21 +31,25 @@ if TYPE_CHECKING:
     "--method",
     default="hofs",
     show_default=True,
-    metavar="NAME[:KEY=VALUE]",
-    help="A method from the list below, with options after colons.",
+    metavar="NAME[:KEY=VALUE...]",
+    help="Name of a method from the list below, followed by any options, such as mifs:beta=0.5.",
 )
 @click.option(
     "--option",
     "options",
     multiple=True,
     metavar="KEY=VALUE",
-    help="An option of the method, such as criterion=sum. Can be repeated.",
+    help="Set an option of the method, such as criterion=sum. Can be repeated.",
 )
-@search_command("selection", figure="the information by rank", step="round")
+@search_command("selection", figure="the information of the chosen features by rank", step="round")
 def select(search: Search, method: str, options: tuple[str, ...]) -> None:
-    """Rank features, and group those that depend on each other into subsets.
+    """Rank features by one method and group them into subsets.
 
-    STORE is a code store, or a Zarr store of data, which is encoded only for this run.
+    Features that depend on each other share a subset.
+
+    STORE is a code store written by "hofs-dask encode", or a Zarr store of data. Data is first
+    encoded into a temporary code store, which is removed after the run. The options --feature-dim,
+    --nominal, --target-kind and --bins apply to this encoding.
     """
     chosen = _method(method, options)
 

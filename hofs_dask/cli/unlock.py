@@ -10,11 +10,14 @@ from hofs_dask.cli.options import examples
 @click.command(epilog=examples("unlock s3://bucket/codes.zarr"))
 @click.argument("store")
 def unlock(store: str) -> None:
-    """Remove the lock of the remote code store STORE.
+    """Remove a stale lock from a remote code store.
 
-    A process that is killed while it writes a code store to remote storage leaves its lock, and
-    the next process is refused. Make sure that the process named in that error has ended before
-    you remove its lock. Local stores do not need this: their locks end with the process.
+    STORE is the URL of the code store. A process locks a code store while it writes to it. On
+    remote storage, the lock stays behind if the process is killed. Other processes that try to
+    write then end with an error that names the killed process and this command. Make sure that the
+    named process has ended before you remove its lock.
+
+    Local code stores do not need this command, because the operating system releases their locks.
     """
     from hofs_dask.io import places
     from hofs_dask.io.paths import as_path

@@ -1,4 +1,4 @@
-"""The one numba decorator of the package."""
+"""The numba decorator of all kernels, and functions that compile them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def const(array: Any) -> Any:
-    """Return the type of an array that a kernel only reads, as it is after a transfer.
+    """Return the read-only type of an array; arrays are read-only after a transfer.
 
     Examples
     --------
@@ -29,22 +29,24 @@ def const(array: Any) -> Any:
 
 
 def jit(*signatures: Any) -> Callable[[Function], Function]:
-    """Return a decorator that compiles a function at its first call, free of the GIL.
+    """Return a decorator that compiles a function at its first call and releases the GIL.
 
     Parameters
     ----------
     signatures
-        The types that the function is called with from Python, as numba signatures. It is compiled
-        for no others, and kept on disk, see `kernels.cache`. None for a function that only other
-        kernels call.
+        Numba signatures of the function. It is compiled only for these, and the compiled code is
+        kept on disk (see `hofs_dask.kernels.cache`). Give no signatures for a function that only
+        other kernels call.
 
     Notes
     -----
-    Numba would compile a signature when the module is imported; here it waits for the first call or
-    for `compile_kernels`. Arguments that convert safely (an array that may be written to where one
-    is only read) use the signature that there is. Nothing runs in parallel threads: those of numba
-    abort below threads of Dask (https://github.com/numba/numba/issues/9288). The plain function is
-    the attribute ``py_func``.
+    By default, numba compiles declared signatures when the module is imported. Here they are
+    compiled at the first call or by `compile_kernels`. A declared signature is also used for
+    arguments that convert to it safely, for example a writable array for a read-only parameter.
+
+    Kernels do not use numba's parallel threads, which abort if they are started from threads of
+    Dask (https://github.com/numba/numba/issues/9288). The attribute ``py_func`` is the plain Python
+    function.
 
     Examples
     --------
@@ -64,7 +66,7 @@ def jit(*signatures: Any) -> Callable[[Function], Function]:
         if signatures:
             compiled.declared = signatures
             compiled._compile_for_args = _chooser(compiled)
-            # the names of files depend on the source of this package alone
+            # names of cache files depend only on the source of this package
             if function.__module__.startswith("hofs_dask.kernels."):
                 compiled._cache = KernelCache(function, signatures, default_directory)
         return cast(Function, compiled)
@@ -73,7 +75,7 @@ def jit(*signatures: Any) -> Callable[[Function], Function]:
 
 
 def _chooser(compiled: Any) -> Callable[..., Any]:
-    """Return what numba calls where no exact match is compiled: it picks a declared signature."""
+    """Return the function that numba calls to choose and compile a declared signature."""
 
     def compile_for_args(*args: Any) -> Any:
         given = tuple(
@@ -99,7 +101,7 @@ def _converts(compiled: Any, given: Any, wanted: Any) -> bool:
 
 
 def kernels_in(modules: Iterable[ModuleType]) -> list[Any]:
-    """Return the kernels of modules that are called from Python."""
+    """Return the kernels in these modules that are called from Python."""
     return [
         each
         for module in modules
@@ -111,7 +113,7 @@ def kernels_in(modules: Iterable[ModuleType]) -> list[Any]:
 
 
 def missing(kernels: Iterable[Any]) -> list[str]:
-    """Return the names of those that have to be compiled: not in memory and not on disk."""
+    """Return the names of the kernels that are compiled neither in memory nor on disk."""
     return [
         kernel.py_func.__name__
         for kernel in kernels
@@ -122,7 +124,7 @@ def missing(kernels: Iterable[Any]) -> list[str]:
 
 
 def compile_kernels(kernels: Iterable[Any]) -> None:
-    """Load every declared signature from disk, or compile it."""
+    """Load every declared signature of the kernels from disk, or compile it."""
     for kernel in kernels:
         kernel._compilation_chain_init_hook()
         for signature in kernel.declared:
@@ -130,7 +132,7 @@ def compile_kernels(kernels: Iterable[Any]) -> None:
 
 
 def all_kernels() -> list[Any]:
-    """Return the kernels of the package that are called from Python."""
+    """Return all kernels of the package that are called from Python."""
     folder = Path(__file__).parent
     names = sorted(each.stem for each in folder.glob("[!_]*.py"))
     return kernels_in(importlib.import_module(f"hofs_dask.kernels.{name}") for name in names)

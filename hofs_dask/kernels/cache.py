@@ -1,14 +1,15 @@
-"""Compiled kernels kept on disk: one file a kernel and signature, whole or not at all.
+"""A cache of compiled kernels on disk, with one file per kernel and signature.
 
-numba's own cache (``cache=True``) keeps an index file that several processes may overwrite for
-each other, and trusts what it finds (https://github.com/numba/numba/issues/4807 and
-https://github.com/numba/numba/issues/10128). Here the name of a file says all that its content
-depends on, so that there is no index; the file appears by a rename and begins with a digest that
-is verified before anything of it is used. What cannot be read or written costs time, never an
-error.
+The cache of numba (``cache=True``) has an index file that concurrent processes can overwrite, and
+it does not verify what it reads (https://github.com/numba/numba/issues/4807 and
+https://github.com/numba/numba/issues/10128). This cache has no index, because the name of a file
+contains a digest of everything that its content depends on. A file is written under a temporary
+name and then renamed, so that it is always complete. It begins with a digest of its content, which
+is verified before the content is used. If a file cannot be read or written, the kernel is compiled
+again, and no error is raised.
 
-Native code is loaded from these files. They are used only in a directory that belongs to the user
-and that nobody else can write to, see `usable_directory`.
+The files contain native code. They are used only in a directory that belongs to the user and that
+nobody else can write to, see `usable_directory`.
 """
 
 from __future__ import annotations
@@ -38,24 +39,24 @@ from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
-#: The environment variable with the directory; empty for no cache.
+#: Environment variable with the path of the cache directory; if it is empty, there is no cache.
 VARIABLE = "HOFS_DASK_CACHE_DIR"
-#: What a file begins with, before the digest of the rest.
+#: First bytes of a file, before the digest.
 MAGIC = b"hofs_dask kernel 1\n"
-#: Bytes of a file at most: the largest kernel has some hundred kilobytes.
+#: Maximum bytes of a file; the largest kernel has some hundred kilobytes.
 MOST_BYTES = 2**27
-#: Seconds to wait for another process that compiles the same kernel, and between two looks.
+#: Seconds to wait for another process that compiles the same kernel, and between two checks.
 MOST_SECONDS, LOOK_SECONDS = 120.0, 0.02
-#: Settings of numba that do not change what is compiled.
+#: Settings of numba that do not affect compiled code.
 HARMLESS = {"NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_THREADING_LAYER"}
 
 
 class UnsafeDirectoryError(Exception):
-    """A directory that native code must not be loaded from."""
+    """Raised for a directory from which it is not safe to load native code."""
 
 
 def default_directory() -> Path | None:
-    """Return the directory that is configured, None for none."""
+    """Return the configured cache directory, or None if there is no cache."""
     given = os.environ.get(VARIABLE)
     if given is not None:
         return Path(given) if given else None
@@ -70,14 +71,17 @@ def default_directory() -> Path | None:
 
 
 def usable_directory(path: Path) -> Path:
-    """Return the directory, made with mode 0700 where it is absent, if it is safe to load from.
+    """Return the path of a directory after checking that native code can be loaded from it safely.
+
+    A missing directory is created with mode 0700.
 
     Raises
     ------
     UnsafeDirectoryError
-        It, or a directory above it, is a link, or can be written to by another user.
+        The path is not absolute or is a link, the directory or one above it belongs to another
+        user, or others can write to one of them.
     OSError
-        It cannot be made or looked at.
+        The directory cannot be created or inspected.
     """
     if not path.is_absolute():
         raise UnsafeDirectoryError(f"{str(path)!r} is not an absolute path")
@@ -102,20 +106,20 @@ def usable_directory(path: Path) -> Path:
 
 
 def sources_digest() -> str:
-    """Return a digest of the source of all kernels: a kernel has those it calls compiled in."""
+    """Return a digest of the source of all kernels, which may be compiled into each other."""
     found = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         found.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return found.hexdigest()
 
 
-#: Of this process: files that are edited while it runs do not change what it has imported.
+#: Computed once per process, because later edits of the files do not change imported code.
 SOURCES = sources_digest()
 PACKAGE_VERSION = version("hofs-dask")
 
 
 def environment() -> tuple[object, ...]:
-    """Return what compiled code depends on beside its source, its types and the processor."""
+    """Return the versions and settings on which compiled code depends."""
     settings = sorted(
         (name, value)
         for name, value in os.environ.items()
@@ -133,19 +137,19 @@ def environment() -> tuple[object, ...]:
 
 
 class Files:
-    """The files of a cache directory, each sealed by a digest.
+    """The files of a cache directory, each with a digest of its content.
 
     Parameters
     ----------
     directory
-        That `usable_directory` has checked.
+        A directory that `usable_directory` has checked.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file, None where it is absent, damaged or not the user's own."""
+        """Return the content of a file, or None if it is missing, damaged or not safe to use."""
         try:
             handle = os.open(self.directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
@@ -169,7 +173,7 @@ class Files:
         return body if seal == MAGIC + hashlib.sha256(body).digest() else None
 
     def write(self, name: str, body: bytes) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file atomically; errors are ignored."""
         partial = self.directory / f"{name}.{uuid.uuid4().hex}.partial"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         try:
@@ -182,7 +186,7 @@ class Files:
 
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[bool]:
-        """Wait for the lock of a file, and yield whether it is held: not where it takes long."""
+        """Wait for the lock of a file; yield whether it was acquired within the time limit."""
         path = self.directory / f"{name}.lock"
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -195,7 +199,7 @@ class Files:
             yield held
         finally:
             if held:
-                # others that wait have the same file open; who comes now makes another one
+                # waiting processes have this file open; later processes create a new one
                 with contextlib.suppress(OSError):
                     path.unlink(missing_ok=True)
             os.close(handle)
@@ -216,7 +220,7 @@ def _lock(handle: int, until: float) -> bool:
 
 
 def _external(library: Any) -> list[str]:
-    """The names of functions that compiled code calls and does not contain."""
+    """Return the names of external functions that compiled code calls."""
     functions = library._final_module.functions
     return [
         each.name for each in functions if each.is_declaration and not each.name.startswith("llvm.")
@@ -224,21 +228,23 @@ def _external(library: Any) -> list[str]:
 
 
 def _types(sig: Any) -> tuple[Any, ...]:
-    """The types of the arguments: numba gives them alone where a kernel calls another one."""
+    """Return the argument types of a signature; numba may pass only these types instead of it."""
     return tuple(normalize_signature(sig)[0])
 
 
 class KernelCache(caching._Cache):
-    """The cache of one kernel, as numba's dispatcher asks for it.
+    """The cache of one kernel, with the interface that numba's dispatcher expects.
 
     Parameters
     ----------
     function
-        The plain function.
+        The plain Python function of the kernel.
     signatures
-        Those that are kept: what another kernel has compiled in is in the file of that one.
+        The signatures to keep on disk. Code that is compiled for a call from another kernel is part
+        of the file of that kernel.
     directory
-        Returns the directory to use, None for none; asked when something is compiled.
+        Function that returns the cache directory, or None for no cache. It is called when a kernel
+        is first loaded or compiled.
     """
 
     def __init__(
@@ -255,7 +261,7 @@ class KernelCache(caching._Cache):
 
     @cached_property
     def _files(self) -> Files | None:
-        """The files, None where there is no directory or none to trust."""
+        """The files, or None if there is no directory or it is not safe."""
         found = self._directory()
         if found is None:
             return None
@@ -273,11 +279,11 @@ class KernelCache(caching._Cache):
 
     @property
     def cache_path(self) -> str | None:
-        """The directory."""
+        """The path of the cache directory, or None if there is no cache."""
         return None if self._files is None else str(self._files.directory)
 
     def holds(self, sig: Any, target_context: Any) -> bool:
-        """Whether there is a file for a signature; it may be damaged."""
+        """Return whether there is a file for a signature; the file is not verified."""
         if self._files is None:
             return False
         if _types(sig) not in self._seen:
@@ -287,13 +293,15 @@ class KernelCache(caching._Cache):
         return _types(sig) in self._seen
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what was compiled for a signature, None where it has to be compiled.
+        """Return the compiled code of a signature, or None if it has to be compiled.
 
-        Then its lock is held until `save_overload`, so that other processes wait for it.
+        Before it returns None for code that is to be saved, it acquires the lock of the file and
+        holds it until `save_overload`. Other processes then wait instead of compiling the same
+        code.
         """
         if self._files is None or _types(sig) not in self._kept:
             return None
-        # compiling it before was interrupted, or failed: without this it would wait for itself
+        # an interrupted or failed compilation left its lock, for which this call would wait
         self._held.pop(_types(sig), contextlib.ExitStack()).close()
         name = self._file_name(sig, target_context.codegen())
         found = self._load(name, target_context)
@@ -312,7 +320,7 @@ class KernelCache(caching._Cache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled for a signature."""
+        """Save the compiled code of a signature."""
         if self._files is None or _types(sig) not in self._kept:
             return
         with self._held.pop(_types(sig), contextlib.ExitStack()):
@@ -334,9 +342,9 @@ class KernelCache(caching._Cache):
             return None
         try:
             external, parts = pickle.loads(body)
-            # All that is needed of `target_context.refresh()`, which numba's own cache calls: the
-            # rest imports for half a second what only a compilation needs. A symbol that is not
-            # found would end the process.
+            # The required part of `target_context.refresh()`, which numba's own cache calls. The
+            # rest takes half a second for imports that only a compilation needs. A missing symbol
+            # would end the process.
             rtsys.initialize(target_context)
             if not all(address_of_symbol(name) for name in external):
                 target_context.refresh()
@@ -349,10 +357,10 @@ class KernelCache(caching._Cache):
         return f"{self._name}-{hashlib.sha256(parts.encode()).hexdigest()[:40]}.kernel"
 
     def enable(self) -> None:
-        """Do nothing: the environment says whether there is a cache."""
+        """Do nothing, because the environment decides whether there is a cache."""
 
     def disable(self) -> None:
-        """Do nothing: the environment says whether there is a cache."""
+        """Do nothing, because the environment decides whether there is a cache."""
 
     def flush(self) -> None:
-        """Do nothing: files of other content have other names."""
+        """Do nothing, because outdated files have other names and are not read."""

@@ -165,11 +165,11 @@ class Method(ABC):
     @property
     @abstractmethod
     def state_type(self) -> type[State]:
-        """The type of the state that its search keeps between rounds."""
+        """The type of the state that the search keeps between rounds."""
 
     @abstractmethod
     def search(self, problem: Problem) -> Search[Any, Any]:
-        """Return a search on a problem."""
+        """Return the search of this method on a problem."""
 
     @abstractmethod
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:

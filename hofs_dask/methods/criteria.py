@@ -1,4 +1,4 @@
-"""The pairwise criteria: each is a class with its score, one line on the terms of pairs.
+"""The pairwise criteria: one class per criterion, with its options and its score.
 
 To add a criterion, add a class: a name, a docstring with the formula, and `score`.
 """
@@ -15,13 +15,13 @@ from hofs_dask.methods.pairwise import Pairs, PairwiseMethod
 MRMRForm = Literal["difference", "quotient"]
 SpecCMIForm = Literal["greedy", "spectral"]
 
-#: The least mean redundancy that `mrmr` divides by, in nats.
+#: Minimum of the mean redundancy by which `mrmr` divides, in nats.
 LEAST_REDUNDANCY = 1e-12
 
 
 @dataclass(frozen=True)
 class MIM(PairwiseMethod):
-    """Mutual information maximisation: the features that say most about the target by themselves.
+    """Mutual information maximisation: score each feature by its relevance alone.
 
     Notes
     -----
@@ -43,12 +43,12 @@ class MIM(PairwiseMethod):
 
 @dataclass(frozen=True)
 class MIFS(PairwiseMethod):
-    """Mutual information feature selection (Battiti 1994): relevance less redundancy.
+    """Mutual information feature selection (Battiti 1994): relevance minus redundancy.
 
     Parameters
     ----------
     beta
-        The weight of the redundancy with each chosen feature.
+        Weight of the redundancy with each chosen feature.
 
     Notes
     -----
@@ -66,7 +66,7 @@ class MIFS(PairwiseMethod):
     beta: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check every option once."""
+        """Check all options."""
         self._check_number("beta")
 
     def score(self, pairs: Pairs) -> np.ndarray:
@@ -81,7 +81,8 @@ class MRMR(PairwiseMethod):
     Parameters
     ----------
     form
-        ``"difference"``, relevance less mean redundancy, or ``"quotient"``, relevance over it.
+        ``"difference"``: relevance minus mean redundancy. ``"quotient"``: relevance divided by mean
+        redundancy.
 
     Notes
     -----
@@ -99,7 +100,7 @@ class MRMR(PairwiseMethod):
     form: MRMRForm = "difference"
 
     def __post_init__(self) -> None:
-        """Check every option once."""
+        """Check all options."""
         self._check("form", get_args(MRMRForm))
 
     def score(self, pairs: Pairs) -> np.ndarray:
@@ -161,8 +162,8 @@ class SpecCMI(PairwiseMethod):
     Parameters
     ----------
     form
-        ``"greedy"``, one feature after the other, or ``"spectral"``, the largest entries of the
-        dominant eigenvector of the matrix of all pairs.
+        ``"greedy"`` chooses one feature after another. ``"spectral"`` ranks all features at once by
+        their entries in the dominant eigenvector of the matrix of all pairs.
 
     Notes
     -----
@@ -181,12 +182,12 @@ class SpecCMI(PairwiseMethod):
     form: SpecCMIForm = "greedy"
 
     def __post_init__(self) -> None:
-        """Check every option once."""
+        """Check all options."""
         self._check("form", get_args(SpecCMIForm))
 
     @property
     def all_pairs(self) -> bool:
-        """Whether the method needs the terms of all pairs of features before it chooses."""
+        """Whether the method needs the terms of all pairs of features before the first pick."""
         return self.form == "spectral"
 
     def score(self, pairs: Pairs) -> np.ndarray:
@@ -200,8 +201,8 @@ class CIFE(PairwiseMethod):
 
     Notes
     -----
-    Score ``I(x_i : y) - sum_j I(x_i : x_j) + sum_j I(x_i : x_j | y)``. What the label changes of a
-    redundancy, ``I(x_i : x_j | y) - I(x_i : x_j)``, is ``I(x_i : y | x_j) - I(x_i : y)``.
+    Score ``I(x_i : y) - sum_j I(x_i : x_j) + sum_j I(x_i : x_j | y)``. The
+    difference ``I(x_i : x_j | y) - I(x_i : x_j)`` equals ``I(x_i : y | x_j) - I(x_i : y)``.
 
     Examples
     --------
@@ -218,7 +219,7 @@ class CIFE(PairwiseMethod):
 
 @dataclass(frozen=True)
 class ICAP(PairwiseMethod):
-    """Interaction capping (Jakulin 2005): redundancy counts, synergy does not.
+    """Interaction capping (Jakulin 2005): subtract redundancy, and ignore synergy.
 
     Notes
     -----

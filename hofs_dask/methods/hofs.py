@@ -20,29 +20,31 @@ LabelCoding = Literal["auto", "indicator", "ordinal"]
 
 @dataclass(frozen=True)
 class HOFS(Method):
-    """The options of Higher Order Feature Selection.
+    """Higher Order Feature Selection (Wu, Gupta & Bajaj 2016).
 
     Parameters
     ----------
     criterion
-        ``"joint"`` scores a feature by the information about the label in a class-conditional
-        model of the chosen features and this one. The estimate is out of sample if the samples
-        are independent. ``"sum"`` is the criterion of the paper, ``"mean"`` that of its authors'
-        program.
+        ``"joint"`` scores a candidate by the information about the label of the chosen features and
+        the candidate together, in a class-conditional model. The estimate is out of sample if the
+        samples are independent. ``"sum"`` is the criterion of the paper. ``"mean"`` is the
+        criterion of the authors' program.
     source
-        The density of the signals: ``"logistic"`` or ``"gaussian"``.
+        Density of the signals of the models: ``"logistic"`` or ``"gaussian"``.
     threshold
-        A feature joins the subset with the largest mean affinity if that exceeds this number.
+        A chosen feature joins the subset with the largest mean affinity if this affinity exceeds
+        the threshold. Otherwise it opens a new subset.
     affinity
-        ``"within"`` measures dependence within classes, ``"correlation"`` is the signed Pearson
-        correlation. The default is ``"within"`` for ``joint`` and ``"correlation"`` otherwise.
+        Measure of the dependence of two features. ``"within"`` measures the dependence within
+        classes. ``"correlation"`` is the signed Pearson correlation. The default is ``"within"``
+        for ``joint`` and ``"correlation"`` for the other criteria.
     slopes
-        The linear rows that ``joint`` tries: with slopes ``"shared"`` by the classes, with slopes
-        for each ``"class"``, or both (``"auto"``).
+        Linear models that ``joint`` tries: with slopes ``"shared"`` by all classes, with separate
+        slopes for each ``"class"``, or both (``"auto"``).
     label_coding
         How ``sum`` and ``mean`` code the label: one ``"indicator"`` column for each class except
-        one, or one ``"ordinal"`` column. ``"auto"`` uses indicators for classes, and the ordinal
-        column otherwise.
+        one, or one ``"ordinal"`` column. ``"auto"`` uses indicators for targets that are classes,
+        and the ordinal column for all other targets.
 
     Examples
     --------
@@ -80,11 +82,11 @@ class HOFS(Method):
 
     @property
     def state_type(self) -> type[State]:
-        """The type of the state that its search keeps between rounds."""
+        """The type of the state that the search keeps between rounds."""
         return JointState if self.criterion == "joint" else TotalState
 
     def search(self, problem: Problem) -> Search[Any, Any]:
-        """Return a search on a problem."""
+        """Return the search of this method on a problem."""
         return Joint(problem, self) if self.criterion == "joint" else Total(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:

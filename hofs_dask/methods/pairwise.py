@@ -1,4 +1,4 @@
-"""What all pairwise criteria share: the terms of pairs, the greedy search, the pair matrices."""
+"""Base class of the pairwise criteria, their greedy search, and the matrices of all pairs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from hofs_dask.methods.base import LEARNED, Method, ReductionBound, Scores, Sear
 from hofs_dask.methods.fields import Floats, checked
 from hofs_dask.methods.problem import Problem
 
-#: Bytes of counts of one scan over all pairs, about: so many columns are counted at a time.
+#: Approximate bytes of counts in one scan over all pairs; limits the columns counted at a time.
 PANEL_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """What a criterion scores: every feature i, the chosen features j, the label y. In nats.
+    """The terms from which a criterion computes its scores, in nats.
 
-    A score of a feature that cannot be chosen is ignored. A term that is not here: if it follows
-    from the counts of single features, add it to `Problem` and here, where `Pairwise.score` makes
-    this record; if it needs counts of pairs, add it to `PAIR_TERMS` and `PairwiseState` too.
+    The index i is any feature, j is a chosen feature, and y is the label. The scores of features
+    that cannot be chosen are ignored.
+
+    To add a term that follows from the counts of single features, add it to `Problem`, to this
+    class, and to `Pairwise.score`, which creates this object. A term that needs counts of pairs
+    also has to be added to `PAIR_TERMS` and `PairwiseState`.
     """
 
     relevance: np.ndarray  # (feature,) I(x_i : y)
@@ -49,33 +52,33 @@ class Pairs:
 
 @dataclass(frozen=True)
 class PairwiseMethod(Method):
-    """A criterion on pairs of a candidate and a chosen feature.
+    """Base class of the criteria that score pairs of a candidate and a chosen feature.
 
-    The first pick is the most relevant feature. The gain of a pick is what it says about the label
-    beyond any single earlier pick, ``min_j I(x_i : y | x_j)``; information is their sum, at most
-    H(y). Both are read off the pair terms and cost no scan.
+    The first pick is the most relevant feature. The gain of a later pick is its smallest
+    information about the label given one earlier pick, ``min_j I(x_i : y | x_j)``. The information
+    is the sum of the gains, at most H(y). Both follow from the pair terms and need no scan.
     """
 
     @abstractmethod
     def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every feature, once something has been chosen."""
+        """Return the scores of all features; called after the first pick."""
 
     @property
     def all_pairs(self) -> bool:
-        """Whether the method needs the terms of all pairs of features before it chooses."""
+        """Whether the method needs the terms of all pairs of features before the first pick."""
         return False
 
     @property
     def state_type(self) -> type[PairwiseState]:
-        """The record that its search keeps between rounds."""
+        """The type of the state that the search keeps between rounds."""
         return PairwiseState
 
     def search(self, problem: Problem) -> Pairwise:
-        """Return the search that this method does on a problem."""
+        """Return the search of this method on a problem."""
         return Pairwise(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that take most memory, with arrays of the right sizes, no content."""
+        """Return the requests that need the most memory, with placeholder arrays."""
         width = _panel_width(sizes) if self.all_pairs else 1
         context = PairTermsContext(
             n_classes=sizes.n_classes,
@@ -88,9 +91,10 @@ class PairwiseMethod(Method):
         return (Request(PAIR_TERMS, context, tuple(range(width))),)
 
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
-        """Return how many reductions its search asks for at most, after the marginal counts.
+        """Return the maximum number of reductions of a search, without the marginal counts.
 
-        One a pick but the last, and all pairs in panels of columns where they are needed.
+        Each pick except the last needs one reduction. If all pairs are needed, each panel of
+        columns needs one more.
 
         Examples
         --------
@@ -106,17 +110,17 @@ class PairwiseMethod(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class PairwiseState(State):
-    """What a method that looks at pairs knows after some rounds."""
+    """The state of a pairwise method after some rounds."""
 
     conditional: np.ndarray = checked(LEARNED)  # (rank, feature) I(x_i : y | x_j)
     joint_entropy: np.ndarray = checked(LEARNED)  # (rank, feature) H(x_i, x_j, y)
-    # (feature,) of the matrix of all pairs; empty where it is not needed
+    # (feature,) entries of the dominant eigenvector; empty if the method does not need all pairs
     centrality: np.ndarray = checked(Floats(("feature",), or_empty=True))
 
 
 @dataclass(frozen=True)
 class Pairwise(Search[PairwiseState, Scores]):
-    """The search of every method that looks at pairs: one scan a round."""
+    """The search of all pairwise methods, with one scan per round."""
 
     problem: Problem
     method: PairwiseMethod
@@ -139,10 +143,10 @@ class Pairwise(Search[PairwiseState, Scores]):
     def score(
         self, state: PairwiseState
     ) -> Generator[Request, Partial, tuple[PairwiseState, Scores]]:
-        """Return the state with what it had to learn, and the scores of every feature."""
+        """Yield the requests of a round; return the updated state and the scores of features."""
         if self.method.all_pairs and not len(state.centrality):
             matrix = (yield from learn_all(self.problem)).spectral
-            # a feature that cannot be chosen is as if it were not there
+            # features that cannot be chosen are left out of the matrix
             (among,) = np.nonzero(self.problem.candidates)
             centrality = np.zeros(len(matrix))
             centrality[among] = dominant_vector(matrix[np.ix_(among, among)])
@@ -189,16 +193,16 @@ class Pairwise(Search[PairwiseState, Scores]):
 
 @dataclass(frozen=True)
 class PairTerms:
-    """What the pairs of one chosen feature with every feature say, all (feature,)."""
+    """The terms of the pairs of one chosen feature f with every feature i, arrays (feature,)."""
 
     redundancy: np.ndarray  # I(x_i : x_f)
     conditional: np.ndarray  # I(x_i : y | x_f)
     joint_entropy: np.ndarray  # H(x_i, x_f, y)
-    correlation: np.ndarray  # signed
+    correlation: np.ndarray  # signed Pearson correlation of x_i and x_f
 
 
 def learn(problem: Problem, pick: int) -> Generator[Request, Partial, PairTerms]:
-    """Count a chosen feature against every feature."""
+    """Request the pair terms of a chosen feature with every feature, and return them."""
     context = _context(problem, np.array([pick]), np.zeros(1, np.intp))
     terms = (yield Request(PAIR_TERMS, context, (pick,), key=("pair-terms", pick)))["terms"][:, 0]
     return PairTerms(
@@ -211,7 +215,7 @@ def learn(problem: Problem, pick: int) -> Generator[Request, Partial, PairTerms]
 
 @dataclass(frozen=True)
 class PairMatrices:
-    """What all pairs say, (feature, feature), in nats."""
+    """The terms of all pairs of features, matrices (feature, feature) in nats."""
 
     redundancy: np.ndarray  # I(x_i : x_j), the entropy on the diagonal
     conditional: np.ndarray  # I(x_i : y | x_j), 0 on the diagonal
@@ -219,27 +223,27 @@ class PairMatrices:
 
     @property
     def spectral(self) -> np.ndarray:
-        """The matrix of SPEC_CMI: the mean of both conditional informations, relevance within."""
+        """The matrix of SPEC_CMI: means of both conditional terms, with relevance as diagonal."""
         result: np.ndarray = (self.conditional + self.conditional.T) / 2
         np.fill_diagonal(result, self.joint.diagonal())
         return result
 
 
 def learn_all(problem: Problem) -> Generator[Request, Partial, PairMatrices]:
-    """Count all pairs, a panel of columns against all features at a time, each pair once."""
+    """Request the terms of all pairs, one panel of columns at a time, and return the matrices."""
     m, relevance = problem.n_features, problem.relevance
     redundancy, conditional = np.zeros((m, m)), np.zeros((m, m))
     width = _panel_width(Sizes(problem.n_samples, m, problem.n_classes, problem.table_width, 0))
     for start in range(0, m, width):
         panel = np.arange(start, min(start + width, m))
-        # a column with itself too: that is its entropy
+        # the pair of a column with itself gives its entropy
         context = _context(problem, panel, panel)
         terms = (yield Request(PAIR_TERMS, context, tuple(panel.tolist())))["terms"]
         redundancy[start:, panel] = terms[start:, :, 0]
         conditional[start:, panel] = terms[start:, :, 1]
     lower = np.tril_indices(m, -1)
     redundancy.T[lower] = redundancy[lower]
-    # the chain rule both ways: I(x_i, x_j : y) = I(x_j : y) + I(x_i : y | x_j)
+    # the chain rule for i and j: I(x_i, x_j : y) = I(x_j : y) + I(x_i : y | x_j)
     joint = conditional + relevance
     joint.T[lower] = joint[lower]
     np.fill_diagonal(joint, relevance)
@@ -249,7 +253,7 @@ def learn_all(problem: Problem) -> Generator[Request, Partial, PairMatrices]:
 
 
 def dominant_vector(matrix: np.ndarray) -> np.ndarray:
-    """Return the unit eigenvector of the largest eigenvalue of a symmetric matrix of numbers >= 0.
+    """Return the unit eigenvector of the largest eigenvalue of a symmetric nonnegative matrix.
 
     Examples
     --------
@@ -259,7 +263,7 @@ def dominant_vector(matrix: np.ndarray) -> np.ndarray:
     from scipy.linalg import eigh
 
     last = len(matrix) - 1
-    # of such a matrix all entries have one sign, which is arbitrary
+    # all entries have the same sign, which is arbitrary
     vector: np.ndarray = np.abs(eigh(matrix, subset_by_index=[last, last])[1][:, 0])
     return vector
 

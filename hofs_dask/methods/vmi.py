@@ -36,10 +36,12 @@ class VMI(Method):
     Parameters
     ----------
     form
-        Model of the features within a class: ``"naive"`` assumes that they are independent,
-        ``"pairwise"`` takes a geometric mean over the pairs with each chosen feature.
+        Model of the features within a class. ``"naive"`` assumes that the features are independent.
+        ``"pairwise"`` uses the geometric mean of the distributions of a feature given each chosen
+        feature.
     restart
-        The posterior restarts if the best gain is below this number, in nats.
+        The search restarts if the best gain is below this number of nats: the remaining features
+        are ranked again with a new model.
 
     Examples
     --------
@@ -60,11 +62,11 @@ class VMI(Method):
 
     @property
     def state_type(self) -> type[VMIState]:
-        """The type of the state that its search keeps between rounds."""
+        """The type of the state that the search keeps between rounds."""
         return VMIState
 
     def search(self, problem: Problem) -> VariationalInformation:
-        """Return a search on a problem."""
+        """Return the search of this method on a problem."""
         return VariationalInformation(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
@@ -92,7 +94,8 @@ class VMI(Method):
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
         """Return the maximum number of reductions of a search, without the marginal counts.
 
-        One to count a pick, one to score candidates, and one more if the posterior restarts.
+        A pick needs one reduction for its counts, one to score the candidates after it, and one
+        more if the search restarts.
 
         Examples
         --------
@@ -107,9 +110,9 @@ class VMI(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class VMIState(PosteriorState):
-    """The state of VMI after some rounds.
+    """The state of a search of VMI after some rounds.
 
-    ``information`` is H(y) + the mean log posterior of the true class.
+    ``information`` is H(y) plus the mean log posterior of the true class.
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("table", "pair")
@@ -126,10 +129,13 @@ class VMIState(PosteriorState):
 
 @dataclass(frozen=True)
 class VariationalInformation(Search[VMIState, PosteriorScores]):
-    """The bound ``H(y) + mean(log posterior of the true class)`` with unsmoothed tables, in sample.
+    """The search of VMI.
 
-    The rows of the posterior are ``p(x_i|c)`` (naive), or the geometric mean of ``p(x_i|x_j,c)``
-    over the picks j of this epoch (pairwise). The first row of an epoch is ``p(x_i|c)`` in both.
+    The score is the lower bound ``H(y) + mean(log posterior of the true class)`` of the
+    information. It is computed in sample, from tables without smoothing. The posterior of a class c
+    is a product with one factor per pick x_i of the epoch: ``p(x_i|c)`` in the naive form, and the
+    geometric mean of ``p(x_i|x_j,c)`` over the earlier picks j of the epoch in the pairwise form.
+    The first factor of an epoch is ``p(x_i|c)`` in both forms.
     """
 
     problem: Problem
@@ -137,7 +143,7 @@ class VariationalInformation(Search[VMIState, PosteriorScores]):
 
     @property
     def restart_gain(self) -> float:
-        """A best gain below this starts a new epoch."""
+        """The gain below which the search restarts, in nats."""
         return self.options.restart
 
     def start(self) -> VMIState:

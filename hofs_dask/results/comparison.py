@@ -1,4 +1,4 @@
-"""`Comparison`: the selections of several methods and their agreement, as a Dataset."""
+"""`Comparison`: the selections of several methods and their agreement, stored as a Dataset."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ PADS = {"i": -1, "f": np.nan, "b": False, "U": "", "O": ""}
 
 
 class Comparison(Result):
-    """Selections of several methods from the same data, and their agreement.
+    """The result of a comparison: selections by several methods from the same data.
 
-    Returned by `hofs_dask.compare` and `hofs_dask.load`. Index it with the label of a method to
-    get its `Selection`; iterating gives the labels.
+    Returned by `hofs_dask.compare` and `hofs_dask.load`. ``comparison[label]`` is the `Selection`
+    of the method with this label. Iterating over a comparison gives the labels.
 
     Parameters
     ----------
@@ -74,11 +74,12 @@ class Comparison(Result):
 
     Notes
     -----
-    The Dataset has the dimensions `method`, `rank`, `feature` and `other`. If a method ended
-    early, its later ranks are filled: index, subset, runner-up and epoch with -1, other numbers
-    with NaN, and names with an empty string (NaN if names are numbers). Select a method with
-    ``.sel({"method": "mim"})``. ``.sel(method="mim")`` selects all methods, because `sel` has an
-    argument with that name.
+    The Dataset has the dimensions `method`, `rank`, `feature` and `other`. If a method chose fewer
+    features than others, its missing ranks are filled: index, subset, runner-up and epoch with -1,
+    other numbers with NaN, and names with an empty string (NaN if names are numbers).
+
+    Select a method with ``.sel({"method": "mim"})``. Do not use ``.sel(method="mim")``, because
+    `sel` has an argument called `method` with another meaning.
 
     Examples
     --------
@@ -96,7 +97,7 @@ class Comparison(Result):
     ...     attrs={"n_scans": 4, "n_reductions": 11},
     ... )
     >>> result
-    3 of 4 features by each of 3 methods: 4 by any, 2 by all
+    3 of 4 features selected by each of 3 methods; 4 by at least one, 2 by all
     1000 samples, 2 classes of crop
     <BLANKLINE>
     rank  hofs   mim       jmi
@@ -136,29 +137,29 @@ class Comparison(Result):
         attrs: Mapping[str, str | float],
         resamples: Mapping[str, Sequence[NDArray[np.int64]]] | None = None,
     ) -> Comparison:
-        """Return the comparison of these selections.
+        """Create a comparison from the selections of several methods.
 
         Parameters
         ----------
         selections : mapping of str to Selection
-            The selection of each method by its label. All must be from the same features.
+            The selection of each method, by label. All must be from the same features and target.
         attrs : mapping
-            Attributes of the whole run: n_scans, n_reductions, ...
+            Attributes of the Dataset that describe the run, such as n_scans and n_reductions.
         resamples : mapping of str to sequence of arrays, optional
-            For each label, the positions of the features that the method chose from each
-            bootstrap resample, by rank. All methods have the same number of resamples. With one
-            resample the stability is NaN.
+            For each label, one array per bootstrap resample with the positions of the features
+            that the method chose from it, in order of rank. All methods must have the same number
+            of resamples. With one resample, the stability is NaN.
 
         Returns
         -------
         Comparison
-            Its attributes are those that all selections share, and `attrs`.
+            The comparison. It has the attributes that all selections share, and `attrs`.
 
         Notes
         -----
         The Jaccard index of two sets is the size of their intersection divided by the size of
-        their union; of two empty sets it is 1. If a method chose fewer features than others, all
-        of them count at every later rank.
+        their union; of two empty sets it is 1. If a method chose fewer features than others, its
+        last set of features is used for all later ranks.
 
         Examples
         --------
@@ -213,11 +214,11 @@ class Comparison(Result):
 
     @property
     def features(self) -> dict[str, list[Any]]:
-        """Names of the features that each method chose, by label, sorted by rank."""
+        """Names of the chosen features in order of rank, by label of the method."""
         return names_of(self._dataset)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return the names by rank as a pandas DataFrame, one column per method.
+        """Return the names of the chosen features as a DataFrame with one column per method.
 
         Examples
         --------
@@ -234,15 +235,15 @@ class Comparison(Result):
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot the ranks of all methods side by side and return the axes.
 
-        Lines connect the ranks of a feature. Features have the colours of their subsets in the
-        first method, and features chosen by every method are bold. With resamples, the stability
-        by rank is drawn below each method.
+        Lines connect the ranks of the same feature. The colour of a feature is that of its subset
+        in the first method. Features that every method chose are bold. If there are resamples, the
+        stability of each method by rank is drawn below its ranks.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            The axes to draw on. By default a new figure is created. A figure without a layout
-            engine gets the constrained one, so that nothing is cut off.
+            The axes to draw on. By default, a new figure is created. If the figure has no layout
+            engine, the constrained layout is used, so that nothing is cut off.
 
         Examples
         --------
@@ -285,7 +286,7 @@ class Comparison(Result):
 
 
 def load(path: str | os.PathLike[str]) -> Selection | Comparison:
-    """Return a selection or a comparison that was written by `save` or `to_zarr`.
+    """Load a selection or a comparison that `save` or `to_zarr` wrote.
 
     Parameters
     ----------
@@ -297,7 +298,7 @@ def load(path: str | os.PathLike[str]) -> Selection | Comparison:
     FileNotFoundError
         There is nothing at this path.
     ValueError
-        The file is not a selection or a comparison of this version, or it is damaged.
+        The path contains something else, a result of another format version, or a damaged result.
 
     Examples
     --------

@@ -61,16 +61,17 @@ def summary(dataset: xr.Dataset) -> list[str]:
     >>> from hofs_dask.results.selection import Selection
     >>> none = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={"n_samples": 9})
     >>> summary(Comparison.from_selections({"mim": none, "jmi": none}, attrs={}).to_dataset())
-    ['0 of 1 feature by each of 2 methods: 0 by any, 0 by all', '9 samples']
+    ['0 of 1 feature selected by each of 2 methods; 0 by at least one, 0 by all', '9 samples']
     """
     chosen = [set(each[each >= 0].tolist()) for each in dataset["index"].values]
     most = "up to " * (min(map(len, chosen)) < dataset.sizes["rank"])
     headline = f"{most}{dataset.sizes['rank']} of {counted(dataset.sizes['feature'], 'feature')}"
     if len(chosen) == 1:
-        headline += f" by {dataset['method'].item()}"
+        headline += f" selected by {dataset['method'].item()}"
     else:
         n_any, n_all = len(set.union(*chosen)), len(set.intersection(*chosen))
-        headline += f" by each of {len(chosen)} methods: {n_any} by any, {n_all} by all"
+        headline += f" selected by each of {len(chosen)} methods"
+        headline += f"; {n_any} by at least one, {n_all} by all"
     details = facts(dataset.attrs)
     if "n_resamples" in dataset.attrs:
         details.append(counted(dataset.attrs["n_resamples"], "resample"))

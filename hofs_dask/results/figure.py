@@ -187,7 +187,7 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
     ax.set_xlim(0.3, max(len(ranks), 1) + 0.7)
     ax.set_xlabel("feature, by rank", fontsize=size + 1)
     ax.set_ylabel("information (nats)", fontsize=size + 1)
-    ax.set_title(summary(dataset)[0].split(", by ")[0], loc="left", fontsize=size + 2)
+    ax.set_title(summary(dataset)[0].split(", selected by ")[0], loc="left", fontsize=size + 2)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="#E4E4E4", linewidth=0.8)
     ax.set_axisbelow(True)

@@ -1,4 +1,4 @@
-"""`Selection`: ranked features in ranked subsets, stored as an xarray Dataset."""
+"""`Selection`: ranked features and their subsets, stored as an xarray Dataset."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ COORDINATES = {
 
 
 class Selection(Result):
-    """Ranked features in ranked subsets, with their scores.
+    """The result of a selection: ranked features with their subsets, scores and gains.
 
     Returned by `hofs_dask.select` and `hofs_dask.load`.
 
@@ -103,7 +103,7 @@ class Selection(Result):
     ...     attrs={"method": "mim", "target": "crop", "n_samples": 1000, "n_classes": 2},
     ... )
     >>> result
-    2 of 3 features in 2 subsets, by mim
+    2 of 3 features in 2 subsets, selected by mim
     1000 samples, 2 classes of crop; information in nats
     <BLANKLINE>
     subset 0  blue
@@ -140,25 +140,27 @@ class Selection(Result):
         attrs: Mapping[str, str | float],
         usable: ArrayLike | None = None,
     ) -> Selection:
-        """Return a selection of these picks.
+        """Create a selection from the picks of a search.
 
         Parameters
         ----------
         picks : sequence of Pick
-            One per rank, best first.
+            The picks in the order of their ranks.
         names : sequence of str, int or float
             Names of all features of the data.
         relevance : array of float
             I(x_i:y) of every feature, in nats.
         attrs : mapping
-            Attributes of the run: method, options (JSON), target, n_samples, n_classes, ...
+            Attributes of the Dataset that describe the run, such as method, options (as JSON),
+            target, n_samples and n_classes.
         usable : array of bool, optional
-            False for features that are constant or all missing. All True by default.
+            False for features that are constant or all missing. By default, all features are
+            usable.
 
         Returns
         -------
         Selection
-            With subsets numbered by their first pick.
+            The selection. Its subsets are numbered by the rank of their first feature.
 
         Examples
         --------
@@ -206,7 +208,7 @@ class Selection(Result):
 
     @classmethod
     def from_ranking(cls, found: Ranking) -> Selection:
-        """Return the selection for the result of a search."""
+        """Create a selection from the ranking that a search returns."""
         return cls.from_picks(
             found.picks,
             names=found.names,
@@ -227,16 +229,16 @@ class Selection(Result):
 
     @property
     def subsets(self) -> list[list[Any]]:
-        """Names of the chosen features by subset; subsets and names are sorted by rank."""
+        """Names of the chosen features of each subset; subsets and names are in order of rank."""
         return subsets_of(self._dataset)
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        """Criterion of each chosen feature in its round, in nats unless it is a ratio."""
+        """Score of each chosen feature in its round, in nats unless the criterion is a ratio."""
         return np.array(self._dataset["score"].values, dtype=np.float64)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return the complete printed table as a pandas DataFrame, one row per rank.
+        """Return the table of the printout with all ranks, as a pandas DataFrame.
 
         The margin of a feature that the user included is NaN.
 
@@ -253,18 +255,20 @@ class Selection(Result):
         return frame(self._dataset)
 
     def transform(self, data: Data) -> Data:
-        """Return the chosen features of `data`, sorted by rank. Lazy data stays lazy.
+        """Return only the chosen features of `data`, in order of rank.
+
+        Lazy data stays lazy.
 
         Parameters
         ----------
         data : array, data frame, xarray.DataArray or xarray.Dataset
-            Features are found by name. Arrays without names must have the same columns as the
-            data passed to `select`.
+            Data that contains the chosen features. They are found by name. Arrays without names
+            must have the same columns as the data that was passed to `select`.
 
         Returns
         -------
         same type as data
-            Only the chosen features, sorted by rank.
+            The chosen features, in order of rank.
 
         Examples
         --------
@@ -280,13 +284,13 @@ class Selection(Result):
         return chosen
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot the information and the gain by rank, coloured by subset, and return the axes.
+        """Plot information and gain by rank, coloured by subset, and return the axes.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            The axes to draw on. By default a new figure is created. A figure without a layout
-            engine gets the constrained one, so that names and legend are not cut off.
+            The axes to draw on. By default, a new figure is created. If the figure has no layout
+            engine, the constrained layout is used, so that names and legend are not cut off.
 
         Examples
         --------

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
     import xarray as xr
 
 # Explanations of the note "restart" and of a gain of zero.
-RESTART = "restart: no remaining feature gained enough, so the remaining ones are ranked again"
+RESTART = (
+    "restart: no remaining feature adds enough information to the features chosen so far.\n"
+    "The remaining features are ranked again, and information starts again from zero."
+)
 NO_GAIN = (
-    "gain 0: not above the penalty, so the order means little; min_gain=0.001 stops before these"
+    "gain 0: the gain does not exceed the selection penalty, so the order of these features\n"
+    "means little. With min_gain=0.001 the search stops before them."
 )
 
 # Limits of the printout, so that it fits on one screen.
@@ -59,12 +63,13 @@ def summary(dataset: xr.Dataset) -> list[str]:
     >>> attrs = {"method": "mim", "n_samples": 1, "n_classes": 2}
     >>> result = Selection.from_picks([], names=["a", "b"], relevance=[0.1, 0.5], attrs=attrs)
     >>> summary(result.to_dataset())
-    ['0 of 2 features in 0 subsets, by mim', '1 sample, 2 classes; information in nats']
+    ['0 of 2 features in 0 subsets, selected by mim', '1 sample, 2 classes; information in nats']
     """
     attrs = dataset.attrs
     headline = (
         f"{dataset.sizes['rank']} of {counted(dataset.sizes['feature'], 'feature')} "
-        f"in {counted(len(subsets_of(dataset)), 'subset')}, by {attrs.get('method', 'hand')}"
+        f"in {counted(len(subsets_of(dataset)), 'subset')}, "
+        f"selected by {attrs.get('method', 'hand')}"
     )
     details = "; ".join(filter(None, [", ".join(facts(attrs)), "information in nats"]))
     options = json.loads(attrs.get("options", "{}"))
@@ -211,7 +216,7 @@ def fitted(names: list[str], width: int) -> str:
 
 
 def remarks(dataset: xr.Dataset) -> list[str]:
-    """Return lines that explain restarts and zero gains in the shown rows.
+    """Return texts that explain restarts and zero gains in the shown rows.
 
     Examples
     --------

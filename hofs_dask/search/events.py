@@ -1,4 +1,4 @@
-"""Events of a search, and listeners that write them as lines of progress."""
+"""Events of a search, and listeners that write progress lines."""
 
 from __future__ import annotations
 
@@ -43,12 +43,14 @@ class RoundStarted:
 
 @dataclass(frozen=True)
 class CompileStarted:
-    """Kernels are compiled before a scan or an encoding: once per machine, then they are on disk.
+    """The compilation of kernels begins, before a scan or an encoding.
+
+    Compiled kernels are kept on disk, so each one is compiled once per type of machine.
 
     Attributes
     ----------
     kernels : tuple of str
-        Their names.
+        Names of the kernels to compile.
 
     Examples
     --------
@@ -66,8 +68,8 @@ class ScanStarted:
     Attributes
     ----------
     rank : int
-        The round that the scan belongs to; the lowest one if several searches share the scan. 0
-        for the scan before the first round, which counts every feature.
+        Rank of the round to which the scan belongs, the lowest rank if several searches share the
+        scan. It is 0 for the scan before the first round, which counts the codes of every feature.
     reduction : str
         Names of the reductions, as in the names of the Dask tasks, joined with ``+``.
     n_reductions : int
@@ -91,16 +93,16 @@ class ScanEnded:
     Attributes
     ----------
     rank : int
-        The round that the scan belongs to; the lowest one if several searches share the scan. 0
-        for the scan before the first round, which counts every feature.
+        Rank of the round to which the scan belongs, the lowest rank if several searches share the
+        scan. It is 0 for the scan before the first round, which counts the codes of every feature.
     reduction : str
         Names of the reductions, as in the names of the Dask tasks, joined with ``+``.
     n_reductions : int
         Number of reductions.
     n_bytes : int
-        Bytes of the store that the scan used: the chunks of codes and, for every tile of features,
-        the labels and the chosen columns of other tiles. Includes chunks that workers had in
-        memory.
+        Bytes of the store that the scan used, including chunks that workers had in memory: the
+        codes of all features and, once for every tile (the features of one chunk), the labels and
+        the columns that the reductions need from other tiles.
     n_cells : int
         Number of samples times features times reductions.
     seconds : float
@@ -135,12 +137,12 @@ class RoundEnded:
         Number of the subset that the feature joined. Subsets are numbered from 0 in the order in
         which they were opened.
     gain, information : float
-        Information about the target that the feature added, and that all chosen features have, in
-        nats.
+        Information about the target that the feature added, and information of all features chosen
+        since the last restart, in nats.
     seconds : float
         Duration of the round, including the checkpoint.
     n_scans : int
-        Number of scans in the round; 0 if earlier counts were sufficient.
+        Number of scans in the round; 0 if the counts of earlier rounds were sufficient.
     method : str
         Label of the method.
 
@@ -284,7 +286,9 @@ class Progress(_Lines):
 
 
 class ScanProgress(_Lines):
-    """A listener that writes one line per scan: its reductions and the picks of every method.
+    """A listener that writes one line per scan.
+
+    The line has the reductions of the scan and the number of features that each method has chosen.
 
     Parameters
     ----------
@@ -323,12 +327,12 @@ class ScanProgress(_Lines):
 
 
 def progress_stream(progress: bool | None) -> TextIO | None:
-    """Return the stream for lines of progress, or None if none are to be written.
+    """Return the stream for progress lines, or None if no lines are to be written.
 
     Parameters
     ----------
     progress
-        Whether to write. None means only if the standard error is a terminal.
+        Whether to write progress lines. None means only if standard error is a terminal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Summaries of blocks: statistics of the columns, made by the first read of a source."""
+"""Summaries of blocks: statistics of their columns, computed by the first read of a source."""
 
 from __future__ import annotations
 
@@ -38,17 +38,18 @@ class Summary:
     low, high : ndarray of float64 (feature)
         Minimum and maximum; NaN if all values are missing.
     distinct : ndarray of float64 (limit, feature)
-        The distinct values in increasing order, padded with NaN.
+        Distinct values in increasing order, padded with NaN. See `summarise` for ``limit``.
     n_distinct : ndarray of int64 (feature)
-        The number of distinct values; ``limit`` means ``limit`` or more.
+        Number of distinct values. The value ``limit`` means ``limit`` or more.
     counts : dict
-        The number of rows of each value, by nominal column; None above `MAX_DISTINCT` values.
+        For each nominal column, the number of rows of each value, or None if there are more than
+        `MAX_DISTINCT` values.
     strange : dict
-        The names of unsupported types, by column of objects.
+        For each column with objects of unsupported types, the names of these types.
     dtype : numpy dtype
         Dtype of the columns.
     sample : ndarray (feature, sampled row)
-        The sampled rows in row order.
+        The rows that `sampled_rows` chose, in row order.
     """
 
     n_rows: int
@@ -92,7 +93,7 @@ class Summary:
 
 
 def sampled_rows(first_row: int, n_rows: int, n_samples: int) -> np.ndarray:
-    """Return the indices within a block of the rows that are in the sample.
+    """Return the positions in a block of the rows that belong to the random sample of the source.
 
     Parameters
     ----------
@@ -125,13 +126,13 @@ def summarise(
     block : ndarray (sample, feature)
         The values.
     first_row : int
-        The global index of its first row.
+        The global index of the first row of the block.
     n_samples : int
         Number of rows of the source.
     nominal : ndarray of bool (feature)
         Whether the values of a column are categories.
     limit : int
-        Number of distinct values to keep: one more than the number of bins.
+        Maximum number of distinct values to keep: one more than the number of bins.
 
     Examples
     --------
@@ -165,7 +166,7 @@ def summarise(
 
 
 def merge_summaries(summaries: Sequence[Summary]) -> Summary:
-    """Return the merged summary of several summaries in row order.
+    """Merge several summaries, given in row order, and return the summary of all their rows.
 
     Examples
     --------
@@ -203,7 +204,9 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
 
 
 def count_values(column: np.ndarray) -> dict[Category, int] | None:
-    """Return the counts of the values of a numeric or boolean column, None for too many values.
+    """Return the number of rows of each value of a numeric or boolean column.
+
+    Missing values are not counted. Returns None if there are more than `MAX_DISTINCT` values.
 
     Examples
     --------
@@ -222,7 +225,7 @@ def count_values(column: np.ndarray) -> dict[Category, int] | None:
 def merge_counts(
     counts: Iterable[dict[Category, int] | None],
 ) -> dict[Category, int] | None:
-    """Return the sum of several counts of values, None for too many values.
+    """Return the sum of several counts, or None if there are more than `MAX_DISTINCT` values.
 
     Examples
     --------
@@ -240,7 +243,9 @@ def merge_counts(
 
 
 def clean_objects(column: np.ndarray) -> tuple[list[Category | None], frozenset[str]]:
-    """Return the values of a column of objects, None if missing, and the unsupported types.
+    """Return the values of a column of objects, and the names of unsupported types.
+
+    Missing values and values of unsupported types are None.
 
     Examples
     --------

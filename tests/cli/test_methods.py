@@ -50,7 +50,12 @@ def test_method_list__has_every_method_and_option_and_fits_a_terminal() -> None:
     assert "form=greedy|spectral" in text
     assert "affinity=none|within|correlation" in text
     assert max(map(len, text.splitlines())) <= 78
-    assert " ".join(text.split()).endswith(f"Compared by default: {', '.join(hd.METHODS)}")
+
+
+def test_method_list__names_the_default_methods_only_if_several_are_run() -> None:
+    assert "Compared by default" not in method_list()
+    text = " ".join(method_list(several=True).split())
+    assert text.endswith(f"Compared by default: {', '.join(hd.METHODS)}")
 
 
 @pytest.mark.parametrize("command", ["select", "compare"])
@@ -58,5 +63,6 @@ def test_help__lists_methods_and_examples_last(command: str) -> None:
     text = run(command, "--help").stdout
     for name in METHOD_NAMES:
         assert f"\n    {name}" in text
-    assert text.index("Compared by default: hofs") < text.index("Example:")
+    assert text.rindex("\n    mri") < text.index("Examples:")
+    assert ("Compared by default: hofs" in text) == (command == "compare")
     assert max(map(len, text.splitlines())) <= 100

@@ -479,7 +479,7 @@ def test_load__names_an_incomplete_file(tmp_path: Path) -> None:
 
 def test_repr__shows_ranks_overlap_and_stability() -> None:
     assert repr(made()).splitlines() == [
-        "up to 3 of 6 features by each of 3 methods: 4 by any, 2 by all",
+        "up to 3 of 6 features selected by each of 3 methods; 4 by at least one, 2 by all",
         "1000 samples, 3 classes of crop, 4 resamples",
         "1 feature is constant or all missing: flat",
         "",
@@ -507,7 +507,7 @@ def test_repr__omits_unknown_facts() -> None:
         "jmi  0.67  0.67",
     ]
     alone = Comparison.from_selections({"mim": chosen("mim", [2, 3])}, attrs={})
-    assert repr(alone).splitlines()[0] == "2 of 6 features by mim"
+    assert repr(alone).splitlines()[0] == "2 of 6 features selected by mim"
     assert repr(alone).splitlines()[-1] == "   2  near"
 
 

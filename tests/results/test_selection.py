@@ -406,7 +406,7 @@ def test_plot__names_the_extra_for_matplotlib(monkeypatch: pytest.MonkeyPatch) -
 
 def test_repr__shows_subsets_and_ranks() -> None:
     assert repr(made()).splitlines() == [
-        "3 of 4 features in 2 subsets, by hofs",
+        "3 of 4 features in 2 subsets, selected by hofs",
         "1000 samples, 3 classes of crop; information in nats",
         "criterion=joint, threshold=0.2",
         "1 feature is constant or all missing: flat",
@@ -422,13 +422,14 @@ def test_repr__shows_subsets_and_ranks() -> None:
 
 
 def test_repr__notes_included_features_and_restarts() -> None:
-    assert repr(restarted()).splitlines()[-6:] == [
+    assert repr(restarted()).splitlines()[-7:] == [
         "rank  feature  subset    gain  information  relevance  margin  note",
         "   1  red           0  0.1000       0.1000     0.1000       -  included",
         "   2  green         1  0.2000       0.3000     0.2500  0.1000",
         "   3  blue          0  0.2000       0.2000     0.2000  0.1000  restart",
         "   4  flat          0  0.1000       0.3000     0.1500       -",
-        "restart: no remaining feature gained enough, so the remaining ones are ranked again",
+        "restart: no remaining feature adds enough information to the features chosen so far.",
+        "The remaining features are ranked again, and information starts again from zero.",
     ]
     assert RESTART in restarted()._repr_html_()
     assert RESTART not in repr(made()) + made()._repr_html_()
