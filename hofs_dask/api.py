@@ -110,8 +110,9 @@ def select(
     Parameters
     ----------
     data
-        A numpy or Dask array (sample, feature), a pandas or Dask data frame, an xarray DataArray
-        or Dataset, a Zarr array or group, or a code store written by `encode`. A Zarr array, a Zarr
+        A numpy or Dask array (sample, feature), a dict of arrays (sample,), a pandas or Dask data
+        frame, an xarray DataArray or Dataset, a Zarr array or group, or a code store written by
+        `encode`. A Zarr array, a Zarr
         group and a code store can also be given by path.
     target
         An array, or the name of a variable or column of `data`. For a code store, the name of one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from zarr.storage import LocalStore
 
 from hofs_dask.errors import unknown
 from hofs_dask.io.arrays import from_array, from_path, from_zarr
-from hofs_dask.io.blocks import canonical, row_blocks, unify
+from hofs_dask.io.blocks import canonical, row_blocks, unify, without_mask
 from hofs_dask.io.columns import (
     Column,
     Features,
@@ -33,6 +33,7 @@ from hofs_dask.io.frames import from_dask_frame, from_frame
 from hofs_dask.io.grids import from_data_array, from_dataset
 from hofs_dask.io.kinds import TargetType
 from hofs_dask.io.listings import Origin
+from hofs_dask.io.mappings import from_mapping
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.targets import fits
 
@@ -152,7 +153,8 @@ def open_source(
     Parameters
     ----------
     data : array, data frame, xarray object, Zarr array or group, or path of a Zarr store
-        A numpy or dask array (sample, feature); a pandas or dask DataFrame; a DataArray, whose
+        A numpy or dask array (sample, feature); a dict of arrays (sample,) by name; a pandas or
+        dask DataFrame; a DataArray, whose
         dims other than ``feature_dim`` are stacked into samples in their order; a Dataset with one
         variable along ``feature_dim``, or whose variables are the features; a Zarr array or group.
     target : array, name or None
@@ -196,6 +198,9 @@ def open_source(
     elif isinstance(data, pd.DataFrame):
         refuse_feature_dim(feature_dim, "a data frame")
         features, column = from_frame(data, target)
+    elif isinstance(data, Mapping):
+        refuse_feature_dim(feature_dim, "a dict of arrays")
+        features, column = from_mapping(data, target)
     else:
         refuse_feature_dim(feature_dim, "an array")
         features, column = from_array(data, target)
@@ -221,6 +226,9 @@ def _check(
     features: Features, column: Column | None, nominal: Iterable[Hashable] | bool | None
 ) -> Source:
     names = tuple(plain(name) for name in features.names)
+    if any(part.ndim != 2 for part in features.parts):
+        shapes = [part.shape for part in features.parts]
+        raise ValueError(f"parts of shapes {shapes} were read; (sample, feature) is expected")
     for part in features.parts:
         _refuse_unknown_chunks("the data", part)
     n_samples = int(np.prod(features.sample_shape))
@@ -232,6 +240,9 @@ def _check(
                 f"the features have different lengths: {part.shape[0]} and {n_samples} samples; "
                 "give one value per sample for each feature"
             )
+    n_columns = sum(part.shape[1] for part in features.parts)
+    if n_columns != len(names):
+        raise ValueError(f"{n_columns} columns were read for {len(names)} names")
     if len(set(names)) < len(names):
         twice = next(name for j, name in enumerate(names) if name in names[:j])
         raise ValueError(f"two features are called {twice!r}; rename one of them")
@@ -244,9 +255,8 @@ def _check(
     # The bytes of a row are summed over all parts, so that all parts get the same row chunks.
     row_bytes = sum(part[:1].nbytes for part in features.parts)
     token = unique_digest([features.identity.fingerprint])
-    lazy = [
-        row_blocks(part, row_bytes, f"source-{j}-{token}") for j, part in enumerate(features.parts)
-    ]
+    whole = [part if isinstance(part, da.Array) else without_mask(part) for part in features.parts]
+    lazy = [row_blocks(part, row_bytes, f"source-{j}-{token}") for j, part in enumerate(whole)]
     parts = unify([canonical(part) for part in lazy])
     flags = np.array(features.nominal, dtype=bool)
     flags[_positions(nominal, names)] = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
     ----------
     dataset : xarray.Dataset
         The return value of `Selection.to_dataset`.
-    data : array, data frame, xarray.DataArray or xarray.Dataset
+    data : array, dict of arrays, data frame, xarray.DataArray or xarray.Dataset
         Features are found by name. Arrays without names must have the same columns as the data
         passed to `select`.
 
@@ -41,6 +41,9 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
         return data.isel(_positions_along(dataset, data, list(data.data_vars)))
     if isinstance(data, xr.DataArray):
         return data.isel(_positions_along(dataset, data, []))
+    if isinstance(data, Mapping):
+        _check_present(features, list(data), "keys")
+        return {name: data[name] for name in features}
     if hasattr(data, "columns"):
         _check_present(features, list(data.columns), "columns")
         return data[features]
@@ -53,8 +56,8 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
         _check_size(dataset.sizes["feature"], data.shape[1], "columns")
         return data[:, dataset["index"].values]
     raise TypeError(
-        f"a {type(data).__name__} was given; an array, a data frame, a DataArray or a Dataset "
-        "was expected: open a store with xarray.open_zarr, convert a list with numpy.asarray"
+        f"a {type(data).__name__} was given; an array, a dict, a data frame, a DataArray or a "
+        "Dataset was expected: open a store with xarray.open_zarr, convert a list with numpy.asarray"
     )
 
 

@@ -12,6 +12,7 @@ import scipy.sparse
 import xarray as xr
 import zarr
 
+import hofs_dask as hd
 from hofs_dask.io import arrays
 from hofs_dask.io import blocks as blocks_module
 from hofs_dask.io import source as source_module
@@ -30,6 +31,90 @@ def values(source):
 
 def labelled(dims=("sample", "band")):
     return xr.DataArray(X, dims=dims, coords={dims[1]: [0.4, 0.5, 0.6, 0.7]}, name="x")
+
+
+# Every kind of input
+
+#: The same data in every kind, given a directory to write to; the target is "y" if it has a name.
+INPUTS = {
+    "numpy": lambda _: (X, Y),
+    "dask array": lambda _: (da.from_array(X, chunks=(25, 2)), Y),
+    "dict": lambda _: ({**dict(zip(NAMES, X.T, strict=True)), "y": Y}, "y"),
+    "dict of dask arrays": lambda _: (
+        {name: da.from_array(column, chunks=25) for name, column in zip(NAMES, X.T, strict=True)},
+        Y,
+    ),
+    "frame": lambda _: (pd.DataFrame(X, columns=NAMES).assign(y=Y), "y"),
+    "dask frame": lambda _: (
+        dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(y=Y), npartitions=3),
+        "y",
+    ),
+    "dataset": lambda _: (xr.Dataset({**_columns(), "y": ("sample", Y)}), "y"),
+    "data array": lambda _: (labelled(), Y),
+    "zarr array": lambda path: (zarr.array(X, store=str(path / "x.zarr"), chunks=(25, 2)), Y),
+    "zarr group": lambda path: (zarr.open_group(_written(path), mode="r"), "y"),
+    "path": lambda path: (_written(path), "y"),
+}
+
+
+def _columns():
+    return {name: ("sample", column) for name, column in zip(NAMES, X.T, strict=True)}
+
+
+def _written(path):
+    xr.Dataset({**_columns(), "y": ("sample", Y)}).to_zarr(path / "x.zarr", consolidated=False)
+    return str(path / "x.zarr")
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+def test_input__of_every_kind_has_the_same_content(kind, tmp_path):
+    source = open_source(*INPUTS[kind](tmp_path))
+    assert (source.n_samples, source.n_features) == X.shape
+    assert np.array_equal(values(source), X)
+    assert np.array_equal(source.target.compute(), Y)
+    assert source.target_type == "integer"
+
+
+# Dicts
+
+
+def test_dict__keeps_types_and_masks():
+    data = {"a": X[:, 0], "n": np.arange(60), "s": np.array(["u", "v"] * 30)}
+    data["m"] = np.ma.masked_array(X[:, 1], X[:, 1] > 0)
+    source = open_source(data, Y)
+    assert source.names == ("a", "n", "s", "m")
+    assert source.nominal.tolist() == [False, False, True, False]
+    masked = source.parts[-1].compute()[:, -1]
+    assert np.array_equal(np.isnan(masked), X[:, 1] > 0)
+
+
+def test_dict__target_given_as_an_object_is_not_a_feature():
+    data = {"a": X[:, 0], "y": Y}
+    source = open_source(data, data["y"])
+    assert (source.names, source.target_name) == (("a",), "y")
+
+
+@pytest.mark.parametrize(
+    ("data", "target", "message"),
+    [
+        ({"a": X[:, 0], "b": X[:9, 1]}, Y, "feature 'b' has 9 values and feature 'a' has 60"),
+        ({"a": X}, Y, r"feature 'a' has shape \(60, 4\); give one value per sample"),
+        ({"a": X[:, 0]}, "z", "key for the target 'z'"),
+        ({}, Y, "the data is empty"),
+    ],
+)
+def test_dict__that_cannot_be_used_is_refused(data, target, message):
+    with pytest.raises(ValueError, match=message):
+        open_source(data, target)
+
+
+def test_dict__is_transformed_to_its_chosen_arrays():
+    data = dict(zip(NAMES, X.T, strict=True))
+    result = hd.select(data, X[:, 2] > 0, 1)
+    assert result.features == ["c"]
+    (found,) = result.transform(data).items()
+    assert found[0] == "c"
+    assert found[1] is data["c"]
 
 
 # Arrays

@@ -427,7 +427,7 @@ DEFAULTS = {"mrmr": "mrmr difference", "spec_cmi": "spec_cmi greedy", "vmi": "vm
 @pytest.mark.parametrize("name", [name for name in METHOD_NAMES if name != "hofs"])
 def test_names__mean_default_options(stores, name):
     method = DEFAULTS.get(name, name)
-    assert method in METHODS, "add it to METHODS, and its formula to oracles_pairwise.GREEDY"
+    assert method in METHODS, "add its formula to oracles_pairwise.GREEDY"
     codes = stores(CASES["2 classes, 2 codes, all columns"][0])
     result = hd.select(codes, None, 5, method=name)
     assert_identical(result, hd.select(codes, None, 5, method=METHODS[method]()))

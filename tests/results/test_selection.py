@@ -723,7 +723,9 @@ def test_transform__error_has_both_sizes() -> None:
 
 @pytest.mark.parametrize("data", [VALUES.tolist(), "data.zarr", None])
 def test_transform__error_lists_accepted_types(data: object) -> None:
-    with pytest.raises(TypeError, match=f"a {type(data).__name__} was given; an array, a data"):
+    with pytest.raises(
+        TypeError, match=f"a {type(data).__name__} was given; an array, a dict, a data"
+    ):
         made().transform(data)
 
 
