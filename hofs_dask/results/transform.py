@@ -57,7 +57,8 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
         return data[:, dataset["index"].values]
     raise TypeError(
         f"a {type(data).__name__} was given; an array, a dict, a data frame, a DataArray or a "
-        "Dataset was expected: open a store with xarray.open_zarr, convert a list with numpy.asarray"
+        "Dataset was expected: open a store with xarray.open_zarr, convert a list with "
+        "numpy.asarray"
     )
 
 
