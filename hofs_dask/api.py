@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from hofs_dask.encoding.encode import encode_source
+from hofs_dask.encoding.encode import encode_source, kernels_to_compile
 from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
 from hofs_dask.io.paths import as_path
@@ -21,7 +21,15 @@ from hofs_dask.results.comparison import Comparison
 from hofs_dask.results.datasets import label_array
 from hofs_dask.results.selection import Selection
 from hofs_dask.search.checkpoint import Checkpoint, open_checkpoint, open_part
-from hofs_dask.search.events import Event, Notify, Progress, ScanProgress, progress_stream
+from hofs_dask.search.events import (
+    CompileStarted,
+    Event,
+    Notify,
+    Progress,
+    ScanProgress,
+    progress_stream,
+    tell_all,
+)
 from hofs_dask.search.picks import Ranking
 from hofs_dask.search.rounds import Steps, all_pairs, drive, resampled, search
 from hofs_dask.store.bins import check_bins
@@ -74,10 +82,13 @@ class _Request:
         store = self.reading.store
         return self.data.places if store is None else (*self.data.places, as_path(store))
 
-    def encoded(self, stack: ExitStack) -> CodeStore:
+    def encoded(self, stack: ExitStack, listeners: Sequence[Notify]) -> CodeStore:
         """Return the code store of the data; closing the stack removes a temporary one."""
         if isinstance(self.data, CodeStore):
             return self.data
+        to_compile = kernels_to_compile(self.data)
+        if to_compile:
+            tell_all(listeners, CompileStarted(tuple(to_compile)))
         how = self.reading
         place = stack.enter_context(temporary_store()) if how.store is None else how.store
         return encode_source(
@@ -187,8 +198,8 @@ def select(
         kept = None
         if checkpoint is not None:
             kept = stack.enter_context(open_checkpoint(checkpoint, sources=request.places))
-        codes = request.encoded(stack)
         listeners = _listeners(stack, callback, Progress, progress)
+        codes = request.encoded(stack, listeners)
         steps = search(
             codes,
             chosen,
@@ -280,8 +291,8 @@ def compare(
             for number in numbers
             for label in chosen
         }
-        codes = request.encoded(stack)
         listeners = _listeners(stack, callback, ScanProgress, progress)
+        codes = request.encoded(stack, listeners)
         searches: dict[Hashable, Steps[Ranking]] = {}
         for number in numbers:
             for label, method in chosen.items():
@@ -361,8 +372,8 @@ def information_matrix(
     with ExitStack() as stack:
         reading = _Reading(feature_dim, nominal, target_kind, bins, store)
         request = _open(data, target, 1, reading, (), ())
-        codes = request.encoded(stack)
         listeners = _listeners(stack, callback, ScanProgress, progress)
+        codes = request.encoded(stack, listeners)
         (matrices,) = drive(codes, {kind: all_pairs(codes)}, listeners)[0].values()
     names = label_array(codes.names)
     meaning = {

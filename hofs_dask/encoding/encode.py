@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import uuid
 import warnings
@@ -22,8 +23,11 @@ from hofs_dask.io.files import check_apart, digest
 from hofs_dask.io.kinds import TargetType
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.storage import check_reachable
+from hofs_dask.kernels import cells
+from hofs_dask.kernels._jit import kernels_in, missing
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.scheduling.compute import compute, release
+from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.store.bins import (
     Bins,
     Feature,
@@ -62,7 +66,7 @@ from hofs_dask.store.manifest import (
     write_manifest,
 )
 from hofs_dask.store.metadata import count_bits, write_label_metadata, write_metadata, write_tables
-from hofs_dask.store.summary import SAMPLE_ROWS, Summary, merge_summaries, summarise
+from hofs_dask.store.summary import MANY_CELLS, SAMPLE_ROWS, Summary, merge_summaries, summarise
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -75,6 +79,26 @@ TILE_BYTES = 32 * 2**20
 #: separate task, and delays the worker's next block.
 FEW_TILES = 4
 FAN_IN = 16
+
+
+def kernels_to_compile(source: Source) -> list[str]:
+    """Return the names of kernels that have to be compiled to encode a source. Each is named once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask.io.source import open_source
+    >>> kernels_to_compile(open_source(np.zeros((4, 2)), [0, 1, 0, 1]))  # too small for kernels
+    []
+    """
+    dtypes = {
+        np.result_type(part.dtype, np.float32).name
+        for part in source.parts
+        if part.dtype.kind in "biuf" and math.prod(map(max, part.chunks)) >= MANY_CELLS
+    }
+    found = [name for name in missing(kernels_in([cells]), dtypes) if name not in PROCESS.announced]
+    PROCESS.announced.update(found)
+    return found
 
 
 def encode_source(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
@@ -112,13 +112,17 @@ def kernels_in(modules: Iterable[ModuleType]) -> list[Any]:
     ]
 
 
-def missing(kernels: Iterable[Any]) -> list[str]:
-    """Return the names of the kernels that are compiled neither in memory nor on disk."""
+def missing(kernels: Iterable[Any], dtypes: Collection[str] | None = None) -> list[str]:
+    """Return the names of the kernels that are compiled neither in memory nor on disk.
+
+    ``dtypes`` are those of the first argument to look for, by default all that are declared.
+    """
     return [
         kernel.py_func.__name__
         for kernel in kernels
         for signature in kernel.declared
-        if signature.args not in kernel.overloads
+        if (dtypes is None or signature.args[0].dtype.name in dtypes)
+        and signature.args not in kernel.overloads
         and not kernel._cache.holds(signature, kernel.targetctx)
     ]
 

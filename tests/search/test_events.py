@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import hofs_dask as hd
+from hofs_dask import kernels
+from hofs_dask.encoding import encode
 from hofs_dask.engine import cluster
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.search.events import Progress
@@ -161,6 +163,18 @@ def test_progress__reports_kernels_that_are_compiled_once(codes, capsys, monkeyp
     assert compiled == [hd.CompileStarted(("add_counts", "pair_terms"))]
     hd.compare(codes, None, 2, methods=["jmi"], progress=True)
     assert "compil" not in capsys.readouterr().err
+
+
+def test_progress__reports_kernels_that_an_encoding_compiles(capsys, monkeypatch):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2**16, 4)), rng.integers(0, 2, 2**16)
+    cells = [name for name in vars(kernels.cells) if name in ("set_planes", "add_columns")]
+    monkeypatch.setattr(encode, "missing", lambda _, dtypes: cells if dtypes == {"float64"} else [])
+    PROCESS.announced -= set(cells)
+    hd.select(x, y, 1, method="mim", progress=True)
+    assert capsys.readouterr().err.startswith(
+        "compiling 2 kernels, once for this machine\nround 1/1"
+    )
 
 
 def test_progress__lines_are_aligned():
