@@ -128,8 +128,8 @@ def search_command(
             "--output",
             callback=output_check(kind),
             metavar="PATH",
-            help="Path to save the result to: complete if it ends with .zarr or .nc, a table of "
-            "the ranks if it ends with .json or .csv.",
+            help="Save the result to PATH. If PATH ends with .zarr or .nc, the complete result is "
+            "saved; if it ends with .json or .csv, only a table of the ranks.",
         ),
         click.option(
             "--plot",

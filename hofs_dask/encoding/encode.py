@@ -569,7 +569,9 @@ def _make_coding(
 
 
 def source_rows(source: Source) -> int | None:
-    """Return the rows per chunk of the source, or None if it has one chunk or uneven ones.
+    """Return the rows per chunk of the source, or None if it has one chunk or they differ in size.
+
+    The last chunk may be smaller.
 
     Examples
     --------

@@ -93,7 +93,9 @@ def held_bytes(layout: Layout, n_columns: int = 0, copies: int = CHUNK_COPIES) -
 
 
 def read_bytes(layout: Layout, n_columns: int = 0) -> int:
-    """Return the bytes that a scan reads: codes, and for every tile labels and copied columns.
+    """Return the number of bytes that a scan reads.
+
+    It reads all codes once, and the labels and the copied columns once per tile.
 
     Examples
     --------

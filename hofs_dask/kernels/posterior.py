@@ -246,28 +246,33 @@ def score_tables(
     out: np.ndarray,
     squares: np.ndarray,
 ) -> None:
-    """Set ``out[i]`` to minus the sum of ``log Z`` for rows that are products of tables.
+    """Set ``out[i]`` to minus the sum over samples of ``log Z`` for candidate i.
 
-    If ``squares`` is not empty, ``out[i]`` is the sum of ``log R_y - log Z``, and there must be one
+    Its factors ``R_c`` are products of tables; the docstring of the module defines row, R and Z. If
+    ``squares`` is not empty, ``out[i]`` is the sum of ``log R_y - log Z``, and there must be one
     table per candidate.
 
     Parameters
     ----------
     codes
         The candidates, uint8 (feature, sample); all samples are in one fold.
-    bases, parents
-        The offset of the parent code in a table, uint16 (base, sample), and the base of each table
-        of each candidate, (feature, table); -1 for a candidate without such a row.
+    bases
+        For each parent and sample, the offset in a table of the cells of the parent's code, uint16
+        (base, sample).
+    parents
+        For each table of each candidate, its row of ``bases``, (feature, table); -1 for a candidate
+        that has no row.
     tables
         p(code | parent code, class), (feature, table, fold, class, base + code).
     fold
         The fold of the samples.
     starts
-        The first sample of each class, (class + 1,), if the samples are sorted by class.
+        The index of the first sample of each class, then the number of samples, (class + 1,). The
+        samples must be sorted by class. Only used if ``squares`` is not empty.
     probability
         The posterior, (class, sample).
     out
-        (feature,): NaN if the Z of a sample is below `vector.TINY`, zero without a row.
+        (feature,): NaN if Z is below `vector.TINY` for any sample, 0 for a candidate without a row.
     squares
         (feature,): an upper bound of the sum of squared gains of the samples; empty if it is not
         needed.
