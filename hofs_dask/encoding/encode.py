@@ -569,7 +569,7 @@ def _make_coding(
 
 
 def source_rows(source: Source) -> int | None:
-    """Return the rows per chunk of the source, or None if it has one chunk or they differ in size.
+    """Return the rows per chunk of the source, or None for one chunk or chunks of several sizes.
 
     The last chunk may be smaller.
 
