@@ -102,9 +102,9 @@ def reading_options(command: Command) -> Command:
             "--feature-dim",
             metavar="DIM",
             help="Dimension along which the features lie, such as band; all other dimensions are "
-            "samples. Default: the dimension called feature if there is one. Otherwise, if the only "
-            "variable besides the target has two dimensions, its last dimension. Otherwise every "
-            "variable is a feature.",
+            "samples. Default: the dimension called feature if there is one. Otherwise, if the "
+            "only variable besides the target has two dimensions, its last dimension. Otherwise "
+            "every variable is a feature.",
         ),
     ):
         command = option(command)

@@ -29,7 +29,7 @@ def from_mapping(data: Mapping[Hashable, Any], target: Any) -> tuple[Features, C
     (['a'], 'y')
     """
     opened = {name: _open(name, array) for name, array in data.items()}
-    own = next((name for name, array in data.items() if array is target), None)
+    own = next((name for name, array in data.items() if _is_same(array, target)), None)
     if names_column(target):
         if target not in opened:
             raise unknown("key for the target", target, list(opened))
@@ -59,6 +59,13 @@ def from_mapping(data: Mapping[Hashable, Any], target: Any) -> tuple[Features, C
         sample_shape=arrays[0].shape if arrays else (0,),
     )
     return features, column
+
+
+def _is_same(array: Any, other: Any) -> bool:
+    """Return whether two objects are one array, or views of the same memory."""
+    if not isinstance(array, np.ndarray) or not isinstance(other, np.ndarray):
+        return array is other
+    return array.__array_interface__ == other.__array_interface__
 
 
 def _open(name: Hashable, array: Any) -> tuple[Any, Identity]:

@@ -37,6 +37,15 @@ from hofs_dask.io.mappings import from_mapping
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.targets import fits
 
+#: The kinds of data that `open_source` reads.
+KINDS = (
+    "a numpy or Dask array (sample, feature)",
+    "a dict of numpy or Dask arrays (sample,) by name",
+    "a pandas or Dask data frame",
+    "an xarray DataArray or Dataset",
+    "a Zarr array or group, or its path",
+)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -152,11 +161,10 @@ def open_source(
 
     Parameters
     ----------
-    data : array, data frame, xarray object, Zarr array or group, or path of a Zarr store
-        A numpy or dask array (sample, feature); a dict of arrays (sample,) by name; a pandas or
-        dask DataFrame; a DataArray, whose
-        dims other than ``feature_dim`` are stacked into samples in their order; a Dataset with one
-        variable along ``feature_dim``, or whose variables are the features; a Zarr array or group.
+    data
+        One of `KINDS`. The dims of a DataArray other than ``feature_dim`` are stacked into samples
+        in their order. A Dataset has one variable along ``feature_dim``, or its variables are the
+        features.
     target : array, name or None
         One value per sample, or the name of a column, variable or coordinate of ``data``. A column
         or variable of ``data`` that is the target, by name or as an object, is not a feature.

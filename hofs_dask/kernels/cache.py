@@ -106,7 +106,7 @@ def usable_directory(path: Path) -> Path:
 
 
 def sources_digest() -> str:
-    """Return a digest of the source of all kernels, which may be compiled into each other."""
+    """Return one digest of the sources of all kernels: a kernel can be inlined into another."""
     found = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         found.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")

@@ -261,11 +261,12 @@ def quantile_edges(ordered: np.ndarray, n_bins: int, low: float, high: float) ->
 
     Notes
     -----
-    An *atom* is a value of more than ``1 / n_bins`` of the samples. It gets a separate bin. The
-    other bins are divided among the stretches between atoms in proportion to their counts. If too
-    few bins remain for the stretches, the atoms with the smallest counts are treated as ordinary
-    values. An edge is the lowest sampled value of its bin (or the next number after an atom), so
-    that the bins are invariant under increasing transformations.
+    An *atom* is a value that more than ``1 / n_bins`` of the samples have. It gets a separate bin.
+    The other bins are divided among the stretches between atoms in proportion to their counts. If
+    too few bins remain for the stretches, the atoms with the smallest counts are treated as
+    ordinary values. An edge is the lowest sampled value of the bin above it, or the next
+    floating-point number after an atom. An increasing transformation of the data does not change
+    the bins.
 
     Examples
     --------

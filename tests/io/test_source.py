@@ -92,6 +92,9 @@ def test_dict__target_given_as_an_object_is_not_a_feature():
     data = {"a": X[:, 0], "y": Y}
     source = open_source(data, data["y"])
     assert (source.names, source.target_name) == (("a",), "y")
+    records = np.rec.fromarrays([X[:, 0], Y], names=["a", "y"])  # each field is a new view
+    source = open_source({name: records[name] for name in ("a", "y")}, records["y"])
+    assert (source.names, source.target_name) == (("a",), "y")
 
 
 @pytest.mark.parametrize(

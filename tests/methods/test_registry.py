@@ -12,7 +12,7 @@ from hofs_dask.methods.base import Method
 from hofs_dask.methods.pairwise import PairwiseMethod
 from hofs_dask.methods.registry import METHOD_NAMES, METHODS, as_method
 from hofs_dask.search.snapshot import RECORDS
-from tests import methods_table
+from tests import generated
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
@@ -23,14 +23,15 @@ def test_method__is_registered_under_its_name(name):
     assert f"\n  {name}" in method_list()
     assert RECORDS[method.state_type.__name__] is method.state_type
     kind = type(method)
-    page = methods_table.PAGE.read_text()
-    assert f"`hd.{kind.__name__}(" in page, "run python -m tests.methods_table"
+    page = (generated.ROOT / "docs" / "methods.md").read_text()
+    assert f"`hd.{kind.__name__}(" in page, "add it to docs/methods.md"
     assert getattr(hd, kind.__name__, None) is kind, "add it to hofs_dask/__init__.pyi"
 
 
-def test_page__has_the_table_of_the_docstrings():
-    page = methods_table.PAGE.read_text()
-    assert methods_table.written(page) == page, "run python -m tests.methods_table"
+@pytest.mark.parametrize("path", generated.FILES, ids=lambda path: path.name)
+def test_file__is_as_generated(path):
+    text = path.read_text()
+    assert generated.FILES[path](text) == text, "run python -m tests.generated"
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
