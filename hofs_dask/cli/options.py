@@ -88,8 +88,8 @@ def reading_options(command: Command) -> Command:
             show_default=True,
             help="How to interpret the target. class: classes without an order. ordinal: classes "
             "in the order of their values. continuous: numbers, which are cut into 8 classes of "
-            "about equal size. auto: class for booleans, strings, categoricals and integers with "
-            "at most 254 distinct values, continuous for everything else.",
+            "about equal size. auto: class for booleans, strings and categoricals, and for "
+            "integers if they have at most 254 distinct values; continuous for everything else.",
         ),
         click.option(
             "--nominal",

@@ -78,8 +78,9 @@ def usable_directory(path: Path) -> Path:
     Raises
     ------
     UnsafeDirectoryError
-        The path is not absolute or is a link, the directory or one above it belongs to another
-        user, or others can write to one of them.
+        The path is not absolute, or it is a link. The directory belongs to another user, or others
+        can write to it. A directory above it belongs to neither this user nor root, or everybody
+        can write to it.
     OSError
         The directory cannot be created or inspected.
     """
@@ -261,7 +262,7 @@ class KernelCache(caching._Cache):
 
     @cached_property
     def _files(self) -> Files | None:
-        """The files, or None if there is no directory or it is not safe."""
+        """The files of the cache, or None if no directory is configured or it cannot be used."""
         found = self._directory()
         if found is None:
             return None

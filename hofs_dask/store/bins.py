@@ -518,7 +518,7 @@ def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarra
 
 
 def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return edges in another float type, rounded up, so that all its numbers get the same bins."""
+    """Return edges rounded up to a float type, whose numbers then keep their bins."""
     rounded = edges.astype(dtype)
     too_low = rounded < edges
     rounded[too_low] = np.nextafter(rounded[too_low], dtype.type(np.inf))
