@@ -284,12 +284,12 @@ class KernelCache(caching._Cache):
         return None if self._files is None else str(self._files.directory)
 
     def holds(self, sig: Any, target_context: Any) -> bool:
-        """Return whether there is a file for a signature; the file is not verified."""
+        """Return whether there is an undamaged file for a signature."""
         if self._files is None:
             return False
         if _types(sig) not in self._seen:
             name = self._file_name(sig, target_context.codegen())
-            if (self._files.directory / name).exists():
+            if self._files.read(name) is not None:
                 self._seen.add(_types(sig))
         return _types(sig) in self._seen
 
@@ -347,8 +347,10 @@ class KernelCache(caching._Cache):
             # rest takes half a second for imports that only a compilation needs. A missing symbol
             # would end the process.
             rtsys.initialize(target_context)
-            if not all(address_of_symbol(name) for name in external):
+            if not all(map(address_of_symbol, external)):
                 target_context.refresh()
+                if not all(map(address_of_symbol, external)):
+                    return None
             return CompileResult._rebuild(target_context, *parts)
         except Exception:  # noqa: BLE001 - whatever numba cannot use is compiled again
             return None

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -269,6 +270,27 @@ def test_lock__that_is_not_held_stays_with_its_holder(safe, monkeypatch):
         with files.locked("a") as third:
             assert not third
     assert not (safe / "a.lock").exists()
+
+
+def test_holds__only_undamaged_files(safe):
+    kept = KernelCache(run, ((int64,),), lambda: safe)
+    assert not kept.holds((int64,), Target())
+    name = kept._file_name((int64,), Codegen())
+    (safe / name).write_bytes(b"damaged")
+    assert not kept.holds((int64,), Target())
+    Files(safe).write(name, b"whole")
+    assert kept.holds((int64,), Target())
+
+
+def test_code__whose_symbols_are_not_found_is_not_loaded(safe, monkeypatch):
+    kept = KernelCache(run, ((int64,),), lambda: safe)
+    refreshed = []
+    target = Target()
+    target.refresh = lambda: refreshed.append(True)
+    monkeypatch.setattr(cache.rtsys, "initialize", lambda _: None)
+    Files(safe).write("a.kernel", pickle.dumps((["no_such_symbol"], ())))
+    assert kept._load("a.kernel", target) is None
+    assert refreshed == [True]
 
 
 @pytest.mark.parametrize("what", ["SOURCES", "numba", "llvmlite", "package", "setting"])
