@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ LARGEST_WEIGHT = 100.0
 LEAST_VARIANCE = 1e-4
 SHRINKAGE = 20
 RIDGE = 1e-3
-LEAST_GAIN = 1e-3
 TIE = 1e-9
 
 
@@ -429,6 +428,14 @@ def row_value(t: Floats, given: Floats, source: str) -> float:
 # The criterion "joint"
 
 
+class Judged(NamedTuple):
+    """A row of a candidate: the information with it, its penalty, and the posterior with it."""
+
+    bound: float
+    penalty: float
+    posterior: Floats
+
+
 def _select_joint(
     data: Data,
     source: str,
@@ -440,28 +447,30 @@ def _select_joint(
     n = data.n_samples
     prior = np.log([(data.labels == c).mean() for c in range(data.n_classes)])
 
-    def best_row(i: int) -> tuple[float, Floats]:
-        """Return the score of a candidate, and the posterior with its best row."""
+    def best_row(i: int) -> Judged:
+        """Return the best row of a candidate."""
         joined = _subset_to_join(i, subsets, threshold, closeness)
         linear = [
             u
             for u in parents
             if joined < len(subsets) and u in subsets[joined] and not data.categorical[u]
         ]
-        rows = [_table_row(data, i)]
+        rows = [(_table_row(data, i), 1)]
         if linear and not data.categorical[i]:
-            rows.append(_linear_row(data, i, linear, source, by_class=False))
-            rows.append(_linear_row(data, i, linear, source, by_class=True))
+            rows.append((_linear_row(data, i, linear, source, by_class=False), 4))
+            rows.append((_linear_row(data, i, linear, source, by_class=True), 4))
         parent, most = None, 0.0
         for u in parents:
             gain = _parent_gain(data, i, u)
             if gain > most:
                 parent, most = u, gain
         if parent is not None:
-            rows.append(_pair_row(data, i, parent))
-        scored = [(_posterior_information(data, posterior + row), row) for row in rows]
-        score, row = max(scored, key=lambda pair: pair[0])
-        return score, posterior + row
+            rows.append((_pair_row(data, i, parent), 4 * len(parents)))
+        scored = []
+        for row, n_alternatives in rows:
+            bound = _posterior_information(data, posterior + row)
+            scored.append(Judged(bound, np.log(n_alternatives) / n, posterior + row))
+        return max(scored, key=lambda each: each.bound - each.penalty)
 
     picks: list[Pick] = []
     chosen: list[int] = []
@@ -475,15 +484,16 @@ def _select_joint(
         left = [i for i in data.usable() if i not in chosen]
         penalty = 2 * np.log(len(left)) / n
         judged = {i: best_row(i) for i in left}
-        bounds = {i: bound for i, (bound, _) in judged.items()}
+        nets = {i: each.bound - each.penalty for i, each in judged.items()}
         # a millionth of the relevance breaks ties before the column order does
-        scores = {i: bounds[i] + to_earlier_epochs[i] + 1e-6 * relevance[i] for i in left}
+        scores = {i: nets[i] + to_earlier_epochs[i] + 1e-6 * relevance[i] for i in left}
         i = include[len(picks)] if forced else _best(scores)
-        total = max(0.0, bounds[i] - charged - penalty)
-        if total - before < LEAST_GAIN and parents and not forced:
-            without = _posterior_information(data, posterior)
+        total = max(0.0, nets[i] - charged - penalty)
+        without = _posterior_information(data, posterior)
+        gains = {j: net - without for j, net in nets.items()}
+        if parents and not forced and gains[i] < _needed_gain(data, list(gains.values())) - 1e-12:
             for j in left:
-                to_earlier_epochs[j] += max(bounds[j] - without, 0.0)
+                to_earlier_epochs[j] += max(gains[j], 0.0)
             parents, posterior, before, charged = [], np.tile(prior, (n, 1)), 0.0, 0.0
             epoch += 1
             continue
@@ -501,8 +511,25 @@ def _select_joint(
         _join(i, k, subsets)
         chosen.append(i)
         parents.append(i)
-        posterior, before, charged = judged[i][1], total, charged + penalty
+        posterior, before = judged[i].posterior, total
+        charged += penalty + judged[i].penalty
     return picks
+
+
+def _needed_gain(data: Data, gains: list[float]) -> float:
+    """Return the gain that the best candidate needs, or the search restarts.
+
+    The k-th largest of m gains is likely real if noise is expected to exceed it at most k / 2
+    times, m exp(-n gain) <= k / 2.
+    """
+    n, m = data.n_samples, len(gains)
+    h = entropy(data.labels.tolist())
+    likely = [
+        gain
+        for k, gain in enumerate(sorted(gains, reverse=True), start=1)
+        if m * np.exp(-n * gain) <= k / 2
+    ]
+    return max(min(likely, default=np.inf), 1e-3 * min(1.0, h / np.log(2)))
 
 
 def _posterior_information(data: Data, posterior: Floats) -> float:
@@ -525,14 +552,47 @@ def _table(data: Data, i: int, fold: int) -> Floats:
     n_codes, n_classes = counts.shape
     of_class = counts.sum(0)
     p = (counts.sum(1) + 0.5) / (counts.sum(1) + 0.5).sum()
-    chi2 = 0.0
-    for c in range(n_classes):
-        if of_class[c] > 0:
-            chi2 += of_class[c] * ((counts[:, c] / of_class[c] - p) ** 2 / p).sum()
-    trust = max(0.0, 1 - (n_codes - 1) * (n_classes - 1) / chi2) if chi2 > 0 else 0.0
-    p = p[:, None]
-    shrunk: Floats = trust * (counts + p) / (of_class + 1) + (1 - trust) * p
+    target = np.tile(p[:, None], n_classes)
+    freedom = (n_codes - 1) * (n_classes - 1)
+    if not data.categorical[i] and n_codes > 2:
+        target = _trend(data, i, counts, p)
+        freedom = (n_codes - 2) * (n_classes - 1)
+    trust = _trust(counts, target, freedom)
+    shrunk: Floats = trust * (counts + p[:, None]) / (of_class + 1) + (1 - trust) * target
     return shrunk
+
+
+def _trust(counts: Floats, expected: Floats, freedom: float) -> float:
+    """Return 1 - freedom / chi-square, at least 0, of counts against shares (code, class)."""
+    chi2 = 0.0
+    for c in range(counts.shape[1]):
+        n = counts[:, c].sum()
+        if n > 0:
+            chi2 += n * ((counts[:, c] / n - expected[:, c]) ** 2 / expected[:, c]).sum()
+    return max(0.0, 1 - freedom / chi2) if chi2 > 0 else 0.0
+
+
+def _trend(data: Data, i: int, counts: Floats, p: Floats) -> Floats:
+    """Return p(b) exp(t v_b) with the mean of each class, shrunk to the common mean."""
+    v = data.values[i, : data.n_codes[i]]
+    known = ~np.isnan(v)
+    mean = (p[known] * v[known]).sum() / p[known].sum()
+    v = np.where(known, v - mean, 0.0)
+    v = v / np.sqrt((p * v**2).sum())
+    n = counts.sum(0)
+    means = np.array([(counts[:, c] * v).sum() / max(n[c], 1) for c in range(len(n))])
+    chi2 = (n * means**2).sum()
+    means = means * max(0.0, 1 - (len(n) - 1) / chi2 if chi2 > 0 else 0.0)
+    result = np.empty(counts.shape)
+    for c, wanted in enumerate(means):
+        t = min(max(wanted, -1.0), 1.0)
+        for _ in range(4):
+            q = p * np.exp(t * v) / (p * np.exp(t * v)).sum()
+            found = (q * v).sum()
+            step = (wanted - found) / max((q * (v - found) ** 2).sum(), 1e-3)
+            t += min(max(step, -1.0), 1.0)
+        result[:, c] = p * np.exp(t * v) / (p * np.exp(t * v)).sum()
+    return result
 
 
 def _table_row(data: Data, i: int) -> Floats:

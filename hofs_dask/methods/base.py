@@ -17,6 +17,10 @@ from hofs_dask.methods.problem import Problem
 #: A feature joins the subset with the largest mean affinity if that exceeds this number.
 THRESHOLD = 0.2
 
+#: Scores closer than this, in nats, are equal, and a gain may be this much below a minimum: the
+#: rounding error of equal terms that cancel.
+LEAST_DIFFERENCE = 1e-12
+
 #: Floats for each pick whose statistics are known, with every feature.
 LEARNED = Floats(("learned", "feature"))
 
@@ -92,10 +96,19 @@ class Search(ABC, Generic[StateT, ScoresT]):
 
     problem: Problem
 
-    @property
-    def restart_gain(self) -> float | None:
-        """A best gain below this starts a new epoch; None for never."""
-        return None
+    def is_exhausted(self, scores: ScoresT, pick: int, candidates: np.ndarray) -> bool:  # noqa: ARG002
+        """Return whether the search restarts because this pick, the best, adds too little.
+
+        Parameters
+        ----------
+        scores
+            The scores of the round.
+        pick
+            The index of the best candidate.
+        candidates
+            Which features can still be chosen, bool (feature,).
+        """
+        return False
 
     @abstractmethod
     def start(self) -> StateT:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from hofs_dask.kernels.rows import LOGISTIC_SD, MAX_W
-from hofs_dask.methods.problem import Problem
+from hofs_dask.methods.problem import Problem, to_unit_scale
 
 #: Weight, in samples, of the shared slopes and scale in those of a class.
 SLOPE_PRIOR = 20.0
 #: Ridge term that is added to the variances of standardized parents.
 SLOPE_RIDGE = 1e-3
+#: Newton steps that fit the tilt of a trend.
+N_TILTS = 4
 
 
 def without_each_fold(counts: np.ndarray, axis: int) -> np.ndarray:
@@ -32,22 +34,81 @@ def fit_tables(problem: Problem) -> np.ndarray:
 
     Notes
     -----
-    Positive-part shrinkage: the difference between the table of a class and the table of all
-    classes is multiplied by ``max(0, 1 - freedom / chi2)``. This has no tuning constant, and the
-    shrinkage vanishes as the number of samples grows.
+    Positive-part shrinkage in two steps, each by ``max(0, 1 - freedom / chi2)``. For a numeric
+    feature with three or more codes, the table of a class is first shrunk to a trend, which is the
+    table of all classes tilted so that its mean is that of the class. This mean is shrunk to the
+    mean of all classes. For other features, the table is shrunk to the table of all classes. There
+    is no tuning constant, and the shrinkage vanishes as the number of samples grows.
     """
     counts = without_each_fold(problem.counts, 1).astype(np.float64)
     valid = np.arange(problem.table_width) < problem.n_codes[:, None]
     pooled = counts.sum(axis=2) + np.where(valid, 0.5, 0.0)[:, None]
     pooled = (pooled / pooled.sum(axis=-1, keepdims=True))[:, :, None]
     size = counts.sum(axis=-1, keepdims=True)
-    shares = counts / np.maximum(size, 1)
-    distance = size * (shares - pooled) ** 2 / np.where(pooled > 0, pooled, 1.0)
-    chi2 = distance.sum(axis=(2, 3))
-    freedom = ((problem.n_classes - 1) * (problem.n_codes - 1))[:, None]
-    kept = np.maximum(1 - freedom / np.maximum(chi2, 1e-9), 0.0)[..., None, None]
     own = (counts + pooled) / (size + 1)
-    return np.where(valid[:, None, None], kept * own + (1 - kept) * pooled, 1.0)
+    n_codes, n_trends = problem.n_codes, np.zeros(problem.n_features)
+    prior = pooled
+    ordered = np.flatnonzero(problem.numeric & (n_codes > 2))
+    if len(ordered):
+        prior = np.broadcast_to(pooled, counts.shape).copy()
+        # not the standardized numbers, which depend on the samples of every fold
+        values = to_unit_scale(np.nan_to_num(problem.values[ordered]))
+        values[np.isnan(problem.numbers[ordered])] = np.nan
+        prior[ordered] = _trends(counts[ordered], pooled[ordered], values[:, None, None])
+        n_trends[ordered] = 1
+    shares = counts / np.maximum(size, 1)
+    chi2 = (size * (shares - prior) ** 2 / np.where(prior > 0, prior, 1.0)).sum(axis=(2, 3))
+    freedom = ((problem.n_classes - 1) * (n_codes - 1 - n_trends))[:, None]
+    kept = _kept(chi2, freedom)[..., None, None]
+    return np.where(valid[:, None, None], kept * own + (1 - kept) * prior, 1.0)
+
+
+def _kept(chi2: np.ndarray, freedom: np.ndarray | float) -> np.ndarray:
+    """Return the share of a deviation that is not explained by chance."""
+    result: np.ndarray = np.maximum(1 - freedom / np.maximum(chi2, 1e-9), 0.0)
+    return result
+
+
+def _trends(counts: np.ndarray, pooled: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the table of all classes tilted to the shrunk mean of each class, as ``counts``.
+
+    Parameters
+    ----------
+    counts
+        Counts (feature, fold, class, code).
+    pooled
+        Table of all classes, (feature, fold, 1, code).
+    values
+        The numeric value of each code, (feature, 1, 1, code), NaN for missing.
+
+    Notes
+    -----
+    A tilted table is proportional to ``p(b) exp(t v_b)`` with the values ``v_b``. A fixed number of
+    Newton steps finds the ``t`` for which it has a given mean. Missing values are at the mean.
+    """
+    known = ~np.isnan(values)
+    filled = np.where(known, values, 0.0)
+    weights = pooled * known
+    weights = weights / weights.sum(axis=-1, keepdims=True)
+    centred = np.where(known, filled - (weights * filled).sum(axis=-1, keepdims=True), 0.0)
+    spread = np.sqrt((pooled * centred**2).sum(axis=-1, keepdims=True))
+    unit = centred / np.where(spread > 0, spread, 1.0)
+    size = counts.sum(axis=-1, keepdims=True)
+    mean = (counts * unit).sum(axis=-1, keepdims=True) / np.maximum(size, 1)
+    mean = mean * _kept((size * mean**2).sum(axis=2, keepdims=True), counts.shape[2] - 1)
+    tilt = np.clip(mean, -1.0, 1.0)
+    for _ in range(N_TILTS):
+        table = _tilted(pooled, tilt * unit)
+        found = (table * unit).sum(axis=-1, keepdims=True)
+        variance = (table * (unit - found) ** 2).sum(axis=-1, keepdims=True)
+        tilt = tilt + np.clip((mean - found) / np.maximum(variance, 1e-3), -1.0, 1.0)
+    return _tilted(pooled, tilt * unit)
+
+
+def _tilted(table: np.ndarray, exponent: np.ndarray) -> np.ndarray:
+    weights = table * np.exp(exponent - exponent.max(axis=-1, keepdims=True))
+    result: np.ndarray = weights / weights.sum(axis=-1, keepdims=True)
+    return result
 
 
 def fit_pairs(pair_counts: np.ndarray, tables: np.ndarray, n_codes: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from hofs_dask.engine.posteriors import (
 from hofs_dask.engine.reduction import N_FOLDS, N_PARTS, Partial, Request, placeholder
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation, gram_row, join, within_classes
-from hofs_dask.methods.base import ReductionBound, Search, Sizes
+from hofs_dask.methods.base import LEAST_DIFFERENCE, ReductionBound, Search, Sizes
 from hofs_dask.methods.fields import Floats, Wholes, checked, finite
 from hofs_dask.methods.fits import (
     Moments,
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 LEAST_SHARE = 1e-300
 #: Factor of the selection penalty: times the log of the number of candidates, over n_samples.
 PENALTY = 2.0
+#: A search restarts if the expected share of noise among the best candidates exceeds this, ...
+FALSE_SHARE = 0.5
+#: ... or if the best one adds less than this, in nats; less if H(y) is below log 2.
+LEAST_GAIN = 1e-3
 #: Fraction of its relevance that is added to the score of a candidate: the rows of noise features
 #: gain exactly zero, and of features with equal gains the more relevant one should come first.
 HEAD_START = 1e-6
@@ -79,16 +83,45 @@ class JointState(PosteriorState):
 
 
 @dataclass(frozen=True)
-class Joint(Search[JointState, PosteriorScores]):
+class JointScores(PosteriorScores):
+    """Scores with what the penalties subtract from them.
+
+    Attributes
+    ----------
+    net_gain
+        The gain of the best row minus the penalty of its kind, (feature,).
+    charged
+        The penalties of this epoch if the feature is chosen, (feature,).
+    """
+
+    net_gain: np.ndarray
+    charged: np.ndarray
+
+
+@dataclass(frozen=True)
+class Joint(Search[JointState, JointScores]):
     """The criterion ``H(y) + mean(log posterior of the true class)``, cross-fitted."""
 
     problem: Problem
     options: HOFS
 
-    @property
-    def restart_gain(self) -> float:
-        """A best gain below this starts a new epoch."""
-        return 1e-3
+    def is_exhausted(self, scores: JointScores, pick: int, candidates: np.ndarray) -> bool:
+        """Return whether the best candidate adds too little, or is more likely noise than not.
+
+        Notes
+        -----
+        A candidate without information gains more than g with a probability of about exp(-N g). If
+        k of M candidates gain at least g, the share of false ones among them is therefore about
+        M exp(-N g) / k. The pick is accepted if this is at most `FALSE_SHARE` for some k
+        (Benjamini & Hochberg 1995).
+        """
+        gains = np.sort(scores.net_gain[candidates])[::-1]
+        n_likely = np.arange(1, len(gains) + 1)
+        least = np.log(len(gains) / (n_likely * FALSE_SHARE)) / self.problem.n_samples
+        likely = gains[gains >= least]
+        smallest = LEAST_GAIN * min(1.0, self.problem.label_entropy / math.log(2))
+        needed = max(likely.min(initial=np.inf), smallest)
+        return bool(scores.net_gain[pick] < needed - LEAST_DIFFERENCE)
 
     def start(self) -> JointState:
         """Return the state before the first round."""
@@ -161,7 +194,7 @@ class Joint(Search[JointState, PosteriorScores]):
 
     def score(
         self, state: JointState
-    ) -> Generator[Request, Partial, tuple[JointState, PosteriorScores]]:
+    ) -> Generator[Request, Partial, tuple[JointState, JointScores]]:
         """Yield the requests of a round; return the updated state and the scores of features."""
         counts = self.problem.counts[:, :, None]  # without a pick
         if len(state.affinity) < len(state.chosen):
@@ -180,13 +213,25 @@ class Joint(Search[JointState, PosteriorScores]):
             gains = gains_on_counts(counts, posterior, rows, numbers, self._logistic)
         else:
             gains, may_win = yield from self._gains(state, prior, rows)
-        gains = np.where(rows.possible, gains, -np.inf)
-        kind = gains.argmax(axis=1)
-        gain = gains[np.arange(len(gains)), kind]
+        penalty = self._kind_penalty(state)
+        net = np.where(rows.possible, gains - penalty, -np.inf)
+        kind = net.argmax(axis=1)
+        best = np.arange(len(gains)), kind
+        gain, net_gain = gains[best], net[best]
         bound = state.bound + gain
-        known = np.maximum(bound - state.penalty - self._pick_penalty(state), 0.0)
-        score = np.where(may_win, bound + self._start_of(state), -np.inf)
-        return state, PosteriorScores(score, known, known - state.information, rows, kind, gain)
+        charged = state.penalty + penalty[kind] + self._pick_penalty(state)
+        known = np.maximum(bound - charged, 0.0)
+        score = np.where(may_win, state.bound + net_gain + self._start_of(state), -np.inf)
+        return state, JointScores(
+            score=score,
+            information=known,
+            gain=known - state.information,
+            rows=rows,
+            kind=kind,
+            row_gain=gain,
+            net_gain=net_gain,
+            charged=charged,
+        )
 
     def _gains(
         self, state: JointState, prior: np.ndarray, rows: CandidateRows
@@ -234,7 +279,7 @@ class Joint(Search[JointState, PosteriorScores]):
             # is for the rows, which differ between folds.
             error = DEVIATIONS * np.sqrt(square * (1 - share) / n_samples)
             error += DEVIATIONS * share * self._spread
-            score = gain + share * self._start_of(state)[:, None]
+            score = gain + share * (self._start_of(state)[:, None] - self._kind_penalty(state))
             low, high = (
                 np.where(possible, score + sign * error, -np.inf).max(axis=1) for sign in (-1, 1)
             )
@@ -245,7 +290,7 @@ class Joint(Search[JointState, PosteriorScores]):
         gain = gain + (yield ask(rest, squares=False))["gain"]
         return np.where(may_win[:, None], gain, estimate), may_win
 
-    def add(self, state: JointState, scores: PosteriorScores, pick: int, subset: int) -> JointState:
+    def add(self, state: JointState, scores: JointScores, pick: int, subset: int) -> JointState:
         """Return the state after a feature has been chosen."""
         row = scores.rows.row(pick, KINDS[scores.kind[pick]], column=len(state.rows))
         return replace(
@@ -254,14 +299,14 @@ class Joint(Search[JointState, PosteriorScores]):
             subsets=(*state.subsets, subset),
             rows=(*state.rows, row),
             bound=state.bound + float(scores.row_gain[pick]),
-            penalty=state.penalty + self._pick_penalty(state),
+            penalty=float(scores.charged[pick]),
             information=float(scores.information[pick]),
         )
 
-    def restart(self, state: JointState, scores: PosteriorScores) -> JointState:
+    def restart(self, state: JointState, scores: JointScores) -> JointState:
         """Return the state with a new posterior; subsets, affinities and last gains are kept."""
         # a row with a negative gain would not be added
-        earlier = state.earlier + np.maximum(scores.row_gain, 0.0)
+        earlier = state.earlier + np.maximum(scores.net_gain, 0.0)
         return replace(state, **self._new_epoch(), earlier=earlier, epoch=state.epoch + 1)
 
     def _new_epoch(self) -> dict[str, Any]:
@@ -292,6 +337,18 @@ class Joint(Search[JointState, PosteriorScores]):
         """
         n_candidates = int(self.problem.usable.sum()) - len(state.chosen)
         return PENALTY * math.log(max(n_candidates, 1)) / self.problem.n_samples
+
+    def _kind_penalty(self, state: JointState) -> np.ndarray:
+        """Return the penalty of each kind of row, in nats per sample, (kind,).
+
+        A row that is not a table is the best of several alternatives: the other kinds, and for a
+        pair its possible parents. The maximum of k scores of noise grows like log(k) / n_samples.
+        """
+        n_alternatives = np.full(len(KINDS), float(len(KINDS)))
+        n_alternatives[KINDS.index("table")] = 1
+        n_alternatives[KINDS.index("pair")] *= max(len(state.rows), 1)
+        result: np.ndarray = np.log(n_alternatives) / self.problem.n_samples
+        return result
 
     def _learn(
         self, state: JointState

@@ -19,7 +19,7 @@ from hofs_dask.engine.posteriors import (
 from hofs_dask.engine.reduction import N_PARTS, Partial, Request, placeholder
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation
-from hofs_dask.methods.base import Method, ReductionBound, Search, Sizes
+from hofs_dask.methods.base import LEAST_DIFFERENCE, Method, ReductionBound, Search, Sizes
 from hofs_dask.methods.criteria import MIM
 from hofs_dask.methods.fields import ROUNDING, Floats, checked
 from hofs_dask.methods.pairwise import learn
@@ -141,10 +141,14 @@ class VariationalInformation(Search[VMIState, PosteriorScores]):
     problem: Problem
     options: VMI
 
-    @property
-    def restart_gain(self) -> float:
-        """The gain below which the search restarts, in nats."""
-        return self.options.restart
+    def is_exhausted(
+        self,
+        scores: PosteriorScores,
+        pick: int,
+        candidates: np.ndarray,  # noqa: ARG002
+    ) -> bool:
+        """Return whether the gain of the best candidate is below the option ``restart``."""
+        return float(scores.gain[pick]) < self.options.restart - LEAST_DIFFERENCE
 
     def start(self) -> VMIState:
         """Return the state before the first round."""

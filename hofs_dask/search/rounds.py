@@ -19,7 +19,7 @@ from hofs_dask.engine.reduction import N_FOLDS, Partial, Request
 from hofs_dask.engine.scanning import run, scans
 from hofs_dask.errors import some_of
 from hofs_dask.methods.affinity import join
-from hofs_dask.methods.base import Method, Search, Sizes
+from hofs_dask.methods.base import LEAST_DIFFERENCE, Method, Search, Sizes
 from hofs_dask.methods.pairwise import PairMatrices, learn_all
 from hofs_dask.methods.problem import Problem
 from hofs_dask.scheduling.compute import release
@@ -39,11 +39,9 @@ from hofs_dask.search.snapshot import Snapshot
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.layout import layout_of
 
-#: Scores closer than this, relative to the best, are a tie: the lowest column wins.
+#: Scores closer than this, relative to the best, or than `LEAST_DIFFERENCE` are a tie: the lowest
+#: column wins.
 TIE = 1e-9
-#: Scores closer than this, in nats, are a tie too, and a gain may be this much below the minimum:
-#: the rounding error of equal terms that cancel.
-LEAST_DIFFERENCE = 1e-12
 
 Result = TypeVar("Result")
 #: A generator that yields requests, for which it is sent the totals, and events.
@@ -258,17 +256,20 @@ def next_pick(
     min_gain: float | None,
 ) -> Generator[Request, Partial, tuple[Pick | None, Any]]:
     """Return the pick of one round and the new state; the pick is None if no gain is sufficient."""
-    least = work.restart_gain if min_gain is None else min_gain
     is_first = not state.chosen  # first pick of the epoch
     while True:
         state, scores = yield from work.score(state)
         best, runner_up = choose(scores.score, candidates)
         pick = best if forced is None else forced
         gain = float(scores.gain[pick])
-        if forced is not None or is_first or least is None or gain >= least - LEAST_DIFFERENCE:
+        if forced is not None or is_first:
             break
         if min_gain is not None:
+            if gain >= min_gain - LEAST_DIFFERENCE:
+                break
             return None, state
+        if not work.is_exhausted(scores, pick, candidates):
+            break
         state, is_first = work.restart(state, scores), True
     other = best if pick != best else runner_up
     affinity = state.affinity[:, [pick]]

@@ -8,6 +8,7 @@ import pytest
 import hofs_dask as hd
 from hofs_dask.engine.scanning import run
 from hofs_dask.methods import joint
+from tests.methods.problems import make_problem
 
 
 def data(n=20_000, n_classes=2):
@@ -82,3 +83,39 @@ def test_screening__of_noise_gives_the_same_result(monkeypatch, tmp_path, seed, 
     monkeypatch.setattr(joint, "STAGED", 0)
     monkeypatch.setattr(joint, threshold, 0)
     assert hd.select(codes, None, 12, min_gain=-1).indices.tolist() == whole.indices.tolist()
+
+
+def latent_groups(seed, n=300, n_features=1500):
+    """Return four noisy copies of each of six causes of y; the other features are noise."""
+    rng = np.random.default_rng(seed)
+    causes = rng.normal(size=(n, 6))
+    y = (rng.random(n) < 1 / (1 + np.exp(-1.5 * causes.sum(axis=1)))).astype(int)
+    x = rng.normal(size=(n, n_features))
+    x[:, :24] = np.repeat(causes, 4, axis=1) + 0.5 * rng.normal(size=(n, 24))
+    return x, y
+
+
+def test_few_samples__new_information_comes_before_copies_of_known():
+    """Of many features and few samples, most hidden causes are found before a copy or noise."""
+    found = []
+    for seed in range(3):
+        first = hd.select(*latent_groups(seed), 6).indices
+        found.append(len({i // 4 for i in first if i < 24}))
+    assert np.mean(found) >= 5
+
+
+@pytest.mark.parametrize(
+    ("gains", "exhausted"),
+    [
+        ([0.08, 0.0, 0.0, 0.0], False),  # 4 exp(-100 g) is below 1/2 from 0.0208 on
+        ([0.02, 0.0, 0.0, 0.0], True),
+        ([0.02, 0.02, 0.02, 0.0], False),  # three likely ones: below 3/2 from 0.0098 on
+        ([0.009, 0.009, 0.009, 0.0], True),
+    ],
+)
+def test_exhausted__depends_on_the_number_of_likely_candidates(gains, exhausted):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 2, (100, 4)), np.arange(100) % 2
+    work = joint.Joint(make_problem(x, y), hd.HOFS())
+    scores = joint.JointScores(*[np.array(gains)] * 8)
+    assert work.is_exhausted(scores, 0, np.ones(4, bool)) is exhausted

@@ -154,9 +154,13 @@ def test_posterior_of_many_copies__is_correct_despite_underflow():
 def test_restart__resets_the_posterior_and_keeps_pair_statistics(form):
     x, y = random_data(3, 2)
     work, block = work_on(x, y, form, restart=0.5)
-    assert work.restart_gain == 0.5
     state, _ = after(work, block, [1, 0])
-    fresh = work.restart(state, driven(work.score(state), block)[0][1])
+    scores = driven(work.score(state), block)[0][1]
+    candidates = np.ones(x.shape[1], bool)
+    for gain, exhausted in ((0.4, True), (0.5, False), (0.6, False)):
+        found = replace(scores, gain=np.full(x.shape[1], gain))
+        assert work.is_exhausted(found, 0, candidates) is exhausted
+    fresh = work.restart(state, scores)
     assert (fresh.epoch, fresh.information, fresh.rows, fresh.picks) == (1, 0.0, (), ())
     assert fresh.chosen == (1, 0)
     np.testing.assert_array_equal(fresh.affinity, state.affinity)
