@@ -38,8 +38,8 @@ def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int
     multiple=True,
     callback=parse_methods,
     metavar="NAME[:KEY=VALUE...],...",
-    help="Methods to compare, separated by commas. A method is a name from the list below, "
-    "followed by any options, such as mifs:beta=0.5. Can be repeated.",
+    help="Methods to compare, separated by commas. A method is a name from the list below. "
+    "Options can follow, each after a colon, such as mifs:beta=0.5. Can be repeated.",
 )
 @click.option(
     "--resamples",
@@ -48,9 +48,9 @@ def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int
     callback=_resamples,
     metavar="K",
     help="Also run every method on K bootstrap resamples of the data and report how stable its "
-    "choice is. K is 2 or more; the default 0 means no resamples.",
+    "choice is. K must be 0 (no resamples, the default) or at least 2.",
 )
-@search_command("comparison", figure="the ranks of all methods side by side", step="scan")
+@search_command("comparison", figure="a plot of the ranks of all methods", step="scan")
 def compare(search: Search, methods: dict[str, Method], resamples: int) -> None:
     """Rank features by several methods and compare the results.
 
@@ -58,7 +58,8 @@ def compare(search: Search, methods: dict[str, Method], resamples: int) -> None:
 
     STORE is a code store written by "hofs-dask encode", or a Zarr store of data. Data is first
     encoded into a temporary code store, which is removed after the run. The options --feature-dim,
-    --nominal, --target-kind and --bins apply to this encoding.
+    --nominal, --target-kind and --bins control this encoding, and are an error if STORE is already
+    a code store.
     """
     chosen = list(methods.values())
 

@@ -34,7 +34,7 @@ SHOWN_PAIRS = 10
     required=True,
     callback=output_check("matrix"),
     metavar="PATH",
-    help="Path to save the matrix to. It ends with .zarr, .nc or .csv.",
+    help="Path to save the matrix to. It must end with .zarr, .nc or .csv.",
 )
 @click.option(
     "--kind",
@@ -70,7 +70,8 @@ def matrix(
 
     STORE is a code store written by "hofs-dask encode", or a Zarr store of data. Data is first
     encoded into a temporary code store, which is removed after the run. The options --feature-dim,
-    --nominal, --target-kind and --bins apply to this encoding.
+    --nominal, --target-kind and --bins control this encoding, and are an error if STORE is already
+    a code store.
     """
     advise(lambda: "nothing was written; run the same command again.")
     from hofs_dask.api import information_matrix

@@ -75,11 +75,11 @@ def reading_options(command: Command) -> Command:
             metavar="NUMBER|auto|width|none",
             default="auto",
             show_default=True,
-            help="Number of bins of a numeric feature. If the feature has no more distinct values "
-            "than bins, every value has its own code. auto: 5 to 32 bins of about equal counts, "
-            "more for more samples. NUMBER: this many bins of about equal counts. width: as many "
-            "bins as auto, of equal width. none: no bins; the data are integers from 0 to 253, "
-            "which are used as codes.",
+            help="How to bin numeric features. Each bin becomes an integer code. A feature with no "
+            "more distinct values than bins gets one code per value. auto: 5 to 32 bins of about "
+            "equal counts, more for more samples. NUMBER: this many bins of about equal counts. "
+            "width: as many bins as auto, of equal width. none: no binning; the data must be "
+            "integers from 0 to 253, which are used directly as codes.",
         ),
         click.option(
             "--target-kind",
@@ -96,14 +96,15 @@ def reading_options(command: Command) -> Command:
             multiple=True,
             metavar="NAME",
             help="Treat the numbers of the feature NAME as categories. Can be repeated. Strings, "
-            "categoricals and booleans always are categories.",
+            "categoricals and booleans are always treated as categories.",
         ),
         click.option(
             "--feature-dim",
             metavar="DIM",
             help="Dimension along which the features lie, such as band; all other dimensions are "
-            "samples. Default: the dimension called feature if there is one. Otherwise, if the "
-            "only variable besides the target has two dimensions, its last dimension. Otherwise "
+            "samples. Default: the dimension called feature if there is one. Otherwise, if "
+            "there is only one variable besides the target and it has two dimensions, the last "
+            "of these. Otherwise "
             "every variable is a feature.",
         ),
     ):

@@ -103,7 +103,8 @@ def search_command(
             "--include",
             multiple=True,
             metavar="NAME",
-            help="Choose the feature NAME before all others. Can be repeated; the order is kept.",
+            help="Choose the feature NAME before all others. Can be repeated: "
+            "the features are chosen in this order.",
         ),
         click.option(
             "--exclude",
@@ -115,8 +116,8 @@ def search_command(
             "--min-gain",
             type=float,
             metavar="G",
-            help="Stop when the best remaining feature adds less than G nats of information. The "
-            "first feature is always chosen.",
+            help="Stop, instead of restarting, when the best remaining feature adds less than G "
+            "nats of information. The first feature is always chosen.",
         ),
         click.option(
             "--checkpoint",
@@ -129,13 +130,13 @@ def search_command(
             callback=output_check(kind),
             metavar="PATH",
             help="Save the result to PATH. If PATH ends with .zarr or .nc, the complete result is "
-            "saved; if it ends with .json or .csv, only a table of the ranks.",
+            "saved. If PATH ends with .json or .csv, only a table of the ranks is saved.",
         ),
         click.option(
             "--plot",
             callback=check_picture,
             metavar="FILE",
-            help=f"Plot {figure} to FILE, which ends with .png, .svg or .pdf.",
+            help=f"Save {figure} to FILE, whose name must end with .png, .svg or .pdf.",
         ),
         progress_option(step),
         explain_option,

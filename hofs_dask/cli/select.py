@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     default="hofs",
     show_default=True,
     metavar="NAME[:KEY=VALUE...]",
-    help="Name of a method from the list below, followed by any options, such as mifs:beta=0.5.",
+    help="Name of a method from the list below. Options can follow, each after a colon, such as "
+    "hofs:criterion=sum:threshold=0.3.",
 )
 @click.option(
     "--option",
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     help="Set an option of the method, such as criterion=sum. Can be repeated.",
 )
-@search_command("selection", figure="the information of the chosen features by rank", step="round")
+@search_command("selection", figure="a plot of information against rank", step="round")
 def select(search: Search, method: str, options: tuple[str, ...]) -> None:
     """Rank features by one method and group them into subsets.
 
@@ -49,7 +50,8 @@ def select(search: Search, method: str, options: tuple[str, ...]) -> None:
 
     STORE is a code store written by "hofs-dask encode", or a Zarr store of data. Data is first
     encoded into a temporary code store, which is removed after the run. The options --feature-dim,
-    --nominal, --target-kind and --bins apply to this encoding.
+    --nominal, --target-kind and --bins control this encoding, and are an error if STORE is already
+    a code store.
     """
     chosen = _method(method, options)
 
