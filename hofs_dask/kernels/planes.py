@@ -52,7 +52,9 @@ def first_bits(n_samples: int, n_words: int) -> np.ndarray:
 
 
 def first_above(planes: np.ndarray, n_codes: np.ndarray, n_samples: int) -> int:
-    """Return the first feature with a code that is not below its ``n_codes``, or -1.
+    """Return the index of the first feature that has a code >= its entry of ``n_codes``.
+
+    Return -1 if there is none.
 
     Parameters
     ----------

@@ -48,7 +48,11 @@ class TotalState(State):
 
 @dataclass(frozen=True)
 class Total(Search[TotalState, Scores]):
-    """The criteria ``I(x_i:y) + sum_j I(X_j:y|x_i)`` and its mean form, on chained ICA rows."""
+    """The HOFS criteria `sum` and `mean`, computed by ICA.
+
+    `sum` is ``I(x_i:y) + sum_j I(X_j:y|x_i)`` over the subsets ``X_j``. `mean` divides the sum over
+    subsets by the number of chosen features. For the ICA rows, see `kernels.rows.Chain`.
+    """
 
     problem: Problem
     options: HOFS

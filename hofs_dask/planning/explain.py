@@ -161,9 +161,9 @@ class Plan:
 def plan_encoding(
     source: Source, bins: Bins, target_kind: str, chunks: tuple[int, int] | None
 ) -> tuple[CodeStore, Plan]:
-    """Return the code store that encoding would make, with assumed codes and classes, and its plan.
+    """Return the code store that an encoding would make, and the plan of the encoding.
 
-    Nothing is read.
+    The numbers of codes and classes are assumed, since no data is read.
     """
     continuous = target_kind == "continuous" or (
         target_kind == "auto" and source.target_type == "number"

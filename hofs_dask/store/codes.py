@@ -218,13 +218,17 @@ def open_codes(path: str | os.PathLike[str], target: str | None = None) -> CodeS
     path : str or path
         Path or URL of the store.
     target : str, optional
-        The name of the target, for a store with several targets. If several targets have this
-        name, the latest is used; an earlier one is named by the key of its labels.
+        Name of the target; required if the store has targets with different names. If several
+        targets have this name, the latest is used. To open an earlier one, pass its key
+        (``labels.key``) instead.
 
     Raises
     ------
     FileNotFoundError
         There is no code store at this path.
+    ValueError
+        The path is not a code store, or the store is not finished. Or `target` is None and the
+        store has targets with different names, or no target has this name or key.
     CodeStoreError
         The code store is damaged.
 

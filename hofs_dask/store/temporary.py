@@ -56,7 +56,9 @@ def temporary_store() -> Iterator[str]:
 
 
 def remove_left(parent: Path) -> None:
-    """Remove the temporary folders of ended runs of this user on this machine.
+    """Remove temporary folders that earlier runs of this user left behind on this machine.
+
+    A killed process leaves such a folder, for example.
 
     Parameters
     ----------
