@@ -23,6 +23,7 @@ TASKS = ("hofs_dask.engine.scanning", "hofs_dask.encoding.encode")
 WORKER_SETTINGS = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": KEPT_MEMORY,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": KEPT_MEMORY,
+    "distributed.nanny.pre-spawn-environ.NUMBA_NUM_THREADS": 1,
     "distributed.worker.preload": [__name__],
 }
 

@@ -141,6 +141,7 @@ def test_public_names__have_a_docstring_with_an_example(name: str) -> None:
         "deploy/local/test.sh",
         "deploy/cli/cluster.sh",
         "deploy/cli/host.sh",
+        "deploy/tls/certificates.sh",
     ],
 )
 def test_scripts__can_be_run_and_parsed(script: str) -> None:

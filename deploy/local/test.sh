@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Check style, types and tests. Needs Python 3.11 or later with pip; the first run installs the rest.
-# Tests that start, stop and kill processes run after the others.
+# Tests that start, stop and kill processes run after the others, then those with real servers.
 #
 #   deploy/local/test.sh                    lint, types, all tests except the slow ones, coverage
 #   deploy/local/test.sh --slow             also the slow tests
@@ -28,13 +28,13 @@ done
 "$python" -m mypy
 status=0
 rm -f .coverage
-for stage in "not processes" "processes"; do
+for stage in "not processes" "processes and not servers" "servers"; do
     code=0
     report=(--durations=10)
     # Coverage means something for the whole suite only.
     if [[ ${#arguments[@]} == 0 ]]; then
         report+=(--cov=hofs_dask --cov-append --cov-report=)
-        [[ "$stage" == processes ]] && report+=(--cov-report=term:skip-covered)
+        [[ "$stage" == servers ]] && report+=(--cov-report=term:skip-covered)
     fi
     # bash 3 of macOS needs the long form for an empty array.
     "$python" -m pytest -q -n 2 -m "$slow$stage" "${report[@]}" \

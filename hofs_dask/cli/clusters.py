@@ -22,15 +22,22 @@ PATIENCE = 10
 
 
 @contextmanager
-def cluster(scheduler: str | None, workers: int | None) -> Iterator[Client | None]:
-    """Yield a client of the scheduler or of a local cluster, or None to run on threads."""
-    if scheduler is not None and workers is not None:
-        raise click.UsageError("--workers and --scheduler were given: give only one of them")
+def cluster(
+    scheduler: str | None, workers: int | None, target: str | None = None
+) -> Iterator[Client | None]:
+    """Yield a client of a scheduler, a local or a described cluster, or None to run on threads."""
+    options = {"--workers": workers, "--scheduler": scheduler, "--cluster": target}
+    given = [name for name, value in options.items() if value is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} were given: give only one of them")
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(DEBUG):
         logging.disable(logging.NOTSET)
     if scheduler is not None:
         with _connected(scheduler) as client:
+            yield client
+    elif target is not None:
+        with _started(target) as client:
             yield client
     elif workers is not None:
         import dask
@@ -46,12 +53,32 @@ def cluster(scheduler: str | None, workers: int | None) -> Iterator[Client | Non
                     processes=True,
                     dashboard_address="127.0.0.1:0",
                     silence_logs=logging.CRITICAL,
-                    env={"NUMBA_NUM_THREADS": "1"},
                 )
                 stack.enter_context(local)
             yield stack.enter_context(Client(local))
     else:
         yield None
+
+
+@contextmanager
+def _started(target: str) -> Iterator[Client]:
+    """Yield a client of a cluster that a file describes, and stop the cluster at the end."""
+    import dask
+    from distributed import Client
+
+    from hofs_dask.cli.targets import read_target
+    from hofs_dask.engine.cluster import check_cluster
+    from hofs_dask.scheduling.waits import threads_of_workers
+
+    described = read_target(target)
+    with dask.config.set(described.settings()), ExitStack() as stack:
+        with _signals_deferred():
+            started = described.start()
+            stack.enter_context(started)
+        client = stack.enter_context(Client(started))
+        threads_of_workers(client)  # waits for the first worker
+        check_cluster(client)
+        yield client
 
 
 @contextmanager

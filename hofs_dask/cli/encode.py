@@ -56,6 +56,7 @@ def encode(
     explain: bool,
     scheduler: str | None,
     workers: int | None,
+    cluster_file: str | None,
 ) -> None:
     """Encode a Zarr store as a code store.
 
@@ -70,7 +71,7 @@ def encode(
     from hofs_dask.api import encode, estimate
 
     named = features_of(nominal, source, target, feature_dim) or None
-    with cluster(scheduler, workers):
+    with cluster(scheduler, workers, cluster_file):
         if explain:
             plan = estimate(
                 source,

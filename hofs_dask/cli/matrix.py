@@ -62,6 +62,7 @@ def matrix(
     progress: bool | None,
     scheduler: str | None,
     workers: int | None,
+    cluster_file: str | None,
 ) -> None:
     """Compute the mutual information of all pairs of features.
 
@@ -78,7 +79,7 @@ def matrix(
 
     check_store(store, target)
     named = features_of(nominal, store, target, feature_dim)
-    with cluster(scheduler, workers):
+    with cluster(scheduler, workers, cluster_file):
         found = information_matrix(
             store,
             target,

@@ -135,7 +135,14 @@ def cluster_options(command: Command) -> Command:
         metavar="N",
         help="Run on N local worker processes. Default: run on threads of a single process.",
     )
-    return scheduler(workers(command))
+    described = click.option(
+        "--cluster",
+        "cluster_file",
+        metavar="KIND:FILE",
+        help="Start the cluster that FILE describes, and stop it after the run. KIND is ssh or "
+        "slurm; deploy/ssh and deploy/slurm have examples.",
+    )
+    return scheduler(described(workers(command)))
 
 
 def exists(path: str) -> bool:

@@ -54,6 +54,7 @@ class Search:
     explain: bool
     scheduler: str | None
     workers: int | None
+    cluster_file: str | None
 
     def request(self) -> dict[str, Any]:
         """Return the options as arguments of `estimate`, `select` and `compare`."""
@@ -204,7 +205,7 @@ def run_search(
 
     check_store(search.store, search.target)
     request = search.request()
-    with cluster(search.scheduler, search.workers):
+    with cluster(search.scheduler, search.workers, search.cluster_file):
         if search.explain:
             click.echo(str(estimate(**request, method=methods, n_resamples=n_resamples)))
             return

@@ -84,18 +84,28 @@ def test_cluster__matches_the_options(
     given = []
 
     @contextmanager
-    def noted(scheduler: str | None, workers: int | None) -> Iterator[None]:
-        given.append((scheduler, workers))
+    def noted(scheduler: str | None, workers: int | None, target: str | None) -> Iterator[None]:
+        given.append((scheduler, workers, target))
         yield None
 
     monkeypatch.chdir(tmp_path)
     module = "searching" if command in ("select", "compare") else command
     monkeypatch.setattr(sys.modules[f"hofs_dask.cli.{module}"], "cluster", noted)
     data = source if command == "encode" else codes
-    for options in (["--workers", "3"], ["--scheduler", "tcp://host:8786"], []):
+    for options in (
+        ["--workers", "3"],
+        ["--scheduler", "tcp://host:8786"],
+        ["--cluster", "ssh:c.yaml"],
+        [],
+    ):
         result = run(command, data, *arguments, *options)
         assert result.exit_code == 0, result.output
-    assert given == [(None, 3), ("tcp://host:8786", None), (None, None)]
+    assert given == [
+        (None, 3, None),
+        ("tcp://host:8786", None, None),
+        (None, None, "ssh:c.yaml"),
+        (None, None, None),
+    ]
 
 
 def test_process__exit_codes_of_success_and_errors(tmp_path: Path) -> None:

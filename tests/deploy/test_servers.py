@@ -1,0 +1,249 @@
+"""The same selection on every kind of cluster, each with its real server."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import hofs_dask as hd
+from hofs_dask.cli.targets import Slurm
+from tests.deploy.servers import (
+    LONG,
+    Network,
+    certificates,
+    network,
+    running,
+    slurm,
+    sshd,
+    wait_for,
+)
+
+pytestmark = [pytest.mark.processes, pytest.mark.servers]
+
+N_FEATURES = 5
+Reference = tuple[Path, hd.Selection]
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    """A code store of several chunks and tiles, and the result of a run on threads."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 120_000)
+    x = rng.normal(size=(len(y), 40)).astype(np.float32)
+    x[:, ::3] += y[:, None] * np.linspace(0.8, 0.2, 14, dtype=np.float32)
+    x[:, 1] += x[:, 0]
+    path = tmp_path_factory.mktemp("data") / "codes.zarr"
+    hd.encode(x, y, path, chunks=(10_000, 20))
+    return path, hd.select(path, None, n_features=N_FEATURES)
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certificates of a cluster."""
+    return certificates(tmp_path_factory.mktemp("certificates") / "tls")
+
+
+def shell(codes: Path, output: Path, *options: object) -> list[object]:
+    """Return the command of the selection."""
+    select = ["hofs_dask", "select", codes, "--n-features", N_FEATURES, "--progress"]
+    return [*select, "--output", output, *options]
+
+
+def check(command: list[object], output: Path, expected: hd.Selection) -> str:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=2 * LONG)
+    assert done.returncode == 0, done.stderr
+    found = hd.load(output)
+    assert found == expected  # features, subsets and scores, to the last bit
+    return done.stderr
+
+
+def test_local_cluster__result_equals_that_of_threads(reference: Reference) -> None:
+    codes, expected = reference
+    local = LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit="1GiB"
+    )
+    with local, Client(local):
+        assert hd.select(codes, None, n_features=N_FEATURES) == expected
+
+
+def test_ssh__result_equals_that_of_threads(
+    reference: Reference, tls: Path, tmp_path: Path
+) -> None:
+    codes, expected = reference
+    with sshd() as server:
+        (tmp_path / "ssh.yaml").write_text(
+            "hosts: [127.0.0.1, 127.0.0.1, 127.0.0.1]\nmemory-limit: 1GiB\ninterface: lo\n"
+            f"tls: {tls}\npython: {sys.executable}\nconnect:\n  port: {server.port}\n"
+            f"  username: root\n  client_keys: [{server.key}]\n"
+            f"  known_hosts: {server.known_hosts}\n"
+        )
+        output = tmp_path / "result.zarr"
+        options = ("--cluster", f"ssh:{tmp_path / 'ssh.yaml'}")
+        check([sys.executable, "-m", *shell(codes, output, *options)], output, expected)
+
+
+@pytest.fixture(scope="module")
+def two_nodes() -> Iterator[Path]:
+    """A Slurm with two nodes."""
+    with slurm() as config, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLURM_CONF", str(config))
+        yield config
+
+
+def slurm_target(tls: Path, logs: Path) -> Slurm:
+    return Slurm(
+        interface="lo",
+        tls=str(tls),
+        python=sys.executable,
+        jobs=2,
+        memory="1GiB",
+        walltime="00:30:00",
+        partition="main",
+        logs=str(logs),
+    )
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_slurm__result_equals_that_of_threads(
+    reference: Reference, tls: Path, tmp_path: Path
+) -> None:
+    codes, expected = reference
+    (tmp_path / "slurm.yaml").write_text(
+        f"jobs: 2\nmemory: 1GiB\nwalltime: '00:30:00'\ninterface: lo\ntls: {tls}\n"
+        f"python: {sys.executable}\npartition: main\nlogs: {tmp_path / 'logs'}\n"
+    )
+    output = tmp_path / "result.zarr"
+    options = ("--cluster", f"slurm:{tmp_path / 'slurm.yaml'}")
+    check([sys.executable, "-m", *shell(codes, output, *options)], output, expected)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_slurm__cancelled_job_is_replaced_with_the_same_result(
+    reference: Reference, tls: Path, tmp_path: Path
+) -> None:
+    codes, expected = reference
+    cancelled: list[str] = []
+
+    def jobs() -> list[str]:
+        shown = subprocess.run(["squeue", "-h", "-o", "%i"], capture_output=True, text=True)
+        return sorted(shown.stdout.split(), key=int)
+
+    def listen(event: Any) -> None:
+        if isinstance(event, hd.ScanStarted) and event.rank == 3 and not cancelled:
+            cancelled.append(jobs()[0])
+            command = ["scancel", cancelled[0]]
+            threading.Timer(0.05, subprocess.run, [command]).start()
+
+    wait_for("the jobs of an earlier test to end", lambda: not jobs())
+    with slurm_target(tls, tmp_path / "logs").start() as cluster, Client(cluster) as client:
+        client.wait_for_workers(2, timeout=LONG)
+        found = hd.select(codes, None, n_features=N_FEATURES, callback=listen)
+        assert found == expected
+        wait_for("a new job", lambda: len({*jobs()} - {*cancelled}) == 2)
+        client.wait_for_workers(2, timeout=LONG)
+    assert len(cancelled) == 1
+
+
+@contextmanager
+def cluster_in(net: Network, tls: Path, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """A scheduler and two workers with TLS, each in its namespace."""
+    # a cut link is noticed after the time to live of a worker, five minutes by default
+    environment = os.environ | {
+        "DASK_CONFIG": str(tls / "dask.yaml"),
+        "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "20s",
+        "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "15s",
+    }
+    address = f"tls://{net.addresses['s']}:8786"
+    options = ("--dashboard-address", "127.0.0.1:0")
+    with ExitStack() as stack:
+        scheduler = net.python("s", "dask", "scheduler", "--host", net.addresses["s"], *options)
+        stack.enter_context(running(scheduler, folder / "s.log", environment))
+        log = folder / "s.log"
+        wait_for("the scheduler", lambda: "Scheduler at" in log.read_text(), log)
+        for name in ("w1", "w2"):
+            worker = net.python(
+                *(name, "dask", "worker", address, "--host", net.addresses[name], *options),
+                *("--nthreads", 1, "--memory-limit", "1GiB", "--preload", "hofs_dask.preload"),
+                *("--local-directory", folder / name),
+            )
+            stack.enter_context(running(worker, folder / f"{name}.log", environment))
+        wait_for("workers", lambda: log.read_text().count("Starting worker") >= 2, log)
+        yield address, environment
+
+
+STRANGER = """
+import sys
+from distributed import Client, Security
+certificates = sys.argv[2:]
+security = None
+if certificates:
+    ca, cert, key = certificates
+    security = Security(tls_ca_file=ca, tls_client_cert=cert or None, tls_client_key=key or None,
+                        require_encryption=True)
+try:
+    Client(sys.argv[1], security=security, timeout=10)
+except (OSError, TypeError, ValueError) as error:
+    print("refused", type(error).__name__)
+else:
+    print("connected")
+"""
+
+
+def test_namespaces__tls_cut_links_and_strangers(
+    reference: Reference, tls: Path, tmp_path: Path
+) -> None:
+    codes, expected = reference
+    foreign = certificates(tmp_path / "foreign")
+    with (
+        network("s", "w1", "w2", "c") as net,
+        cluster_in(net, tls, tmp_path) as (
+            address,
+            environment,
+        ),
+    ):
+
+        def stranger(url: str, *files: object) -> str:
+            script = net.inside("c", sys.executable, "-c", STRANGER, url, *files)
+            done = subprocess.run(
+                list(map(str, script)), capture_output=True, text=True, timeout=LONG
+            )
+            return done.stdout.strip()
+
+        # the control first: the same script with the certificates of the cluster gets in
+        own = [tls / f"{name}.pem" for name in ("ca", "cert", "key")]
+        assert stranger(address, *own) == "connected"
+        assert stranger(address.replace("tls", "tcp")).startswith("refused")  # plain TCP
+        assert stranger(address, own[0], "", "").startswith("refused")  # no certificate
+        others = [own[0], foreign / "cert.pem", foreign / "key.pem"]
+        assert stranger(address, *others).startswith("refused")  # of another authority
+
+        run = [*net.python("c", *shell(codes, tmp_path / "a.zarr", "--scheduler", address))]
+        env = ["env", f"DASK_CONFIG={environment['DASK_CONFIG']}"]
+        check([*env, *run], tmp_path / "a.zarr", expected)
+
+        run = [*net.python("c", *shell(codes, tmp_path / "b.zarr", "--scheduler", address))]
+        command = list(map(str, [*env, *run]))
+        with subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as process:
+            try:
+                assert process.stderr is not None
+                for line in process.stderr:
+                    if line.startswith(f"round 2/{N_FEATURES}".encode()):
+                        net.cut("w1")
+                        break
+                else:
+                    pytest.fail("the run ended before its link was cut")
+                rest = process.stderr.read()
+                assert process.wait(2 * LONG) == 0, rest
+            finally:
+                process.kill()
+        assert hd.load(tmp_path / "b.zarr") == expected
