@@ -1,0 +1,1 @@
+"""Evaluation of methods by classifiers on data sets outside the paper."""
