@@ -52,6 +52,7 @@ class _Reading:
     nominal: Iterable[Hashable] | bool | None = None
     target_kind: str = "auto"
     bins: int | str | None = "auto"
+    groups: Any = None
     store: str | os.PathLike[str] | None = None
 
     def refuse(self) -> None:
@@ -59,8 +60,9 @@ class _Reading:
         for field in fields(self):
             given, default = getattr(self, field.name), field.default
             if given is not None if default is None else given != default:
+                shown = given if field.name != "groups" or isinstance(given, str) else "given"
                 raise ValueError(
-                    f"{field.name} is {given!r}, but the data is a code store, encoded with "
+                    f"{field.name} is {shown!r}, but the data is a code store, encoded with "
                     f"options of its own; leave {field.name} out, or encode the data again with it"
                 )
 
@@ -106,6 +108,7 @@ def select(
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
+    groups: Any = None,
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
     min_gain: float | None = None,
@@ -150,6 +153,15 @@ def select(
         ``"auto"``, but of equal width. A feature that has no more distinct values than bins gets
         one code per value. None means that the data are integers from 0 to 253, which are used as
         codes.
+    groups
+        An id for each sample, if samples are not independent, such as the measurements of one
+        subject: an array, the name of a column, variable or coordinate of `data`, or for xarray
+        data the sizes of blocks of coordinates, such as ``{"time": "1YE", "lat": 10}`` (a
+        frequency of pandas for dates, a width for numbers). A DataArray is broadcast along sample
+        dims that it lacks. All samples of a group are in the same fold of cross-fitting, and
+        `compare` draws whole groups for its resamples. Methods without folds rank on all rows. At
+        least two groups are needed, and eight or more are advisable. A code store that was encoded
+        with groups keeps them.
     include, exclude
         Features that are chosen first, in this order, and features that are never chosen. Give
         names, or positions if all names are strings.
@@ -192,7 +204,7 @@ def select(
     _check_numbers(n_features, min_gain)
     _check_listening(callback, progress)
     with ExitStack() as stack:
-        reading = _Reading(feature_dim, nominal, target_kind, bins, store)
+        reading = _Reading(feature_dim, nominal, target_kind, bins, groups, store)
         request = _open(data, target, n_features, reading, include, exclude)
         # before the data is read: a long encoding should not end at a lock
         kept = None
@@ -224,6 +236,7 @@ def compare(
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
+    groups: Any = None,
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
     min_gain: float | None = None,
@@ -239,15 +252,16 @@ def compare(
 
     Parameters
     ----------
-    data, target, n_features, feature_dim, nominal, target_kind, bins, include, exclude, min_gain
+    data, target, n_features, feature_dim, nominal, target_kind, bins, groups
         As for `select`.
     methods
         Names of methods, or method objects with options, such as ``MIFS(beta=0.5)``.
     n_resamples
         Number of bootstrap resamples. Every method also selects features from each resample, which
         shows how stable its choice is. A resample consists of blocks of neighbouring rows that do
-        not depend on the chunks. Give 0 for no resamples, or 2 or more.
-    store, callback, progress
+        not depend on the chunks. With `groups`, as many groups are drawn as there are, with
+        replacement. Give 0 for no resamples, or 2 or more.
+    include, exclude, min_gain, store, callback, progress
         As for `select`.
     checkpoint
         Directory in which all searches are saved after every round, each in its own subdirectory.
@@ -278,7 +292,7 @@ def compare(
     _check_listening(callback, progress)
     numbers = [None, *range(n_resamples)]
     with ExitStack() as stack:
-        reading = _Reading(feature_dim, nominal, target_kind, bins, store)
+        reading = _Reading(feature_dim, nominal, target_kind, bins, groups, store)
         request = _open(data, target, n_features, reading, include, exclude)
         kept: dict[Hashable, Checkpoint | None] = {
             (label, number): None
@@ -332,6 +346,7 @@ def information_matrix(
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
+    groups: Any = None,
     store: str | os.PathLike[str] | None = None,
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
@@ -342,6 +357,9 @@ def information_matrix(
     ----------
     data, target, feature_dim, nominal, target_kind, bins, store, callback, progress
         As for `select`.
+    groups
+        As for `select`. Groups do not change the matrix; they are kept in `store`, and a column of
+        `data` that is named here is not a feature.
     kind
         Value of the matrix for the features x_i and x_j and the target y. ``"spectral"``: the mean
         of I(x_i : y | x_j) and I(x_j : y | x_i), with I(x_i : y) on the diagonal, as in `SpecCMI`.
@@ -370,7 +388,7 @@ def information_matrix(
         raise unknown("kind of information_matrix", kind, kinds)
     _check_listening(callback, progress)
     with ExitStack() as stack:
-        reading = _Reading(feature_dim, nominal, target_kind, bins, store)
+        reading = _Reading(feature_dim, nominal, target_kind, bins, groups, store)
         request = _open(data, target, 1, reading, (), ())
         listeners = _listeners(stack, callback, ScanProgress, progress)
         codes = request.encoded(stack, listeners)
@@ -405,6 +423,7 @@ def encode(
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
+    groups: Any = None,
     chunks: tuple[int, int] | None = None,
 ) -> CodeStore:
     """Encode data and a target as a code store, and return the store.
@@ -413,7 +432,7 @@ def encode(
 
     Parameters
     ----------
-    data, target, feature_dim, nominal, target_kind, bins
+    data, target, feature_dim, nominal, target_kind, bins, groups
         As for `select`.
     store
         Path of the store. An existing store of the same data and options is reused, and a new
@@ -439,7 +458,7 @@ def encode(
     ...     hd.select(codes, None, n_features=1).features
     ['x0']
     """
-    source = _open_source(data, target, feature_dim, nominal)
+    source = _open_source(data, target, feature_dim, nominal, groups)
     return encode_source(
         source, store, bins=bins, target_kind=target_kind, chunks=chunks, room=room()
     )
@@ -456,6 +475,7 @@ def estimate(
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
+    groups: Any = None,
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
     chunks: tuple[int, int] | None = None,
@@ -477,7 +497,7 @@ def estimate(
         One method as for `select`, or several as for `compare`.
     n_resamples
         As for `compare`.
-    feature_dim, nominal, target_kind, bins, include, exclude
+    feature_dim, nominal, target_kind, bins, groups, include, exclude
         As for `select`.
     chunks
         As for `encode`.
@@ -506,7 +526,7 @@ def estimate(
     _check_count("n_resamples", n_resamples, 0)
     if n_features is not None:
         _check_numbers(n_features, None)
-    reading = _Reading(feature_dim, nominal, target_kind, bins)
+    reading = _Reading(feature_dim, nominal, target_kind, bins, groups)
     opened = _open(data, target, n_features or 1, reading, include, exclude).data
     if isinstance(opened, CodeStore):
         if n_features is None:
@@ -526,11 +546,12 @@ def _open_source(
     target: Any,
     feature_dim: Hashable | None,
     nominal: Iterable[Hashable] | bool | None,
+    groups: Any,
 ) -> Source:
     # Imported here because the readers are slow to import, and code stores do not need them.
     from hofs_dask.io.source import open_source
 
-    return open_source(data, target, feature_dim=feature_dim, nominal=nominal)
+    return open_source(data, target, feature_dim=feature_dim, nominal=nominal, groups=groups)
 
 
 def _open(
@@ -546,7 +567,7 @@ def _open(
         reading.refuse()
         opened: CodeStore | Source = _labelled(data, target)
     else:
-        opened = _open_source(data, target, reading.feature_dim, reading.nominal)
+        opened = _open_source(data, target, reading.feature_dim, reading.nominal, reading.groups)
     names = opened.names
     forced, banned = _columns(names, include, "include"), _columns(names, exclude, "exclude")
     both = [names[i] for i in forced if i in banned]

@@ -52,6 +52,7 @@ def encode(
     nominal: tuple[str, ...],
     target_kind: str,
     bins: int | str | None,
+    groups: str | None,
     chunks: tuple[int, int] | None,
     explain: bool,
     scheduler: str | None,
@@ -70,7 +71,7 @@ def encode(
     advise(lambda: "the store is not complete; run the same command again.")
     from hofs_dask.api import encode, estimate
 
-    named = features_of(nominal, source, target, feature_dim) or None
+    named = features_of(nominal, source, target, feature_dim, groups) or None
     with cluster(scheduler, workers, cluster_file):
         if explain:
             plan = estimate(
@@ -80,6 +81,7 @@ def encode(
                 nominal=named,
                 target_kind=target_kind,
                 bins=bins,
+                groups=groups,
                 chunks=chunks,
             )
             click.echo(str(plan))
@@ -92,6 +94,7 @@ def encode(
             nominal=named,
             target_kind=target_kind,
             bins=bins,
+            groups=groups,
             chunks=chunks,
         )
     click.echo(repr(codes))

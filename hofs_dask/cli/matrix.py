@@ -59,6 +59,7 @@ def matrix(
     nominal: tuple[str, ...],
     target_kind: str,
     bins: int | str | None,
+    groups: str | None,
     progress: bool | None,
     scheduler: str | None,
     workers: int | None,
@@ -71,14 +72,14 @@ def matrix(
 
     STORE is a code store written by "hofs-dask encode", or a Zarr store of data. Data is first
     encoded into a temporary code store, which is removed after the run. The options --feature-dim,
-    --nominal, --target-kind and --bins control this encoding, and are an error if STORE is already
-    a code store.
+    --nominal, --target-kind, --bins and --groups control this encoding, and are an error if STORE is
+    already a code store.
     """
     advise(lambda: "nothing was written; run the same command again.")
     from hofs_dask.api import information_matrix
 
     check_store(store, target)
-    named = features_of(nominal, store, target, feature_dim)
+    named = features_of(nominal, store, target, feature_dim, groups)
     with cluster(scheduler, workers, cluster_file):
         found = information_matrix(
             store,
@@ -88,6 +89,7 @@ def matrix(
             nominal=named or None,
             target_kind=target_kind,
             bins=bins,
+            groups=groups,
             progress=progress,
         )
     click.echo(matrix_text(found))

@@ -99,6 +99,12 @@ def reading_options(command: Command) -> Command:
             "categoricals and booleans are always treated as categories.",
         ),
         click.option(
+            "--groups",
+            metavar="NAME",
+            help="Name of the variable with the group of each sample, such as a subject. All "
+            "samples of a group are in the same fold, and resamples draw whole groups.",
+        ),
+        click.option(
             "--feature-dim",
             metavar="DIM",
             help="Dimension along which the features lie, such as band; all other dimensions are "
@@ -169,7 +175,7 @@ def check_store(store: str, target: str | None) -> None:
             )
         return
     context = click.get_current_context()
-    for name in ("feature_dim", "nominal", "target_kind", "bins"):
+    for name in ("feature_dim", "nominal", "target_kind", "bins", "groups"):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(
                 f"{store} is a code store, which is already encoded: remove "
@@ -178,7 +184,11 @@ def check_store(store: str, target: str | None) -> None:
 
 
 def features_of(
-    texts: Iterable[str], store: str, target: str | None, feature_dim: str | None
+    texts: Iterable[str],
+    store: str,
+    target: str | None,
+    feature_dim: str | None,
+    groups: str | None = None,
 ) -> list[Hashable]:
     """Return the features of a store for names given on the command line."""
     from hofs_dask.io.source import open_source
@@ -189,7 +199,8 @@ def features_of(
         return []
     if is_codes(store):
         return parse_features(typed, open_codes(store, target).names)
-    return parse_features(typed, open_source(store, target, feature_dim=feature_dim).names)
+    source = open_source(store, target, feature_dim=feature_dim, groups=groups)
+    return parse_features(typed, source.names)
 
 
 def parse_features(texts: Iterable[str], names: Iterable[Hashable]) -> list[Hashable]:

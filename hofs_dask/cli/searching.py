@@ -44,6 +44,7 @@ class Search:
     nominal: tuple[str, ...]
     target_kind: str
     bins: int | str | None
+    groups: str | None
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     min_gain: float | None
@@ -59,7 +60,7 @@ class Search:
     def request(self) -> dict[str, Any]:
         """Return the options as arguments of `estimate`, `select` and `compare`."""
         nominal, include, exclude = (
-            features_of(texts, self.store, self.target, self.feature_dim)
+            features_of(texts, self.store, self.target, self.feature_dim, self.groups)
             for texts in (self.nominal, self.include, self.exclude)
         )
         return {
@@ -70,6 +71,7 @@ class Search:
             "nominal": nominal or None,
             "target_kind": self.target_kind,
             "bins": self.bins,
+            "groups": self.groups,
             "include": include,
             "exclude": exclude,
         }

@@ -39,12 +39,22 @@ from hofs_dask.store.bins import (
     most_bins,
 )
 from hofs_dask.store.chunks import (
+    GROUP_FILL,
     LABEL_FILL,
     chunk_file,
     whole_planes,
     write_chunk,
 )
 from hofs_dask.store.codes import CodeStore, load_codes, store_version, writing
+from hofs_dask.store.groups import (
+    FEW_GROUPS,
+    Dealt,
+    GroupCounts,
+    count_groups,
+    deal_groups,
+    encode_groups,
+    merge_groups,
+)
 from hofs_dask.store.labels import (
     Coding,
     TargetKind,
@@ -59,6 +69,7 @@ from hofs_dask.store.layout import check_chunks
 from hofs_dask.store.manifest import (
     VERSION,
     Content,
+    GroupRecord,
     Manifest,
     Target,
     as_digits,
@@ -153,7 +164,12 @@ def encode_source(
         nominal = source.nominal.tolist()
         fingerprint = digest([source.fingerprint, checked_bins, nominal, VERSION])
     if source.target_fingerprint is not None:
-        key = digest([source.target_fingerprint, source.target_name, kind, VERSION])[:16]
+        parts = [source.target_fingerprint, source.target_name, kind, VERSION]
+        groups = source.groups
+        if groups is None:
+            key = digest(parts)[:16]
+        elif groups.fingerprint is not None:
+            key = digest([*parts, groups.fingerprint, groups.name])[:16]
 
     def found() -> CodeStore | None:
         """Return the store if it already holds these codes and labels, else None."""
@@ -226,6 +242,7 @@ def _encode(
     ).chunks
     write_metadata(job.place, kept.n_rows, grid, features)
     write_label_metadata(job.place, job.key, kept.n_rows, grid[0])
+    groups = _write_groups(job, kept, grid[0])
     writes = _write_tasks(job, kept, features, grid)
     labels = _label_tasks(job, kept, coding, grid[0])
     # the driver's tasks run first: its process may also run the scheduler, which should not
@@ -254,7 +271,7 @@ def _encode(
         kept=kept.digest,
         n_absent=source.n_absent_chunks,
         content=content,
-        targets=(_target(job, kept, coding, [*coded, *more]),),
+        targets=(_target(job, kept, coding, [*coded, *more], groups),),
     )
     return manifest, coding
 
@@ -340,15 +357,31 @@ def _add_labels(
     (coding,) = compute(_coding(source, kept, target_kind, uuid.uuid4().hex))
     write_label_metadata(job.place, job.key, kept.n_rows, rows)
     (written,) = compute(_label_tasks(job, kept, coding, rows), here=source.target_in_memory)
+    groups = _write_groups(job, kept, rows)
     release()
-    target = _target(job, kept, coding, written)
-    same = next((each for each in manifest.targets if each.content == target.content), target)
+    target = _target(job, kept, coding, written, groups)
+    same = next(
+        (
+            each
+            for each in manifest.targets
+            if (each.content, each.groups) == (target.content, target.groups)
+        ),
+        target,
+    )
     if same is not target:  # a target without a fingerprint whose labels the store already has
         places.remove(job.place, f"labels/{target.key}")
+        if groups is not None:
+            places.remove(job.place, f"groups/{target.key}")
     return manifest.with_target(same), same, coding
 
 
-def _target(job: _Job, kept: Kept, coding: Coding, written: list[tuple[np.ndarray, int]]) -> Target:
+def _target(
+    job: _Job,
+    kept: Kept,
+    coding: Coding,
+    written: list[tuple[np.ndarray, int]],
+    groups: GroupRecord | None,
+) -> Target:
     """Return the manifest entry of the written labels."""
     counts = np.sum([each for each, _ in written], axis=0)
     return Target(
@@ -360,7 +393,61 @@ def _target(job: _Job, kept: Kept, coding: Coding, written: list[tuple[np.ndarra
         values=tuple(coding.values.tolist()),
         n_dropped=job.source.n_samples - kept.n_rows,
         checksums=as_digits(np.array([checksum for _, checksum in written], np.uint32)),
+        groups=groups,
     )
+
+
+def _write_groups(job: _Job, kept: Kept, chunk_rows: int) -> GroupRecord | None:
+    """Deal the groups into folds and write them; return their manifest entry, None for none."""
+    groups, run = job.source.groups, uuid.uuid4().hex
+    if groups is None:
+        return None
+    counts = [
+        delayed(_count_groups)(block, mask, dask_key_name=f"encode-read-groups-{row}-{run}")
+        for row, (block, mask) in enumerate(
+            zip(groups.ids.to_delayed(optimize_graph=False), kept.masks, strict=True)
+        )
+    ]
+    (found,) = compute(
+        _tree(merge_groups, counts, f"encode-merge-groups-{run}"), here=groups.in_memory
+    )
+    dealt = deal_groups(merge_groups(found), groups.name)
+    spans = kept.spans(chunk_rows)
+    ids = groups.ids.rechunk((tuple(span.n_source for span in spans),))
+    coded = delayed(dealt, name=f"encode-dealt-{run}", traverse=False)
+    write_label_metadata(job.place, job.key, kept.n_rows, chunk_rows, groups=True)
+    (checksums,) = compute(
+        [
+            delayed(_write_group_chunk)(
+                block,
+                span.mask,
+                coded,
+                job.place,
+                chunk_file(f"groups/{job.key}", 0, row),
+                chunk_rows,
+                dask_key_name=f"encode-write-groups-{row}-{run}",
+            )
+            for row, (block, span) in enumerate(
+                zip(ids.to_delayed(optimize_graph=False), spans, strict=True)
+            )
+        ],
+        here=groups.in_memory,
+    )
+    return GroupRecord(groups.name, dealt.n_groups, as_digits(np.array(checksums, np.uint32)))
+
+
+def _count_groups(block: np.ndarray, mask: Mask) -> GroupCounts:
+    return count_groups(take(block, mask))
+
+
+def _write_group_chunk(
+    block: np.ndarray, mask: Mask, dealt: Dealt, place: str, file: str, chunk_rows: int
+) -> int:
+    """Write a chunk of groups and return its checksum."""
+    values = encode_groups(take(block, mask), dealt)
+    whole = np.full(chunk_rows, GROUP_FILL, "<u4")
+    whole[: len(values)] = values
+    return write_chunk(place, file, whole)
 
 
 def _coding(source: Source, kept: Kept, target_kind: TargetKind, run: str) -> Delayed | Coding:
@@ -586,7 +673,7 @@ def source_rows(source: Source) -> int | None:
 
 
 def _checked(store: CodeStore, coding: Coding | None = None) -> CodeStore:
-    """Return the store; warn about classes of one sample and about classes that may be numbers.
+    """Return the store; warn about classes of one sample, classes that may be numbers, few groups.
 
     ``coding`` is given if the labels were made by this call.
     """
@@ -605,6 +692,13 @@ def _checked(store: CodeStore, coding: Coding | None = None) -> CodeStore:
         warnings.warn(
             f"target {labels.name!r} has only one sample of class {some_of(single)}; drop such "
             f"samples or merge the classes{otherwise}",
+            stacklevel=3,
+        )
+    groups = store.groups
+    if groups is not None and groups.n_groups < FEW_GROUPS:
+        warnings.warn(
+            f"groups {groups.name!r} has only {groups.n_groups} groups, so that estimates by fold "
+            f"and resample vary much; give {FEW_GROUPS} groups or more if there are smaller ones",
             stacklevel=3,
         )
     return store

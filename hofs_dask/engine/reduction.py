@@ -10,6 +10,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
+from hofs_dask.kernels import hashing
 from hofs_dask.kernels.planes import n_bits, pack, unpack_some, unpacked
 
 Partial = dict[str, np.ndarray]
@@ -17,7 +18,7 @@ Layout = Mapping[str, tuple[tuple[int, ...], type[np.generic]]]
 
 
 #: Number of folds of the samples, and number of parts; the parts of equal remainder form a fold.
-N_FOLDS, N_PARTS = 4, 16
+N_FOLDS, N_PARTS = hashing.N_FOLDS, 16
 
 NO_PLACES = np.zeros(0, np.int64)
 

@@ -16,6 +16,7 @@ from hofs_dask.engine.budget import check, estimate, size_of
 from hofs_dask.engine.cluster import Worker, current_workers
 from hofs_dask.engine.partition import FAN_IN, Partition
 from hofs_dask.engine.reduction import (
+    N_FOLDS,
     N_PARTS,
     Block,
     Context,
@@ -26,12 +27,12 @@ from hofs_dask.engine.reduction import (
     combine,
     frozen,
 )
-from hofs_dask.kernels.hashing import fold_of, multiplicity
+from hofs_dask.kernels.hashing import draw_groups, fold_of, multiplicity
 from hofs_dask.kernels.planes import WORD, first_above
 from hofs_dask.scheduling.compute import compute
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.scheduling.waits import StrandedError
-from hofs_dask.store.chunks import Chunks
+from hofs_dask.store.chunks import GROUP_BYTES, Chunks
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.copies import add_copies, copy_chunks, joined, known_copies, write_copy
 from hofs_dask.store.layout import Layout, cuts, layout_of
@@ -55,6 +56,8 @@ class _Place:
 
     codes: Chunks  # of the tiles that the tasks read
     labels: Chunks
+    groups: Chunks | None
+    n_groups: int  # 0 if the samples are not grouped
     copied: _Copied  # the columns that have been copied, with checksums for all row chunks
     columns: tuple[int, ...]
     column_codes: tuple[int, ...]  # number of codes of each column
@@ -82,6 +85,8 @@ class _Place:
         return cls(
             codes=codes.code_chunks.only(tiles),
             labels=codes.label_chunks,
+            groups=codes.group_chunks,
+            n_groups=codes.groups.n_groups if codes.groups else 0,
             copied=copied,
             columns=columns,
             column_codes=tuple(codes.n_codes[list(columns)].tolist()),
@@ -276,7 +281,28 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
         else:
             columns[j] = tile(column // width, own=False)[column % width]
     parts = fold_of(rows.start, rows.stop, N_PARTS)
+    if place.groups is not None:
+        # all samples of a group are in one fold; the part within it still depends on the row
+        parts -= parts % np.uint8(N_FOLDS)
+        parts += (read_groups(place, rows) % N_FOLDS).astype(np.uint8)
     return Block(Tile(planes, n_rows), Tile(columns, n_rows), labels, parts)
+
+
+def read_groups(place: _Place, rows: slice) -> np.ndarray:
+    """Return the groups of a row chunk, uint32: ``N_FOLDS * number + fold``."""
+    chunks, n_rows = place.groups, rows.stop - rows.start
+    assert chunks is not None
+    row = rows.start // place.layout.chunks[0]
+
+    def read(_keep: bool) -> np.ndarray:
+        return chunks.read(0, row).view("<u4")[:n_rows].astype(np.uint32)
+
+    def check(groups: np.ndarray) -> None:
+        if groups.max() >= N_FOLDS * place.n_groups:
+            raise chunks.refuse(0, row, "has a group that the store does not have")
+
+    key = (chunks.name, row)
+    return PROCESS.chunks.get(place.identity, key, place.cache, n_rows * GROUP_BYTES, read, check)
 
 
 def _as_planes(
@@ -422,8 +448,12 @@ def _add_chunk(
     for resample in dict.fromkeys(job.resample for job in plan.jobs):
         samples = block
         if resample is not None:
-            numbers = np.arange(rows.start, rows.stop, dtype=np.uint64)
-            drawn = multiplicity(numbers, plan.place.layout.n_samples, resample)
+            if plan.place.groups is None:
+                numbers = np.arange(rows.start, rows.stop, dtype=np.uint64)
+                drawn = multiplicity(numbers, plan.place.layout.n_samples, resample)
+            else:
+                numbers = read_groups(plan.place, rows) // N_FOLDS
+                drawn = draw_groups(plan.place.n_groups, resample)[numbers]
             samples = _taken(block, np.repeat(np.arange(len(drawn)), drawn))
         for job, context, total in zip(plan.jobs, contexts, totals, strict=True):
             if job.resample == resample and context is not None:

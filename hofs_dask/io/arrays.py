@@ -57,10 +57,7 @@ def from_array(
             "data.reshape(len(data), -1)"
         )
     if names_column(target):
-        raise ValueError(
-            f"target is the name {target!r}, but the columns of an array have no names; give the "
-            "target as an array"
-        )
+        raise unnamed("target", target)
     if identity is None and isinstance(data, da.Array):
         data, identity = open_dask(data)
     features = Features(
@@ -85,6 +82,11 @@ def from_path(
     ...
     FileNotFoundError: no such path: '/no/such.zarr'; give the path of a Zarr store
     """
+    return from_zarr(open_path(path), path, target, feature_dim)
+
+
+def open_path(path: str) -> Any:
+    """Return the Zarr array or group at a path."""
     if not is_url(path) and not Path(path).exists():
         raise FileNotFoundError(f"no such path: {path!r}; give the path of a Zarr store")
     if not is_url(path):
@@ -102,7 +104,7 @@ def from_path(
         raise ValueError(
             f"the Zarr array or group at {path!r} cannot be opened ({error}); write it again"
         ) from error
-    return from_zarr(node, path, target, feature_dim)
+    return node
 
 
 def from_zarr(
@@ -133,7 +135,7 @@ def from_zarr(
         raise ValueError(
             f"the Zarr group {address!r} contains no arrays; give the path of a group with arrays"
         )
-    if all(_dim_names(array) is not None for array in arrays.values()):
+    if _has_dims(arrays):
         return from_dataset(_open_dataset(node, address), target, feature_dim)
     refuse_feature_dim(
         feature_dim, f"the table in the Zarr group {address!r}, which has arrays without dims,"
@@ -157,6 +159,34 @@ def from_zarr(
     if names_column(target):
         column = zarr_column(arrays[target], str(target), place)
     return features, column
+
+
+def open_named(node: Any, address: str, name: Any, role: str) -> xr.Dataset | Column:
+    """Return a group that xarray wrote, or the column ``name`` of a group of plain arrays.
+
+    ``role`` is the option that gave the name, for messages.
+    """
+    if isinstance(node, zarr.Array):
+        raise unnamed(role, name)
+    _, arrays = _describe(node, address)
+    if arrays and _has_dims(arrays):
+        return _open_dataset(node, address)
+    if name not in arrays:
+        raise unknown(f"array of the Zarr group {address!r} for {role}", name, arrays)
+    return zarr_column(arrays[name], str(name), place_of(node))
+
+
+def unnamed(role: str, name: Any) -> ValueError:
+    """Return the error for a name, given as target or groups, of data without names."""
+    what = f"the {role}" if role == "target" else role
+    return ValueError(
+        f"{role} is the name {name!r}, but the columns of an array have no names; give {what} as "
+        "an array"
+    )
+
+
+def _has_dims(arrays: dict[str, Any]) -> bool:
+    return all(_dim_names(array) is not None for array in arrays.values())
 
 
 def _open_dataset(node: Any, address: str) -> xr.Dataset:

@@ -35,6 +35,10 @@ class Features:
     sample_shape : tuple of int
         Sizes of the dims that are stacked into samples: one for a table, several for a cube. The
         rows of the parts are in C order over these dims.
+    grid : xarray.DataArray or None
+        An array with the sample dims in this order, their coordinates and chunks, for xarray data.
+    index : pandas.Index or None
+        The index of a pandas data frame.
     """
 
     names: Sequence[Hashable]
@@ -42,11 +46,13 @@ class Features:
     nominal: Sequence[bool]
     identity: Identity
     sample_shape: tuple[int, ...]
+    grid: Any = None
+    index: Any = None
 
 
 @dataclass(frozen=True)
 class Column:
-    """A target, before it is checked.
+    """A target or the groups, before they are checked.
 
     Attributes
     ----------
@@ -55,7 +61,7 @@ class Column:
     type : {"nominal", "integer", "number"}
         The type of the target, inferred from its dtype.
     name : str
-        The name, ``"target"`` if it has none.
+        The name, ``"target"`` or ``"groups"`` if it has none.
     identity : Identity
         Fingerprint and origins of the content.
     """

@@ -45,7 +45,7 @@ def from_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
     else:
         column = as_column(target)
     if isinstance(target, pd.Series):
-        _check_index(target, data.index)
+        check_index(target, data.index)
         position = _own_column(data, target)
     if position is not None:
         data = data.iloc[:, [j for j in range(data.shape[1]) if j != position]]
@@ -56,6 +56,7 @@ def from_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
         nominal=[run.nominal for run in runs for _ in run.columns],
         identity=Identity(digest(["pandas", tokenize(data)])),
         sample_shape=(len(data),),
+        index=data.index,
     )
     return features, column
 
@@ -106,12 +107,12 @@ def _find_column(columns: Any, target: Any) -> int | None:
     return places[0]
 
 
-def _check_index(target: Any, index: Any) -> None:
-    """Raise a ValueError if a target has as many values as the data but another index."""
+def check_index(target: Any, index: Any, role: str = "target") -> None:
+    """Raise a ValueError if a series has as many values as the data but another index."""
     if len(target) == len(index) and not target.index.equals(index):
         raise ValueError(
-            f"target {target_name(target)!r} and the data have different indexes; give "
-            "target.loc[data.index] to match the values by label, or target.to_numpy() to match "
+            f"{role} {target_name(target, role)!r} and the data have different indexes; give "
+            f"{role}.loc[data.index] to match the values by label, or {role}.to_numpy() to match "
             "them by position"
         )
 

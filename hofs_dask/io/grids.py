@@ -67,6 +67,7 @@ def from_data_array(
         nominal=[is_nominal(data.dtype)] * len(names),
         identity=combine([identity], "xarray", list(map(str, data.dims)), str(feature_dim)),
         sample_shape=tuple(data.sizes[dim] for dim in sample_dims),
+        grid=opened.isel({feature_dim: 0}, drop=True).transpose(*sample_dims) if names else None,
     )
     return features, column
 
@@ -144,7 +145,7 @@ def from_dataset(
     like = opened[widest][0]
     parts, nominal = [], []
     for run in equal_neighbours([data[name].dtype for name in variables]):
-        arrays = [_spread(opened[variables[j]][0], like) for j in run]
+        arrays = [spread(opened[variables[j]][0], like) for j in run]
         stack = da.stack if any(isinstance(array, da.Array) for array in arrays) else np.stack
         block = stack([array.reshape(-1) for array in arrays], axis=1)
         parts.append(block.rechunk({1: -1}) if isinstance(block, da.Array) else block)
@@ -159,6 +160,7 @@ def from_dataset(
             [data[name].dims for name in variables],
         ),
         sample_shape=like.shape,
+        grid=like,
     )
     return features, column
 
@@ -193,7 +195,7 @@ def _differ(data: xr.Dataset, one: Hashable, other: Hashable) -> ValueError:
     )
 
 
-def _spread(variable: xr.DataArray, like: xr.DataArray) -> Any:
+def spread(variable: xr.DataArray, like: xr.DataArray) -> Any:
     """Return the array of a variable, broadcast to the dims of another and lazy if that is."""
     missing = [dim for dim in like.dims if dim not in variable.dims]
     if not missing:
@@ -219,10 +221,20 @@ def _array_column(target: xr.DataArray, data: xr.DataArray, dims: list[Hashable]
             f"target {target.name!r} has the dims {target.dims} and the samples of the data have "
             f"{tuple(dims)}; give the same dims, for example with target.rename or broadcast_like"
         )
+    check_labels(target, data, dims)
+    opened, identity = open_grid(target)
+    array = opened.transpose(*dims).data
+    return Column(array, target_type(target.dtype), target_name(target), identity)
+
+
+def check_labels(
+    target: xr.DataArray, data: xr.DataArray, dims: list[Hashable], role: str = "target"
+) -> None:
+    """Raise a ValueError if two arrays differ in length or labels along some dims."""
     for dim in dims:
         if target.sizes[dim] != data.sizes[dim]:
             raise ValueError(
-                f"target {target.name!r} has {target.sizes[dim]} values along {dim!r} and the data "
+                f"{role} {target.name!r} has {target.sizes[dim]} values along {dim!r} and the data "
                 f"has {data.sizes[dim]} samples; give one value per sample"
             )
         if (
@@ -231,9 +243,6 @@ def _array_column(target: xr.DataArray, data: xr.DataArray, dims: list[Hashable]
             and not target.indexes[dim].equals(data.indexes[dim])
         ):
             raise ValueError(
-                f"target {target.name!r} and the data have different labels along {dim!r}; align "
-                "them first with xr.align(data, target)"
+                f"{role} {target.name!r} and the data have different labels along {dim!r}; align "
+                f"them first with xr.align(data, {role})"
             )
-    opened, identity = open_grid(target)
-    array = opened.transpose(*dims).data
-    return Column(array, target_type(target.dtype), target_name(target), identity)

@@ -31,6 +31,7 @@ from hofs_dask.io.columns import (
 from hofs_dask.io.fingerprint import digest, unique_digest
 from hofs_dask.io.frames import from_dask_frame, from_frame
 from hofs_dask.io.grids import from_data_array, from_dataset
+from hofs_dask.io.groups import ROLE, groups_column, take_groups
 from hofs_dask.io.kinds import TargetType
 from hofs_dask.io.listings import Origin
 from hofs_dask.io.mappings import from_mapping
@@ -45,6 +46,28 @@ KINDS = (
     "an xarray DataArray or Dataset",
     "a Zarr array or group, or its path",
 )
+
+
+@dataclass(frozen=True)
+class GroupIds:
+    """The id of the group of each sample.
+
+    Attributes
+    ----------
+    ids : dask.array.Array (sample,)
+        The ids, with the row chunks of the parts of the source.
+    in_memory : bool
+        Whether the ids are in the memory of this process.
+    name : str
+        The name of the groups, ``"groups"`` if they have none.
+    fingerprint : str or None
+        As for the target of a `Source`.
+    """
+
+    ids: da.Array
+    in_memory: bool
+    name: str
+    fingerprint: str | None
 
 
 @dataclass(frozen=True)
@@ -72,9 +95,11 @@ class Source:
         change of the content cannot be detected, for example if tasks run functions of the user;
         such data is encoded every time.
     origins : tuple of Origin
-        The files and Zarr arrays that features and target are read from.
+        The files and Zarr arrays that features, target and groups are read from.
     opened_state : str
         The value of `state` when the source was opened.
+    groups : GroupIds or None
+        The group of each sample; None if samples are not grouped.
     """
 
     names: tuple[Name, ...]
@@ -88,6 +113,7 @@ class Source:
     target_fingerprint: str | None
     origins: tuple[Origin, ...] = ()
     opened_state: str = ""
+    groups: GroupIds | None = None
 
     def state(self) -> str:
         """Return a digest of the current state of all input files, without reading data.
@@ -156,6 +182,7 @@ def open_source(
     *,
     feature_dim: Hashable | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
+    groups: Any = None,
 ) -> Source:
     """Return any supported data and its target as a `Source`, reading as little as possible.
 
@@ -174,6 +201,9 @@ def open_source(
     nominal : iterable of names, or True, optional
         Features whose numbers are categories; True for all features. Positions are accepted if all
         names are strings.
+    groups : array, name, mapping or None
+        An id for each sample, see `hofs_dask.select`. A column or variable of ``data`` that is
+        named here is not a feature.
 
     Notes
     -----
@@ -192,6 +222,7 @@ def open_source(
     >>> source.names, source.n_samples
     (('x0', 'x1'), 4)
     """
+    data, groups = take_groups(data, groups, target)
     if isinstance(data, str | os.PathLike):
         features, column = from_path(as_path(data), target, feature_dim)
     elif isinstance(data, zarr.Array | zarr.Group):
@@ -212,7 +243,8 @@ def open_source(
     else:
         refuse_feature_dim(feature_dim, "an array")
         features, column = from_array(data, target)
-    return _check(features, column, nominal)
+    ids = None if groups is None else groups_column(groups, features)
+    return _check(features, column, nominal, ids)
 
 
 def _absolute(node: zarr.Array[Any] | zarr.Group) -> Any:
@@ -231,7 +263,10 @@ def _known(parts: list[Any]) -> str | None:
 
 
 def _check(
-    features: Features, column: Column | None, nominal: Iterable[Hashable] | bool | None
+    features: Features,
+    column: Column | None,
+    nominal: Iterable[Hashable] | bool | None,
+    groups: Column | None = None,
 ) -> Source:
     names = tuple(plain(name) for name in features.names)
     if any(part.ndim != 2 for part in features.parts):
@@ -271,7 +306,16 @@ def _check(
     target = None
     if column is not None:
         target = _check_target(column, features.sample_shape, parts[0].chunks[0])
-    origins = features.identity.origins + (column.identity.origins if column else ())
+    ids = None
+    if groups is not None:
+        ids = GroupIds(
+            _check_target(groups, features.sample_shape, parts[0].chunks[0], ROLE),
+            isinstance(groups.array, np.ndarray),
+            groups.name,
+            groups.identity.fingerprint,
+        )
+    columns = [each for each in (column, groups) if each is not None]
+    origins = sum((each.identity.origins for each in columns), features.identity.origins)
     return Source(
         names=names,
         parts=parts,
@@ -284,15 +328,20 @@ def _check(
         target_fingerprint=column.identity.fingerprint if column else "",
         origins=origins,
         opened_state=digest([origin.opened_state() for origin in origins]),
+        groups=ids,
     )
 
 
 def _check_target(
-    column: Column, sample_shape: tuple[int, ...], row_chunks: tuple[int, ...]
+    column: Column,
+    sample_shape: tuple[int, ...],
+    row_chunks: tuple[int, ...],
+    role: str = "target",
 ) -> da.Array:
     array = column.array
-    what = f"target {column.name!r}"
-    refuse_dtype(what, array.dtype)
+    what = f"{role} {column.name!r}"
+    if role != ROLE or array.dtype.kind not in "Mm":  # dates are valid ids
+        refuse_dtype(what, array.dtype)
     n_samples = int(np.prod(sample_shape))
     if isinstance(array, da.Array):
         refuse_sparse(what, array._meta)
@@ -309,7 +358,7 @@ def _check_target(
         array = da.from_array(
             array.reshape(-1),
             chunks=(row_chunks,),
-            name=f"target-{unique_digest([column.identity.fingerprint, row_chunks])}",
+            name=f"{role}-{unique_digest([column.identity.fingerprint, row_chunks])}",
         )
     checked: da.Array = canonical(array.reshape(-1).rechunk((row_chunks,)))
     return checked

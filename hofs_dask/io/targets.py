@@ -45,8 +45,10 @@ def names_column(target: Any) -> bool:
     return isinstance(target, str | int | float | tuple) and not isinstance(target, bool)
 
 
-def as_column(target: Any) -> Column | None:
-    """Return a target that was given as an array as a column, or None for None.
+def as_column(target: Any, role: str = "target") -> Column | None:
+    """Return a target or groups, given as an array, as a column, or None for None.
+
+    ``role`` is the name of the option, for messages.
 
     Examples
     --------
@@ -58,32 +60,32 @@ def as_column(target: Any) -> Column | None:
         return None
     target = as_series(target)
     if isinstance(target, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
-        return pandas_column(pd.Series(target))
+        return pandas_column(pd.Series(target), role)
     if isinstance(target, xr.DataArray):
         opened, identity = open_grid(target)
-        return Column(opened.data, target_type(target.dtype), target_name(target), identity)
+        return Column(opened.data, target_type(target.dtype), target_name(target, role), identity)
     if is_dask_frame(target):
         if target.ndim != 1:
-            raise TypeError("target is a dask DataFrame; give one of its columns")
-        frame = target.to_frame(name="target")
-        column = dask_column(frame, 0, *read_partitions(frame))
-        return Column(column.array, column.type, target_name(target), column.identity)
+            raise TypeError(f"{role} is a dask DataFrame; give one of its columns")
+        frame = target.to_frame(name=role)
+        column = dask_column(frame, 0, *read_partitions(frame), role=role)
+        return Column(column.array, column.type, target_name(target, role), column.identity)
     if isinstance(target, zarr.Array):
-        return zarr_column(target, target.basename or "target")
-    refuse_sparse("the target", target)
+        return zarr_column(target, target.basename or role)
+    refuse_sparse(f"the {role}" if role == "target" else role, target)
     if isinstance(target, list | tuple):
         target = np.asarray(target, dtype=object if _is_mixed(target) else None)
     if not isinstance(target, np.ndarray | da.Array):
         raise TypeError(
-            f"target is a {type(target).__name__}; give an array with one value per sample, or the "
+            f"{role} is a {type(target).__name__}; give an array with one value per sample, or the "
             "name of a column or variable of the data"
         )
     kind = target_type(target.dtype)
     if isinstance(target, da.Array):
         lazy, identity = open_dask(target)
-        return Column(lazy, kind, "target", identity)
+        return Column(lazy, kind, role, identity)
     target = without_mask(target)
-    return Column(target, kind, "target", array_identity(target))
+    return Column(target, kind, role, array_identity(target))
 
 
 def as_series(target: Any) -> Any:
@@ -100,8 +102,8 @@ def as_series(target: Any) -> Any:
     return target
 
 
-def target_name(target: Any) -> str:
-    """Return the name of a labelled target, ``"target"`` if it has none.
+def target_name(target: Any, role: str = "target") -> str:
+    """Return the name of a labelled target, ``role`` if it has none.
 
     Examples
     --------
@@ -109,7 +111,7 @@ def target_name(target: Any) -> str:
     >>> target_name(pd.Series([0], name="y")), target_name(pd.Series([0]))
     ('y', 'target')
     """
-    return str(target.name) if target.name is not None else "target"
+    return str(target.name) if target.name is not None else role
 
 
 def fits(shape: tuple[int, ...], sample_shape: tuple[int, ...]) -> bool:
@@ -124,7 +126,7 @@ def fits(shape: tuple[int, ...], sample_shape: tuple[int, ...]) -> bool:
     return shape in {sample_shape, (n_samples,), (n_samples, 1)}
 
 
-def pandas_column(series: Any) -> Column:
+def pandas_column(series: Any, role: str = "target") -> Column:
     """Return a pandas series as a column.
 
     Examples
@@ -133,15 +135,19 @@ def pandas_column(series: Any) -> Column:
     >>> pandas_column(pd.Series([0, 1], name="y")).type
     'integer'
     """
-    name = target_name(series)
-    run = Run((0,), *plan_column(f"target {name!r}", series.dtype))
+    name = target_name(series, role)
+    run = Run((0,), *plan_column(f"{role} {name!r}", series.dtype))
     values = frame_block(series.to_frame(), run)[:, 0]
     identity = Identity(digest(["pandas", tokenize(series)]))
     return Column(values, target_type(series.dtype, run), name, identity)
 
 
 def dask_column(
-    frame: Any, position: int, partitions: Sequence[Any], lengths: Sequence[int]
+    frame: Any,
+    position: int,
+    partitions: Sequence[Any],
+    lengths: Sequence[int],
+    role: str = "target",
 ) -> Column:
     """Return the target column at a position of a dask frame, read from its partitions.
 
@@ -154,7 +160,7 @@ def dask_column(
     [1, 2, 3]
     """
     name, dtype = str(frame.columns[position]), frame.dtypes.iloc[position]
-    run = Run((position,), *plan_column(f"target {name!r}", dtype))
+    run = Run((position,), *plan_column(f"{role} {name!r}", dtype))
     return Column(
         gather(partitions, lengths, run)[:, 0],
         target_type(dtype, run),

@@ -9,8 +9,10 @@ from numba.types import int64, uint8, uint64, void
 
 from hofs_dask.kernels._jit import jit
 
-__all__ = ["fold_of", "multiplicity", "row_hash", "rows_below"]
+__all__ = ["draw_groups", "fold_of", "multiplicity", "row_hash", "rows_below"]
 
+#: Number of folds of the samples.
+N_FOLDS = 4
 #: Number of blocks of adjacent rows that a bootstrap resample draws from; smaller data has blocks
 #: of one row. Blocks preserve the correlation of rows that are adjacent in time or space.
 N_BLOCKS = 1024
@@ -126,3 +128,23 @@ def multiplicity(rows: np.ndarray, n_samples: int, resample: int) -> np.ndarray:
     mixed = row_hash(blocks ^ row_hash(np.array([resample + 1], dtype=np.uint64)))
     uniform = (mixed >> np.uint64(11)) * 2.0**-53
     return np.searchsorted(DRAW_CHANCES, uniform, side="right")
+
+
+def draw_groups(n_groups: int, resample: int) -> np.ndarray:
+    """Return the number of times that each group is in a bootstrap resample of groups.
+
+    Parameters
+    ----------
+    n_groups : int
+        Number of groups; as many are drawn, with replacement.
+    resample : int
+        The number of the resample, from 0.
+
+    Examples
+    --------
+    >>> draw_groups(5, resample=0)
+    array([1, 1, 0, 2, 1])
+    """
+    seed = row_hash(np.array([resample + 1], dtype=np.uint64))
+    drawn = row_hash(row_hash(np.arange(n_groups, dtype=np.uint64)) ^ seed)
+    return np.bincount((drawn % np.uint64(n_groups)).astype(np.int64), minlength=n_groups)

@@ -176,6 +176,11 @@ class Method(ABC):
         return THRESHOLD
 
     @property
+    def cross_fitted(self) -> bool:
+        """Whether scores are estimated by fold, so that groups of samples affect them."""
+        return False
+
+    @property
     @abstractmethod
     def state_type(self) -> type[State]:
         """The type of the state that the search keeps between rounds."""

@@ -81,6 +81,11 @@ class HOFS(Method):
         return self.threshold
 
     @property
+    def cross_fitted(self) -> bool:
+        """Whether scores are estimated by fold, so that groups of samples affect them."""
+        return self.criterion == "joint"
+
+    @property
     def state_type(self) -> type[State]:
         """The type of the state that the search keeps between rounds."""
         return JointState if self.criterion == "joint" else TotalState

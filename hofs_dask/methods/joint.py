@@ -244,7 +244,7 @@ class Joint(Search[JointState, JointScores]):
         """
         problem, n_samples = self.problem, self.problem.n_samples
         stages = []
-        if n_samples >= STAGED:
+        if n_samples >= STAGED and problem.n_groups is None:  # groups are no random parts
             cut = 1 if n_samples >= STAGED_TWICE else len(FIRST_FOLD)
             stages = [parts for parts in (FIRST_FOLD[:cut], FIRST_FOLD[cut:]) if parts]
         free = problem.candidates.copy()

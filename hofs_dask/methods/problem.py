@@ -25,6 +25,7 @@ class Problem:
     label_values: np.ndarray  # (class,) the numeric value of each class
     excluded: tuple[int, ...] = ()  # features that are never chosen
     included: tuple[int, ...] = ()  # features that are chosen regardless of their score
+    n_groups: int | None = None  # groups of samples that folds are made of; None for single rows
 
     @property
     def n_features(self) -> int:

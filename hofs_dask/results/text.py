@@ -74,7 +74,27 @@ def summary(dataset: xr.Dataset) -> list[str]:
     details = "; ".join(filter(None, [", ".join(facts(attrs)), "information in nats"]))
     options = json.loads(attrs.get("options", "{}"))
     given = [f"{name}={value}" for name, value in options.items() if value is not None]
-    return [headline, details, *filter(None, [", ".join(given), unusable(dataset)])]
+    more = [", ".join(given), grouped(attrs), unusable(dataset)]
+    return [headline, details, *filter(None, more)]
+
+
+def grouped(attrs: Mapping[str, Any]) -> str:
+    """Return a line about the groups of the samples, or an empty string.
+
+    Examples
+    --------
+    >>> grouped({"groups": "subject", "n_groups": 40, "cross_fitted": 1})
+    '40 groups of subject: all samples of a group are in one fold'
+    """
+    if "groups" not in attrs:
+        return ""
+    use = (
+        "all samples of a group are in one fold"
+        if attrs.get("cross_fitted")
+        else "the method has no folds and ranks on all rows"
+    )
+    name = "" if attrs["groups"] == "groups" else f" of {attrs['groups']}"
+    return f"{counted(attrs['n_groups'], 'group')}{name}: {use}"
 
 
 def unusable(dataset: xr.Dataset) -> str:

@@ -29,7 +29,11 @@ FILE = "checkpoint.npz"
 LOCK = "lock"
 #: Identity of the content, and of the source that the content was made from. A run matches if
 #: either of the two is equal.
-ORIGINS = {"data": "data source", "target values": "target source"}
+ORIGINS = {
+    "data": "data source",
+    "target values": "target source",
+    "group ids": "group source",
+}
 #: Names that `write_file` gives to incomplete checkpoints.
 PARTIAL = re.compile(re.escape(FILE) + r"\.[0-9a-f]{32}\.partial")
 #: Content that `locked` writes to a lock; empty if the disk is full or the run is just starting.
@@ -80,7 +84,7 @@ class Checkpoint:
         saved, snapshot = read_snapshot(file)
         wanted = json.loads(json.dumps(_with_version(run)))
         differing = [
-            f"{name}: {saved[name]!r} in the checkpoint, {wanted[name]!r} now"
+            f"{name}: {saved.get(name)!r} in the checkpoint, {wanted[name]!r} now"
             for name in _differing(saved, wanted)
         ]
         if differing:
@@ -250,7 +254,7 @@ def _differing(saved: Mapping[str, object], wanted: Mapping[str, object]) -> lis
     >>> _differing(saved, {"data": "b", "data source": "t", "method": "jmi"})
     ['data', 'data source']
     """
-    differing = [name for name in wanted if name in saved and saved[name] != wanted[name]]
+    differing = [name for name in wanted if saved.get(name) != wanted[name]]
     for content, origin in ORIGINS.items():
         source = wanted.get(origin)
         if content not in differing or (source is not None and saved.get(origin) == source):

@@ -132,11 +132,23 @@ def search(
             "n_classes": problem.n_classes,
             "label_entropy": problem.label_entropy,
             "n_absent_chunks": codes.n_absent,
+            **_group_attrs(codes, method),
             "hofs_dask_version": version("hofs-dask"),
             # the fingerprint of the data, since that of the store depends on its chunks
             **({} if codes.fingerprint is None else {"fingerprint": codes.fingerprint}),
         },
     )
+
+
+def _group_attrs(codes: CodeStore, method: Method) -> dict[str, str | int]:
+    """Return the attributes of a result about the groups of its samples."""
+    if codes.groups is None:
+        return {}
+    return {
+        "groups": codes.groups.name,
+        "n_groups": codes.groups.n_groups,
+        "cross_fitted": int(method.cross_fitted),
+    }
 
 
 def all_pairs(codes: CodeStore) -> Steps[PairMatrices]:
@@ -324,6 +336,7 @@ def describe(
         label_values=codes.labels.values,
         excluded=tuple(exclude),
         included=tuple(include),
+        n_groups=None if codes.groups is None else codes.groups.n_groups,
     )
 
 
@@ -349,6 +362,9 @@ def _identity(
         "target_kind": codes.labels.kind,
         "target values": codes.labels.identity,
         "target source": codes.labels.key,
+        "groups": None if codes.groups is None else codes.groups.name,
+        "group ids": None if codes.groups is None else codes.groups.identity,
+        "group source": None if codes.groups is None else codes.labels.key,
         "method": method.name,
         **method.options,
         "include": [codes.names[column] for column in include],

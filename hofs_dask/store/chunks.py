@@ -27,6 +27,9 @@ from hofs_dask.store.manifest import Table
 #: Zarr's fill values for absent chunks; no code and no label has these values.
 CODE_FILL, LABEL_FILL = 255, 255
 
+#: The fill value of groups, and the bytes of the group of a sample.
+GROUP_FILL, GROUP_BYTES = 2**32 - 1, 4
+
 CHECKSUM_BYTES = 4
 ALIGNMENT = 64
 
@@ -46,7 +49,8 @@ class Chunks:
     chunk_bytes : int
         Bytes of a chunk without its checksum.
     checksums : dict of int to ndarray of uint32 (row chunk)
-        Checksums of the chunks of each feature tile; labels and copied columns have one tile, 0.
+        Checksums of the chunks of each feature tile; labels, groups and copied
+        columns have one tile, 0.
     """
 
     store: str
@@ -127,14 +131,16 @@ class Chunks:
 
 
 def chunk_file(name: str, tile: int, row: int) -> str:
-    """Return the file name of a chunk; labels have one dimension, other arrays two.
+    """Return the file name of a chunk; labels and groups have one dimension, other arrays two.
 
     Examples
     --------
     >>> chunk_file("codes", 0, 3), chunk_file("labels/y", 0, 3)
     ('codes/c/0/3', 'labels/y/c/3')
     """
-    return f"{name}/c/{row}" if name.startswith("labels/") else f"{name}/c/{tile}/{row}"
+    return (
+        f"{name}/c/{row}" if name.startswith(("labels/", "groups/")) else f"{name}/c/{tile}/{row}"
+    )
 
 
 def write_chunk(place: str, file: str, content: np.ndarray) -> int:

@@ -9,6 +9,7 @@ Layout::
       <folder>          the Zarr group that the manifest names
         codes           uint8 (feature, sample), stored as bit planes
         labels/<key>    uint8 (sample,), one array per target
+        groups/<key>    uint32 (sample,), the groups stored with a target: 4 * number + fold
         n_codes, missing_code, nominal (feature,);  values, edges (feature, code)
         columns/        copies of single features, made when a selection needs them
 
@@ -35,7 +36,8 @@ from hofs_dask.io.files import LockedError, digest
 from hofs_dask.io.paths import as_path, is_url
 from hofs_dask.kernels.planes import WORD, n_bits, unpacked
 from hofs_dask.store.bins import Feature
-from hofs_dask.store.chunks import Chunks, read_table
+from hofs_dask.store.chunks import GROUP_BYTES, Chunks, read_table
+from hofs_dask.store.groups import Groups
 from hofs_dask.store.labels import Labels, interval_names
 from hofs_dask.store.manifest import (
     FORMAT,
@@ -94,6 +96,8 @@ class CodeStore:
         Number of chunks that the source did not have, which were read as the fill value.
     checksums : ndarray of uint32 (tile, row chunk)
         Checksums of the chunks of the codes.
+    groups : Groups or None
+        The groups of the samples, stored with the target.
 
     Examples
     --------
@@ -120,6 +124,7 @@ class CodeStore:
     labels: Labels
     n_absent: int = 0
     checksums: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
+    groups: Groups | None = None
 
     @property
     def n_features(self) -> int:
@@ -133,8 +138,9 @@ class CodeStore:
 
     @property
     def problem_identity(self) -> str:
-        """A digest of the codes and the labels, which determine the result of a search."""
-        return digest([self.identity, self.labels.identity])
+        """A digest of codes, labels and groups, which determine the result of a search."""
+        groups = [] if self.groups is None else [self.groups.identity]
+        return digest([self.identity, self.labels.identity, *groups])
 
     @property
     def place(self) -> str:
@@ -153,6 +159,14 @@ class CodeStore:
         """The chunks of the labels."""
         name, checksums = f"labels/{self.labels.key}", {0: self.labels.checksums}
         return Chunks(self.path, self.place, name, self.chunks[0], checksums)
+
+    @property
+    def group_chunks(self) -> Chunks | None:
+        """The chunks of the groups, None if the samples are not grouped."""
+        if self.groups is None:
+            return None
+        name, checksums = f"groups/{self.labels.key}", {0: self.groups.checksums}
+        return Chunks(self.path, self.place, name, GROUP_BYTES * self.chunks[0], checksums)
 
     def categories(self, feature_index: int) -> list[Category | None]:
         """Return the meaning of each code of a feature, None for the missing code.
@@ -207,6 +221,8 @@ class CodeStore:
             f"  target    {labels.name}, {labels.kind}, {labels.n_classes} classes: "
             + some_of([f"{c} ({n})" for c, n in zip(labels.classes, labels.counts, strict=True)]),
         ]
+        if self.groups is not None:
+            lines.append(f"  groups    {self.groups.n_groups} of {self.groups.name}")
         return "\n".join(lines)
 
 
@@ -341,7 +357,16 @@ def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
         ),
         n_absent=manifest.n_absent,
         checksums=as_numbers(content.checksums).reshape(content.grid),
+        groups=_groups(target),
     )
+
+
+def _groups(target: Target) -> Groups | None:
+    """Return the groups that are stored with a target."""
+    found = target.groups
+    if found is None:
+        return None
+    return Groups(found.name, found.n_groups, digest(found), as_numbers(found.checksums))
 
 
 @contextlib.contextmanager

@@ -17,11 +17,14 @@ from hofs_dask.io import places
 from hofs_dask.io.files import MOST_JSON, SealError, digest, seal, unseal
 
 FORMAT = "hofs_dask codes"
-VERSION = 5
+VERSION = 6
 FILE = "manifest.json"
 
 #: Maximum codes of a feature and classes of a target: the values of a byte, less reserved values.
 MOST_CODES, MOST_CLASSES = 255, 254
+
+#: Maximum number of groups; number and fold of a group are stored in 32 bits.
+MOST_GROUPS = 2**29
 
 Name = str | int | float
 
@@ -51,6 +54,23 @@ class Table:
 
 
 @dataclass(frozen=True)
+class GroupRecord:
+    """The groups of the samples, stored with a target.
+
+    Attributes
+    ----------
+    name, n_groups
+        As in `Groups`.
+    checksums : str
+        Eight hexadecimal digits per chunk of the array ``groups/<key>`` (the key of the target).
+    """
+
+    name: str
+    n_groups: int
+    checksums: str
+
+
+@dataclass(frozen=True)
 class Target:
     """The labels of a store for one target.
 
@@ -62,6 +82,8 @@ class Target:
         As in `Labels`.
     checksums : str
         Eight hexadecimal digits per chunk.
+    groups : GroupRecord or None
+        The groups of the samples.
     """
 
     key: str
@@ -72,11 +94,12 @@ class Target:
     values: tuple[float, ...]
     n_dropped: int
     checksums: str
+    groups: GroupRecord | None = None
 
     @property
     def content(self) -> str:
-        """A digest of the labels without their key."""
-        return digest({**vars(self), "key": ""})
+        """A digest of the labels without their key and groups."""
+        return digest({**vars(self), "key": "", "groups": None})
 
 
 @dataclass(frozen=True)
@@ -274,6 +297,7 @@ def _parsed(document: dict[str, Any]) -> Manifest:
                         "classes": tuple(target["classes"]),
                         "counts": _integers(target["counts"]),
                         "values": tuple(float(value) for value in target["values"]),
+                        "groups": target["groups"] and GroupRecord(**target["groups"]),
                     }
                 )
                 for target in known["targets"]
@@ -326,6 +350,12 @@ def _check(manifest: Manifest) -> None:
         _expect(min(target.counts) >= 0 and sum(target.counts) == n_samples, "counts")
         _expect(_is_count(target.n_dropped), "n_dropped")
         _expect(len(as_numbers(target.checksums)) == content.grid[1], "checksums")
+        groups = target.groups
+        if groups is not None:
+            _expect(isinstance(groups.name, str), "groups")
+            _expect(_is_count(groups.n_groups), "groups")
+            _expect(2 <= groups.n_groups <= min(n_samples, MOST_GROUPS), "groups")
+            _expect(len(as_numbers(groups.checksums)) == content.grid[1], "groups")
 
 
 def _expect(holds: bool, name: str) -> None:

@@ -15,7 +15,7 @@ from zarr.codecs import Crc32cCodec
 from hofs_dask.io import places
 from hofs_dask.kernels.planes import n_bits
 from hofs_dask.store.bins import Feature
-from hofs_dask.store.chunks import CODE_FILL, LABEL_FILL, write_table
+from hofs_dask.store.chunks import CODE_FILL, GROUP_FILL, LABEL_FILL, write_table
 from hofs_dask.store.codec import Planes
 from hofs_dask.store.manifest import Table
 
@@ -54,18 +54,21 @@ def write_metadata(
             dimension_names=("feature", "edge" if name == "edges" else "code")[: table.ndim],
         )
     group.create_group("labels")
+    group.create_group("groups")
     _put(place, group)
 
 
-def write_label_metadata(place: str, key: str, n_samples: int, chunk_rows: int) -> None:
-    """Write the metadata with which Zarr and xarray open the labels."""
+def write_label_metadata(
+    place: str, key: str, n_samples: int, chunk_rows: int, *, groups: bool = False
+) -> None:
+    """Write the metadata with which Zarr and xarray open the labels or the groups."""
     group = zarr.create_group({})
     array = group.create_array(
-        f"labels/{key}",
+        f"groups/{key}" if groups else f"labels/{key}",
         shape=(n_samples,),
         chunks=(chunk_rows,),
-        dtype=np.uint8,
-        fill_value=LABEL_FILL,
+        dtype="<u4" if groups else np.uint8,
+        fill_value=GROUP_FILL if groups else LABEL_FILL,
         compressors=[Crc32cCodec()],
         dimension_names=("sample",),
     )
