@@ -143,7 +143,7 @@ def draw_groups(n_groups: int, resample: int) -> np.ndarray:
     Examples
     --------
     >>> draw_groups(5, resample=0)
-    array([1, 1, 0, 2, 1])
+    array([2, 0, 0, 3, 0])
     """
     seed = row_hash(np.array([resample + 1], dtype=np.uint64))
     drawn = row_hash(row_hash(np.arange(n_groups, dtype=np.uint64)) ^ seed)

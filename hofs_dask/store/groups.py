@@ -97,7 +97,7 @@ def deal_groups(found: GroupCounts, name: str) -> Dealt:
     --------
     >>> dealt = deal_groups(GroupCounts({"a": 6, "b": 2, "c": 2, "d": 1, "e": 1}, 0, 12), "site")
     >>> {one: value % N_FOLDS for one, value in dealt.ids.items()}
-    {'c': 1, 'e': 3, 'a': 0, 'b': 2, 'd': 3}
+    {'e': 3, 'c': 1, 'a': 0, 'd': 3, 'b': 2}
     """
     if found.n_missing:
         raise ValueError(
@@ -133,7 +133,7 @@ def encode_groups(block: np.ndarray, dealt: Dealt) -> np.ndarray:
     --------
     >>> ids = np.array(["a", "b", "a"], dtype=object)
     >>> encode_groups(ids, deal_groups(count_groups(ids), "site"))
-    array([4, 1, 4], dtype=uint32)
+    array([0, 5, 0], dtype=uint32)
     """
     ids, inverse = _ids(block)
     if (inverse < 0).any() or any(one not in dealt.ids for one in ids):
