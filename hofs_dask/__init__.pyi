@@ -2,6 +2,7 @@ from .api import compare as compare
 from .api import encode as encode
 from .api import estimate as estimate
 from .api import information_matrix as information_matrix
+from .api import interactions as interactions
 from .api import select as select
 from .errors import CheckpointError as CheckpointError
 from .errors import CodeStoreError as CodeStoreError
@@ -24,6 +25,7 @@ from .methods.registry import METHODS as METHODS
 from .methods.vmi import VMI as VMI
 from .results.comparison import Comparison as Comparison
 from .results.comparison import load as load
+from .results.interactions import Interactions as Interactions
 from .results.selection import Selection as Selection
 from .search.events import CompileStarted as CompileStarted
 from .search.events import RoundEnded as RoundEnded

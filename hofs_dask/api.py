@@ -1,4 +1,4 @@
-"""The public functions: `select`, `compare`, `information_matrix`, `encode` and `estimate`."""
+"""The public functions: `select`, `compare`, `interactions`, `information_matrix`, ..."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
 from hofs_dask.io.paths import as_path
 from hofs_dask.methods.base import Method
+from hofs_dask.methods.interactions import ORDERS
 from hofs_dask.methods.registry import METHODS, as_method
 from hofs_dask.planning.explain import Plan, plan_encoding, plan_search
 from hofs_dask.results.comparison import Comparison
 from hofs_dask.results.datasets import label_array
+from hofs_dask.results.interactions import Interactions
 from hofs_dask.results.selection import Selection
 from hofs_dask.search.checkpoint import Checkpoint, open_checkpoint, open_part
 from hofs_dask.search.events import (
@@ -31,7 +33,15 @@ from hofs_dask.search.events import (
     tell_all,
 )
 from hofs_dask.search.picks import Ranking
-from hofs_dask.search.rounds import Steps, all_pairs, drive, resampled, search
+from hofs_dask.search.rounds import (
+    Steps,
+    all_pairs,
+    all_tuples,
+    attributes,
+    drive,
+    resampled,
+    search,
+)
 from hofs_dask.store.bins import check_bins
 from hofs_dask.store.codes import CodeStore, is_codes, open_codes, temporary_store
 from hofs_dask.store.labels import check_kind
@@ -411,6 +421,85 @@ def information_matrix(
             "target": codes.labels.name,
             "n_samples": codes.n_samples,
         },
+    )
+
+
+def interactions(
+    data: Any,
+    target: Any,
+    *,
+    order: int = 2,
+    top: int = 100,
+    feature_dim: Hashable | None = None,
+    nominal: Iterable[Hashable] | bool | None = None,
+    target_kind: str = "auto",
+    bins: int | str | None = "auto",
+    exclude: Sequence[Hashable] = (),
+    store: str | os.PathLike[str] | None = None,
+    callback: Callable[[Event], None] | None = None,
+    progress: bool | None = None,
+) -> Interactions:
+    """Return the pairs or triples of features that say most about a target only together.
+
+    All tuples are compared. Memory grows with the number of features, but not with that of tuples.
+
+    Parameters
+    ----------
+    data, target, feature_dim, nominal, target_kind, bins, store, callback, progress
+        As for `select`.
+    order
+        Number of features of a tuple: 2 or 3.
+    top
+        Maximum number of tuples to return.
+    exclude
+        Features that are in no tuple, as for `select`.
+
+    Returns
+    -------
+    Interactions
+        The tuples, ranked by synergy.
+
+    Notes
+    -----
+    The synergy of a tuple is what is left after all effects of fewer variables: the deviance per
+    sample, ``G / 2N``, of its counts with the target from the log-linear model without the term of
+    the highest order. Two additive features have no synergy, nor have a strong feature and noise.
+    ``added`` is the information of a tuple minus that of its best proper subset.
+
+    Codes are merged to the largest number b with ``10 C b**order <= N``, for N samples and C
+    classes, at least 2: adjacent codes of numbers, the rarest categories of nominal features.
+
+    A p-value is that of a chi-square test of G, divided by Williams' correction for few samples,
+    with (b_1 - 1) (b_2 - 1) (C - 1) degrees of freedom for a pair, of codes that occur, fewer if
+    combinations of two variables do not occur. The adjusted one is multiplied by the number of all
+    tuples (Bonferroni).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hofs_dask as hd
+    >>> x = np.random.default_rng(0).normal(size=(2000, 10))
+    >>> y = (x[:, 3] > 0) ^ (x[:, 7] > 0)
+    >>> hd.interactions(x, y, top=5).tuples[0]
+    ('x3', 'x7')
+    """
+    if order not in ORDERS or isinstance(order, bool):
+        raise ValueError(f"order is {order!r}; give 2 for pairs or 3 for triples")
+    _check_count("top", top, 1)
+    _check_listening(callback, progress)
+    with ExitStack() as stack:
+        reading = _Reading(feature_dim, nominal, target_kind, bins, store)
+        request = _open(data, target, order, reading, (), exclude)
+        listeners = _listeners(stack, callback, ScanProgress, progress)
+        codes = request.encoded(stack, listeners)
+        steps = all_tuples(codes, order, top, request.exclude)
+        ((found, problem),) = drive(codes, {"interactions": steps}, listeners)[0].values()
+    return Interactions.from_tuples(
+        found,
+        names=codes.names,
+        relevance=problem.relevance,
+        usable=problem.usable,
+        attrs=attributes(codes, problem),
     )
 
 

@@ -9,6 +9,7 @@ from hofs_dask.cli.compile import compile_
 from hofs_dask.cli.demo import demo
 from hofs_dask.cli.encode import encode
 from hofs_dask.cli.info import info
+from hofs_dask.cli.interactions import interactions
 from hofs_dask.cli.job_script import job_script
 from hofs_dask.cli.matrix import matrix
 from hofs_dask.cli.options import examples
@@ -43,5 +44,6 @@ def main() -> None:
     """
 
 
-for command in (encode, select, compare, matrix, info, unlock, compile_, job_script, demo):
+COMMANDS = (encode, select, compare, interactions, matrix, info, unlock, compile_, job_script, demo)
+for command in COMMANDS:
     main.add_command(command)

@@ -26,7 +26,8 @@ MIN_ROOM = 30
 def info(path: str) -> None:
     """Describe a code store, a saved result or a checkpoint.
 
-    PATH is a code store, a saved selection, comparison or matrix, or the directory of a checkpoint.
+    PATH is a code store, a saved selection, comparison or matrix, saved interactions, or the
+    directory of a checkpoint.
     """
     click.echo(describe(path))
 
@@ -42,6 +43,7 @@ def describe(path: str) -> str:
     FileNotFoundError: no such path: 'no/such/path'
     """
     from hofs_dask.results.comparison import Comparison
+    from hofs_dask.results.interactions import Interactions
     from hofs_dask.results.saving.content import ForeignError
     from hofs_dask.results.saving.readwrite import read
     from hofs_dask.results.selection import Selection
@@ -62,6 +64,7 @@ def describe(path: str) -> str:
             {
                 Selection.FORMAT: lambda dataset: repr(Selection(dataset)),
                 Comparison.FORMAT: lambda dataset: repr(Comparison(dataset)),
+                Interactions.FORMAT: lambda dataset: repr(Interactions(dataset)),
                 MATRIX_FORMAT: _describe_matrix,
             },
         )

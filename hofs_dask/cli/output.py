@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from hofs_dask.results.comparison import Comparison
+    from hofs_dask.results.interactions import Interactions
     from hofs_dask.results.selection import Selection
 
-Kind = Literal["selection", "comparison", "matrix"]
+Kind = Literal["selection", "comparison", "matrix", "interactions"]
 
 #: Kinds of `information_matrix`, repeated here because its module is slow to import.
 MATRIX_KINDS = ("spectral", "conditional", "joint", "redundancy")
@@ -33,6 +34,7 @@ OUTPUTS: dict[Kind, tuple[str, ...]] = {
     "selection": (".zarr", ".nc", *TABLES),
     "comparison": (".zarr", ".nc", *TABLES),
     "matrix": (".zarr", ".nc", ".csv"),
+    "interactions": (".zarr", ".nc", ".csv"),
 }
 #: Columns of the table of ranks of one method.
 COLUMNS = (
@@ -57,6 +59,7 @@ HEADS: dict[Kind, tuple[str, ...]] = {
     "selection": (",".join(COLUMNS[:4]),),
     "comparison": (",".join(["method", *COLUMNS[:4]]),),
     "matrix": tuple(f"{kind}_information," for kind in MATRIX_KINDS),
+    "interactions": ("rank,feature_1,feature_2,",),
 }
 #: The attribute `format` of a saved matrix.
 MATRIX_FORMAT = "hofs_dask matrix"
@@ -153,7 +156,16 @@ def write_matrix(matrix: xr.DataArray, output: str) -> None:
     write(matrix.to_dataset().assign_attrs({**matrix.attrs, "format": MATRIX_FORMAT}), output)
 
 
-def draw(result: Selection | Comparison, path: str | Path) -> None:
+def write_interactions(result: Interactions, output: str) -> None:
+    """Write interactions to a Zarr store, a netCDF file or a CSV table."""
+    if not output.endswith(".csv"):
+        result.save(output)
+        return
+    table = result.to_dataframe()
+    _write_csv(output, list(table.columns), table.values.tolist())
+
+
+def draw(result: Selection | Comparison | Interactions, path: str | Path) -> None:
     """Write the figure of a result to a file."""
     import matplotlib as mpl
 
@@ -204,12 +216,14 @@ def _is_table(path: Path, kind: Kind) -> bool:
 
 def _format_of(kind: Kind) -> str:
     from hofs_dask.results.comparison import Comparison
+    from hofs_dask.results.interactions import Interactions
     from hofs_dask.results.selection import Selection
 
     return {
         "selection": Selection.FORMAT,
         "comparison": Comparison.FORMAT,
         "matrix": MATRIX_FORMAT,
+        "interactions": Interactions.FORMAT,
     }[kind]
 
 

@@ -273,13 +273,16 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
     key = (place.labels.name, row)
     labels = PROCESS.chunks.get(place.identity, key, place.cache, n_rows, read_labels, check_labels)
     columns = np.empty((len(place.columns), *planes.shape[1:]), np.uint64)
+    others: dict[int, np.ndarray] = {}  # a tile that is not cached is read once, not per column
     for j, column in enumerate(place.columns):
         if features.start <= column < features.stop:
             columns[j] = planes[column - features.start]
         elif column in copied:
             columns[j] = copy(column, place.column_codes[j])
         else:
-            columns[j] = tile(column // width, own=False)[column % width]
+            if column // width not in others:
+                others = {column // width: tile(column // width, own=False)}
+            columns[j] = others[column // width][column % width]
     parts = fold_of(rows.start, rows.stop, N_PARTS)
     if place.groups is not None:
         # all samples of a group are in one fold; the part within it still depends on the row

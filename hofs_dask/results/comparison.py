@@ -18,6 +18,7 @@ from hofs_dask.results.comparison_figure import plot
 from hofs_dask.results.comparison_text import as_text, frame, names_of
 from hofs_dask.results.datasets import Variable, annotated, check_positions, check_runners_up, plain
 from hofs_dask.results.html import comparison_html
+from hofs_dask.results.interactions import Interactions
 from hofs_dask.results.saving.readwrite import read
 from hofs_dask.results.selection import Selection
 
@@ -285,8 +286,8 @@ class Comparison(Result):
         return comparison_html(self._dataset)
 
 
-def load(path: str | os.PathLike[str]) -> Selection | Comparison:
-    """Load a selection or a comparison that `save` or `to_zarr` wrote.
+def load(path: str | os.PathLike[str]) -> Selection | Comparison | Interactions:
+    """Load a selection, a comparison or interactions that `save` or `to_zarr` wrote.
 
     Parameters
     ----------
@@ -305,11 +306,12 @@ def load(path: str | os.PathLike[str]) -> Selection | Comparison:
     >>> load("no/such/result.zarr")
     Traceback (most recent call last):
     ...
-    FileNotFoundError: there is no saved selection or comparison at no/such/result.zarr
+    FileNotFoundError: there is no saved selection or comparison or interactions at no/...
     """
-    makers: dict[str, Callable[[xr.Dataset], Selection | Comparison]] = {
+    makers: dict[str, Callable[[xr.Dataset], Selection | Comparison | Interactions]] = {
         Selection.FORMAT: Selection,
         Comparison.FORMAT: Comparison,
+        Interactions.FORMAT: Interactions,
     }
     return read(path, makers)
 

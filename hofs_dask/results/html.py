@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from hofs_dask.results import comparison_text, text
+from hofs_dask.results import comparison_text, interactions_text, text
 from hofs_dask.results.comparison_figure import colour_by_feature
 from hofs_dask.results.figure import colour_of
 
@@ -66,6 +66,16 @@ def comparison_html(dataset: xr.Dataset) -> str:
         parts += [_paragraph(comparison_text.agreement_title(dataset)), _table(shaded)]
     parts.append(_paragraph(comparison_text.scans(dataset)))
     return _page("comparison", comparison_text.summary(dataset), parts)
+
+
+def interactions_html(dataset: xr.Dataset) -> str:
+    """Return HTML with the summary and the first ranks of interactions."""
+    header, *rows = interactions_text.table(dataset, SHOWN_RANKS)
+    sides = ["left" if name == "features" else "right" for name in header]
+    lines = [_row("th", header, sides), *(_row("td", row, sides) for row in rows)]
+    left_out = text.left_out({"rank": dataset.sizes["rank"] - len(rows)}, ".to_dataframe()")
+    parts = [_table(lines), _paragraph(left_out)]
+    return _page("interactions", interactions_text.summary(dataset), parts)
 
 
 def _page(kind: str, summary: Iterable[str], parts: Iterable[str]) -> str:

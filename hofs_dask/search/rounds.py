@@ -20,6 +20,7 @@ from hofs_dask.engine.scanning import run, scans
 from hofs_dask.errors import some_of
 from hofs_dask.methods.affinity import join
 from hofs_dask.methods.base import LEAST_DIFFERENCE, Method, Search, Sizes
+from hofs_dask.methods.interactions import Tuples, find_interactions
 from hofs_dask.methods.pairwise import PairMatrices, learn_all
 from hofs_dask.methods.problem import Problem
 from hofs_dask.scheduling.compute import release
@@ -125,19 +126,26 @@ def search(
         attrs={
             "method": method.name,
             "options": json.dumps(method.options),
-            "target": codes.labels.name,
-            "target_kind": codes.labels.kind,
-            "n_samples": problem.n_samples,
-            "n_dropped": codes.labels.n_dropped,
-            "n_classes": problem.n_classes,
-            "label_entropy": problem.label_entropy,
-            "n_absent_chunks": codes.n_absent,
+            **attributes(codes, problem),
             **_group_attrs(codes, method),
-            "hofs_dask_version": version("hofs-dask"),
-            # the fingerprint of the data, since that of the store depends on its chunks
-            **({} if codes.fingerprint is None else {"fingerprint": codes.fingerprint}),
         },
     )
+
+
+def attributes(codes: CodeStore, problem: Problem) -> dict[str, str | float]:
+    """Return the attributes that describe the data of a result."""
+    return {
+        "target": codes.labels.name,
+        "target_kind": codes.labels.kind,
+        "n_samples": problem.n_samples,
+        "n_dropped": codes.labels.n_dropped,
+        "n_classes": problem.n_classes,
+        "label_entropy": problem.label_entropy,
+        "n_absent_chunks": codes.n_absent,
+        "hofs_dask_version": version("hofs-dask"),
+        # the fingerprint of the data, since that of the store depends on its chunks
+        **({} if codes.fingerprint is None else {"fingerprint": codes.fingerprint}),
+    }
 
 
 def _group_attrs(codes: CodeStore, method: Method) -> dict[str, str | int]:
@@ -155,6 +163,21 @@ def all_pairs(codes: CodeStore) -> Steps[PairMatrices]:
     """Yield the requests for all pairs of features of a code store; return their matrices."""
     problem = describe(codes, (yield from _count_all(codes)))
     return (yield from learn_all(problem))
+
+
+def all_tuples(
+    codes: CodeStore, order: int, top: int, exclude: Sequence[int] = ()
+) -> Steps[tuple[Tuples, Problem]]:
+    """Yield the requests for all tuples of features; return those of most synergy."""
+    problem = describe(codes, (yield from _count_all(codes)), exclude)
+    n_usable = int(problem.candidates.sum())
+    if n_usable < order:
+        raise ValueError(
+            f"order is {order} but only {n_usable} of {problem.n_features} features can be used: "
+            "the others are excluded, constant or all missing"
+        )
+    tile = layout_of(codes).chunks[1]
+    return (yield from find_interactions(problem, order, top, tile)), problem
 
 
 def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:

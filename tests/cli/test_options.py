@@ -59,7 +59,7 @@ def test_reading_options__reach_the_plan_and_the_matrix(cube: Path, tmp_path: Pa
     np.testing.assert_array_equal(written.values, expected.values)
 
 
-@pytest.mark.parametrize("command", ["select", "compare", "matrix"])
+@pytest.mark.parametrize("command", ["select", "compare", "matrix", "interactions"])
 @pytest.mark.parametrize(
     "option",
     [("--bins", 4), ("--nominal", "x1"), ("--feature-dim", "band"), ("--target-kind", "ordinal")],
@@ -67,7 +67,8 @@ def test_reading_options__reach_the_plan_and_the_matrix(cube: Path, tmp_path: Pa
 def test_reading_options__are_refused_for_a_code_store(
     command: str, option: tuple[object, ...], codes: Path, tmp_path: Path
 ) -> None:
-    needed = ("--output", tmp_path / "m.zarr") if command == "matrix" else ("--n-features", 2)
+    to_file = ("--output", tmp_path / "m.zarr")
+    needed = to_file if command in ("matrix", "interactions") else ("--n-features", 2)
     result = run(command, codes, *needed, *option)
     assert result.exit_code == 2
     message = " ".join(result.stderr.split())

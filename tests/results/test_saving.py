@@ -720,7 +720,9 @@ def test_save__refuses_a_url_with_other_content(tmp_path: Path, scheme: str) -> 
 
 def test_save__writes_to_a_free_url_once(tmp_path: Path) -> None:
     address = f"memory://{tmp_path}/result.zarr"
-    with pytest.raises(FileNotFoundError, match="no saved selection or comparison at memory"):
+    with pytest.raises(
+        FileNotFoundError, match="no saved selection or comparison or interactions at memory"
+    ):
         load(address)
     OLD.save(address)
     assert load(address) == OLD

@@ -26,6 +26,7 @@ COMMANDS = {
     "hofs_dask selection": "hofs-dask select",
     "hofs_dask comparison": "hofs-dask compare",
     "hofs_dask matrix": "hofs-dask matrix",
+    "hofs_dask interactions": "hofs-dask interactions",
 }
 
 # Attributes that only the stored form has.

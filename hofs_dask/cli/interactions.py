@@ -1,0 +1,106 @@
+"""``hofs-dask interactions``: find pairs or triples of features that act together."""
+
+from __future__ import annotations
+
+import click
+
+from hofs_dask.cli.clusters import cluster
+from hofs_dask.cli.options import (
+    check_store,
+    cluster_options,
+    debug_option,
+    examples,
+    features_of,
+    progress_option,
+    reading_options,
+    target_option,
+)
+from hofs_dask.cli.output import check_picture, draw, output_check, write_interactions
+from hofs_dask.cli.running import advise
+
+
+@click.command(epilog=examples("interactions codes.zarr --order 3 --top 20 --output triples.csv"))
+@click.argument("store")
+@click.option(
+    "--order",
+    type=click.IntRange(2, 3),
+    default=2,
+    show_default=True,
+    help="Number of features of a tuple: 2 for pairs, 3 for triples.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Maximum number of tuples to save.",
+)
+@click.option(
+    "--output",
+    callback=output_check("interactions"),
+    metavar="PATH",
+    help="Path to save the tuples to. It ends with .zarr, .nc or .csv.",
+)
+@click.option(
+    "--plot",
+    callback=check_picture,
+    metavar="PATH",
+    help="Path to save a plot of the network to. It ends with .png, .svg or .pdf.",
+)
+@target_option
+@click.option(
+    "--exclude", multiple=True, metavar="NAME", help="Leave out a feature. Can be repeated."
+)
+@reading_options
+@progress_option("scan")
+@cluster_options
+@debug_option
+def interactions(
+    store: str,
+    order: int,
+    top: int,
+    output: str | None,
+    plot: str | None,
+    target: str | None,
+    exclude: tuple[str, ...],
+    feature_dim: str | None,
+    nominal: tuple[str, ...],
+    target_kind: str,
+    bins: int | str | None,
+    progress: bool | None,
+    scheduler: str | None,
+    workers: int | None,
+) -> None:
+    """Find the pairs or triples of features that say most about the target only together.
+
+    All tuples are compared and ranked by synergy: what they say about the target beyond all effects
+    of fewer features. The first twenty are printed. All values are in nats.
+
+    STORE is a code store written by "hofs-dask encode", or a Zarr store of data. Data is first
+    encoded into a temporary code store, which is removed after the run. The options --feature-dim,
+    --nominal, --target-kind and --bins apply to this encoding.
+    """
+    advise(lambda: "nothing was written; run the same command again.")
+    from hofs_dask import api
+
+    check_store(store, target)
+    named = features_of(nominal, store, target, feature_dim)
+    without = features_of(exclude, store, target, feature_dim)
+    with cluster(scheduler, workers):
+        found = api.interactions(
+            store,
+            target,
+            order=order,
+            top=top,
+            feature_dim=feature_dim,
+            nominal=named or None,
+            target_kind=target_kind,
+            bins=bins,
+            exclude=without,
+            progress=progress,
+        )
+    click.echo(repr(found))
+    if output is not None:
+        write_interactions(found, output)
+    if plot is not None:
+        draw(found, plot)

@@ -1,0 +1,195 @@
+"""The reduction that counts pairs or triples of features and returns those of most synergy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hofs_dask.engine.reduction import (
+    Block,
+    Context,
+    Layout,
+    Partial,
+    Reduction,
+    Tile,
+    frozen,
+    per_feature,
+)
+from hofs_dask.kernels import hashing, planes, tuples
+from hofs_dask.kernels.planes import WORD
+from hofs_dask.kernels.tuples import (
+    add_products,
+    bounds,
+    fill_sets,
+    fill_tables,
+    fit_tables,
+    pair_bounds,
+    subsets_of,
+)
+
+#: The modules of the kernels that the reduction calls.
+KERNEL_MODULES = (hashing, planes, tuples)
+
+#: Approximate bytes of the sets of a slice of samples, and the least number of its samples.
+SLICE_BYTES, LEAST_SLICE = 8 * 2**20, 4096
+#: Counts below this number have their n log n in a table.
+MOST_LOGS = 2**16
+#: Rounding error of a bound, in nats.
+ROUNDING = 1e-12
+#: Tables that are fitted at a time.
+FITTED = 4096
+
+
+@dataclass(frozen=True)
+class TupleContext(Context):
+    """Context of `TUPLES`."""
+
+    order: int  # features in a tuple: 2 or 3
+    top: int  # most tuples to return
+    least: float  # tuples of less synergy are not returned
+    heads: np.ndarray  # int64 (head, order - 1) positions in columns, ascending
+    columns: np.ndarray  # int64 (column,) position among all features
+    column_groups: np.ndarray  # uint8 (column, code) the group of each code
+    column_counts: np.ndarray  # int64 (column, class, group)
+    position: np.ndarray = per_feature()  # int64 (feature,) position among all features
+    usable: np.ndarray = per_feature()  # bool (feature,) whether tuples may contain the feature
+    groups: np.ndarray = per_feature()  # uint8 (feature, code) the group of each code
+    counts: np.ndarray = per_feature()  # int64 (feature, class, group)
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return int(self.counts.shape[1])
+
+    @property
+    def n_groups(self) -> int:
+        """The number of groups of codes, the largest of all features."""
+        return int(self.counts.shape[2])
+
+    @property
+    def first(self) -> np.ndarray:
+        """The first feature of the tile after the last column of each head."""
+        after = self.columns[self.heads[:, -1]]
+        return np.searchsorted(self.position, after, side="right").astype(np.int64)
+
+
+def _layout(context: TupleContext, n_features: int) -> Layout:
+    n_sets, n_classes = context.n_groups - 1, context.n_classes
+    n_heads, n_columns = len(context.heads), len(context.columns)
+    found = {"joint": (n_classes, n_heads * n_sets ** (context.order - 1), n_features * n_sets)}
+    if context.order == 3:
+        found["with_columns"] = (n_classes, n_columns * n_sets, n_features * n_sets)
+        found["among_columns"] = (n_classes, n_columns * n_sets, n_columns * n_sets)
+    return {name: (shape, np.int64) for name, shape in found.items()}
+
+
+def _prepare(context: TupleContext) -> TupleContext | None:
+    return context if (context.first < len(context.position)).any() else None
+
+
+def _chunk(context: TupleContext, block: Block, partial: Partial) -> None:
+    n_sets, n_features = context.n_groups - 1, len(block.tile)
+    width = (n_features + len(block.columns)) * n_sets
+    length = max(8 * SLICE_BYTES // max(width, 1), LEAST_SLICE)
+    every = np.arange(len(context.columns), dtype=np.int64)[:, None]
+    zeros = np.zeros(len(every), np.int64)
+    for start in range(0, len(block.labels), length):
+        samples, places, starts = _sorted(
+            block.labels[start : start + length], start, context.n_classes
+        )
+        n_words = int(starts[-1])
+
+        def sets(tile: Tile, groups: np.ndarray) -> np.ndarray:
+            made = np.zeros((len(tile), n_sets, n_words), np.uint64)  # noqa: B023
+            fill_sets(tile.codes, samples, places, groups, made)  # noqa: B023
+            found: np.ndarray = frozen(made)
+            return found
+
+        columns = sets(block.columns, context.column_groups)
+        features = sets(block.tile, context.groups).reshape(n_features * n_sets, n_words)
+        add_products(columns, features, context.heads, context.first, starts, partial["joint"])
+        if context.order == 3:
+            add_products(columns, features, every, zeros, starts, partial["with_columns"])
+            flat = columns.reshape(len(every) * n_sets, n_words)
+            add_products(columns, flat, every, zeros, starts, partial["among_columns"])
+
+
+def _sorted(
+    labels: np.ndarray, first: int, n_classes: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the samples by class, their bits, and the first word of each class."""
+    samples = np.argsort(labels, kind="stable")
+    counts = np.bincount(labels, minlength=n_classes)
+    starts = np.concatenate([[0], np.cumsum(-(-counts // WORD))])
+    before = np.cumsum(counts) - counts
+    places = np.arange(len(labels)) + np.repeat(starts[:-1] * WORD - before, counts)
+    return samples + first, places, starts
+
+
+def _finalize(context: TupleContext, total: Partial) -> Partial:
+    """Return the tuples of most synergy: columns, and the terms of `fit_tables`."""
+    first, heads = context.first, context.heads
+    shape = (*[context.n_groups] * context.order, context.n_classes)
+    subsets, signs, sizes = subsets_of(shape)
+    n_margin = int(subsets.max()) + 1
+    n_samples = int(context.counts[0].sum()) if len(context.counts) else 0
+    numbers = np.arange(min(n_samples + 1, MOST_LOGS), dtype=np.float64)
+    logs = numbers * np.log(np.maximum(numbers, 1.0))
+    none = np.zeros((0, 0, 0), np.int64)
+    joint, with_columns, among_columns = (
+        frozen(total.get(name, none)) for name in ("joint", "with_columns", "among_columns")
+    )
+    of_columns, of_features = frozen((context.column_counts, context.counts))
+    bound = np.full((len(heads), len(context.position)), -np.inf)
+    if context.order == 2:
+        pair_bounds(heads, first, joint, of_columns, of_features, logs, bound)
+    else:
+        bounds(
+            heads,
+            first,
+            joint,
+            with_columns,
+            among_columns,
+            of_columns,
+            of_features,
+            subsets,
+            n_margin,
+            logs,
+            bound,
+        )
+    bound[:, ~context.usable] = -np.inf
+    flat = bound.ravel()
+    # The fit of the tuples of the largest bounds gives the least synergy that others have to reach.
+    (candidates,) = np.nonzero(flat >= max(context.least, 0.0) - ROUNDING)
+    candidates = candidates[np.argsort(-flat[candidates], kind="stable")]
+    kept = np.zeros(0, np.intp)
+    terms = np.zeros((0, 5))
+    least, step = context.least, max(context.top, 1)
+    while len(candidates) and flat[candidates[0]] >= least - ROUNDING:
+        some, candidates = candidates[:step], candidates[step:]
+        chosen = np.stack(np.divmod(some, bound.shape[1]), axis=1)
+        made = np.zeros((len(some), subsets.shape[1]), np.int64)
+        fill_tables(
+            chosen, heads, joint, with_columns, among_columns, of_columns, of_features, made
+        )
+        own = np.zeros((len(some), 5))
+        fit_tables(frozen(made), subsets, signs, sizes, n_margin, logs, least - ROUNDING, own)
+        fitted = own[:, 0] >= 0
+        kept = np.concatenate([kept, some[fitted]])
+        terms = np.concatenate([terms, own[fitted]])
+        order = np.lexsort((kept, -terms[:, 0]))[: context.top]
+        kept, terms = kept[order], terms[order]
+        if len(kept) == context.top:
+            least = max(least, terms[-1, 0])
+        step = min(step, FITTED)
+    head, feature = np.divmod(kept, bound.shape[1])
+    columns = context.columns[heads[head]].reshape(len(kept), context.order - 1)
+    return {
+        "tuples": np.concatenate([columns, context.position[feature][:, None]], axis=1),
+        "terms": terms,
+    }
+
+
+#: The tuples of most synergy among those of a head of columns and a later feature.
+TUPLES = Reduction("tuples", _layout, _chunk, _finalize, _prepare)

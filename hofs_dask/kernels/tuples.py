@@ -1,0 +1,659 @@
+"""Counts of pairs and triples of features with the class, and what a tuple says about the class.
+
+The samples of a slice are sorted by class, and each class starts at a whole word. The sets of two
+features are then intersected without a mask for the class. The first code of every feature follows
+from counts of fewer features, so a pair of features with b codes needs ``(b - 1) ** 2`` products.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba.types import float64, int64, uint8, uint64, void
+
+from hofs_dask.kernels._jit import const, jit
+from hofs_dask.kernels.planes import popcount
+
+#: Words of a set that are compared at a time, and sets of a block, so that a block stays in the L1
+#: cache.
+STRIP, BLOCK = 64, 32
+#: Iterations of the fit, and the sum of the differences of its margins at which it ends, relative
+#: to the number of samples.
+MOST_CYCLES, CLOSE = 2000, 1e-9
+
+
+@jit(void(const(uint8[:, ::1]), const(int64[::1]), const(int64[::1]), const(uint8[:, ::1]),
+          uint64[:, :, ::1]))  # fmt: skip
+def fill_sets(
+    codes: np.ndarray,
+    samples: np.ndarray,
+    places: np.ndarray,
+    groups: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Set the bits of the samples whose code is in each group except the first.
+
+    Parameters
+    ----------
+    codes
+        uint8 (feature, sample).
+    samples, places
+        Positions of samples in ``codes``, and their bits in the sets.
+    groups
+        uint8 (feature, code): the group of each code.
+    out
+        uint64 (feature, group - 1, word), zeros.
+
+    Examples
+    --------
+    >>> out = np.zeros((1, 2, 1), np.uint64)
+    >>> codes, groups = np.array([[0, 2, 1, 2]], np.uint8), np.array([[0, 1, 2]], np.uint8)
+    >>> fill_sets(codes, np.arange(4), np.arange(4), groups, out)
+    >>> out.ravel()
+    array([ 4, 10], dtype=uint64)
+    """
+    n_sets = out.shape[1]
+    words = np.zeros(n_sets + 1, np.uint64)  # group 0 is not kept
+    for i in range(codes.shape[0]):
+        row, group, target = codes[i], groups[i], out[i]
+        current = np.int64(-1)
+        for s in range(samples.shape[0]):
+            place = places[s]
+            word = place >> 6
+            if word != current:
+                if current >= 0:
+                    for k in range(n_sets):
+                        target[k, current] = words[k + 1]
+                for k in range(n_sets + 1):
+                    words[k] = np.uint64(0)
+                current = word
+            words[group[row[samples[s]]]] |= np.uint64(1) << np.uint64(place & 63)
+        if current >= 0:
+            for k in range(n_sets):
+                target[k, current] = words[k + 1]
+
+
+@jit()
+def _add_block(
+    masks: np.ndarray, sets: np.ndarray, start: int, length: int, first: int, out: np.ndarray
+) -> None:
+    """Add the sizes of the intersections of masks with sets from ``first`` on to ``out``."""
+    n_sets = sets.shape[0]
+    for m in range(masks.shape[0]):
+        mask, row = masks[m][:length], out[m]
+        k = first
+        while k + 4 <= n_sets:  # four sets per load of a mask word
+            one, two = sets[k][start : start + length], sets[k + 1][start : start + length]
+            three, four = sets[k + 2][start : start + length], sets[k + 3][start : start + length]
+            n_one = n_two = n_three = n_four = np.uint64(0)
+            for w in range(length):
+                n_one += popcount(mask[w] & one[w])
+                n_two += popcount(mask[w] & two[w])
+                n_three += popcount(mask[w] & three[w])
+                n_four += popcount(mask[w] & four[w])
+            row[k] += np.int64(n_one)
+            row[k + 1] += np.int64(n_two)
+            row[k + 2] += np.int64(n_three)
+            row[k + 3] += np.int64(n_four)
+            k += 4
+        while k < n_sets:
+            one = sets[k][start : start + length]
+            n_one = np.uint64(0)
+            for w in range(length):
+                n_one += popcount(mask[w] & one[w])
+            row[k] += np.int64(n_one)
+            k += 1
+
+
+@jit(void(const(uint64[:, :, ::1]), const(uint64[:, ::1]), const(int64[:, ::1]),
+          const(int64[::1]), const(int64[::1]), int64[:, :, ::1]))  # fmt: skip
+def add_products(
+    columns: np.ndarray,
+    sets: np.ndarray,
+    heads: np.ndarray,
+    first: np.ndarray,
+    starts: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Add the number of samples of each class in a set of every column of a head and in each set.
+
+    Parameters
+    ----------
+    columns
+        uint64 (column, group - 1, word), from `fill_sets`.
+    sets
+        uint64 (feature * (group - 1), word), the sets of the features.
+    heads
+        Integers (head, 1 or 2): the columns that are combined with every feature.
+    first
+        Integers (head,): the first feature of each head.
+    starts
+        Integers (class + 1,): the first word of each class.
+    out
+        int64 (class, head * (group - 1) ** n, feature * (group - 1)), n columns in a head.
+
+    Examples
+    --------
+    >>> columns = np.array([[[0b1101]]], np.uint64)
+    >>> out, head = np.zeros((1, 1, 2), np.int64), np.zeros((1, 1), np.int64)
+    >>> sets = np.array([[0b0111], [0b0010]], np.uint64)
+    >>> add_products(columns, sets, head, np.zeros(1, np.int64), np.array([0, 1]), out)
+    >>> out.ravel()
+    array([2, 0])
+    """
+    n_groups = columns.shape[1]
+    single = heads.shape[1] == 1
+    n_masks = n_groups if single else n_groups * n_groups
+    masks = np.zeros((n_masks, STRIP), np.uint64)
+    for c in range(starts.shape[0] - 1):
+        for start in range(starts[c], starts[c + 1], STRIP):
+            length = min(STRIP, starts[c + 1] - start)
+            for block in range(0, sets.shape[0], BLOCK):
+                some = sets[block : block + BLOCK]
+                for h in range(heads.shape[0]):
+                    begin = max(first[h] * n_groups - block, 0)
+                    if begin >= some.shape[0]:
+                        continue
+                    for a in range(n_groups):
+                        one = columns[heads[h, 0], a][start : start + length]
+                        if single:
+                            target = masks[a]
+                            for w in range(length):
+                                target[w] = one[w]
+                        else:
+                            for b in range(n_groups):
+                                two = columns[heads[h, 1], b][start : start + length]
+                                target = masks[a * n_groups + b]
+                                for w in range(length):
+                                    target[w] = one[w] & two[w]
+                    target_rows = out[c, h * n_masks : (h + 1) * n_masks, block : block + BLOCK]
+                    _add_block(masks, some, start, length, begin, target_rows)
+
+
+@jit()
+def _complete(table: np.ndarray, n_codes: int, n_axes: int, n_classes: int) -> None:
+    """Replace totals at code 0 of every axis by counts of code 0."""
+    stride, n_outer = n_classes, n_codes ** (n_axes - 1)
+    for _ in range(n_axes):
+        for outer in range(n_outer):
+            start = outer * stride * n_codes
+            for k in range(1, n_codes):
+                for cell in range(start, start + stride):
+                    table[cell] -= table[cell + k * stride]
+        stride *= n_codes
+        n_outer //= n_codes
+
+
+@jit()
+def _fill(
+    h: int,
+    i: int,
+    heads: np.ndarray,
+    joint: np.ndarray,
+    with_columns: np.ndarray,
+    among_columns: np.ndarray,
+    of_columns: np.ndarray,
+    of_features: np.ndarray,
+    table: np.ndarray,
+) -> None:
+    """Set ``table``, (code of each column, code of the feature, class) flat, to all counts."""
+    n_classes, b = of_features.shape[1], of_features.shape[2]
+    g = b - 1
+    for c in range(n_classes):
+        total = 0
+        for v in range(b):
+            total += of_features[i, c, v]
+        one = heads[h, 0]
+        if heads.shape[1] == 1:
+            table[c] = total
+            for v in range(1, b):
+                table[v * n_classes + c] = of_features[i, c, v]
+                table[v * b * n_classes + c] = of_columns[one, c, v]
+                for u in range(1, b):
+                    table[(u * b + v) * n_classes + c] = joint[c, h * g + u - 1, i * g + v - 1]
+        else:
+            two = heads[h, 1]
+            table[c] = total
+            for v in range(1, b):
+                table[v * n_classes + c] = of_features[i, c, v]
+                table[v * b * n_classes + c] = of_columns[two, c, v]
+                table[v * b * b * n_classes + c] = of_columns[one, c, v]
+                for u in range(1, b):
+                    table[(u * b + v) * n_classes + c] = with_columns[
+                        c, two * g + u - 1, i * g + v - 1
+                    ]
+                    table[(u * b * b + v) * n_classes + c] = with_columns[
+                        c, one * g + u - 1, i * g + v - 1
+                    ]
+                    table[(u * b + v) * b * n_classes + c] = among_columns[
+                        c, one * g + u - 1, two * g + v - 1
+                    ]
+                    for t in range(1, b):
+                        table[((t * b + u) * b + v) * n_classes + c] = joint[
+                            c, (h * g + t - 1) * g + u - 1, i * g + v - 1
+                        ]
+    _complete(table, b, heads.shape[1] + 1, n_classes)
+
+
+@jit()
+def _margins(table: np.ndarray, subsets: np.ndarray, margins: np.ndarray) -> None:
+    """Set ``margins[subset]`` to the counts of every proper subset of the variables."""
+    for k in range(subsets.shape[0]):
+        margin, where = margins[k], subsets[k]
+        for cell in range(margin.shape[0]):
+            margin[cell] = 0
+        for cell in range(table.shape[0]):
+            margin[where[cell]] += table[cell]
+
+
+@jit()
+def _log_sum(counts: np.ndarray, logs: np.ndarray) -> float:
+    """Return the sum of n log n; ``logs`` are its first values."""
+    total, n_logs = 0.0, logs.shape[0]
+    for cell in range(counts.shape[0]):
+        n = counts[cell]
+        total += logs[n] if n < n_logs else n * math.log(n)
+    return total
+
+
+@jit()
+def _kirkwood(
+    table: np.ndarray,
+    subsets: np.ndarray,
+    signs: np.ndarray,
+    margins: np.ndarray,
+    factors: np.ndarray,
+    logs: np.ndarray,
+    out: np.ndarray,
+) -> float:
+    """Set ``out`` to the normalized approximation; return the divergence of the table from it."""
+    n_samples = 0
+    for cell in range(table.shape[0]):
+        n_samples += table[cell]
+        out[cell] = 1.0
+    divergence = _log_sum(table, logs) / n_samples - math.log(n_samples)
+    for k in range(subsets.shape[0]):
+        margin, factor, where = margins[k], factors[k], subsets[k]
+        own = _log_sum(margin, logs) / n_samples - math.log(n_samples)
+        divergence -= signs[k] * own
+        for cell in range(margin.shape[0]):
+            n = margin[cell]
+            if n == 0:
+                factor[cell] = 0.0
+            elif signs[k] > 0:
+                factor[cell] = n / n_samples
+            else:
+                factor[cell] = n_samples / n
+        for cell in range(table.shape[0]):
+            out[cell] *= factor[where[cell]]
+    total = 0.0
+    for cell in range(table.shape[0]):
+        total += out[cell]
+    for cell in range(table.shape[0]):
+        out[cell] /= total
+    return divergence + math.log(total)
+
+
+@jit()
+def _own_sums(counts: np.ndarray, logs: np.ndarray, out: np.ndarray) -> None:
+    """Set ``out[i]`` to the sums of n log n of the codes, and of the codes and classes."""
+    codes = np.zeros(counts.shape[2], np.int64)
+    for i in range(counts.shape[0]):
+        for v in range(counts.shape[2]):
+            codes[v] = 0
+        for c in range(counts.shape[1]):
+            for v in range(counts.shape[2]):
+                codes[v] += counts[i, c, v]
+        out[i, 0] = _log_sum(codes, logs)
+        out[i, 1] = _log_sum(counts[i].ravel(), logs)
+
+
+@jit(void(const(int64[:, ::1]), const(int64[::1]), const(int64[:, :, ::1]),
+          const(int64[:, :, ::1]), const(int64[:, :, ::1]), const(float64[::1]),
+          float64[:, ::1]))  # fmt: skip
+def pair_bounds(
+    heads: np.ndarray,
+    first: np.ndarray,
+    joint: np.ndarray,
+    of_columns: np.ndarray,
+    of_features: np.ndarray,
+    logs: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Set ``out[h, i]`` to an upper bound of the synergy of a column and a feature, in nats.
+
+    It is the smallest of I(x_1 : x_2 | y), I(x_1 : y | x_2) and I(x_2 : y | x_1), the divergences
+    from models that lack a further term.
+
+    Parameters
+    ----------
+    heads, first
+        As for `add_products`.
+    joint
+        Counts from `add_products`.
+    of_columns, of_features
+        Counts (column, class, group) and (feature, class, group).
+    logs
+        Values of n log n, from 0 on.
+    out
+        float64 (head, feature); unchanged for features before the first.
+
+    Examples
+    --------
+    >>> counts, out = np.array([[[5, 5], [5, 5]]]), np.zeros((1, 1))  # y is x_1 xor x_2
+    >>> joint = np.array([[[5]], [[0]]])
+    >>> pair_bounds(np.array([[0]]), np.array([0]), joint, counts, counts, np.zeros(1), out)
+    >>> out.round(4)
+    array([[0.6931]])
+    """
+    n_features, n_classes, b = of_features.shape
+    g, n_logs = b - 1, logs.shape[0]
+    own, other = np.zeros((n_features, 2)), np.zeros((of_columns.shape[0], 2))
+    _own_sums(of_features, logs, own)
+    _own_sums(of_columns, logs, other)
+    pair, left = np.zeros((b, b), np.int64), np.zeros(b, np.int64)
+    classes = np.zeros(n_classes, np.int64)
+    n_samples = 0
+    if n_features:
+        for c in range(n_classes):
+            for v in range(b):
+                classes[c] += of_features[0, c, v]
+            n_samples += classes[c]
+    label = _log_sum(classes, logs)
+    for h in range(heads.shape[0]):
+        one = heads[h, 0]
+        for i in range(first[h], n_features):
+            for u in range(b):
+                for v in range(b):
+                    pair[u, v] = 0
+            full = 0.0
+            for c in range(n_classes):
+                for v in range(b):
+                    left[v] = of_features[i, c, v]
+                for u in range(1, b):
+                    rest = of_columns[one, c, u]
+                    for v in range(1, b):
+                        n = joint[c, h * g + u - 1, i * g + v - 1]
+                        rest -= n
+                        left[v] -= n
+                        pair[u, v] += n
+                        full += logs[n] if n < n_logs else n * math.log(n)
+                    left[0] -= rest
+                    pair[u, 0] += rest
+                    full += logs[rest] if rest < n_logs else rest * math.log(rest)
+                for v in range(b):
+                    n = left[v]
+                    pair[0, v] += n
+                    full += logs[n] if n < n_logs else n * math.log(n)
+            both = 0.0
+            for u in range(b):
+                for v in range(b):
+                    n = pair[u, v]
+                    both += logs[n] if n < n_logs else n * math.log(n)
+            within = label - other[one, 1] - own[i, 1]
+            beyond_one = other[one, 0] - both - other[one, 1]
+            beyond_two = own[i, 0] - both - own[i, 1]
+            out[h, i] = (full + min(within, beyond_one, beyond_two)) / n_samples
+
+
+@jit(void(const(int64[:, ::1]), const(int64[::1]), const(int64[:, :, ::1]),
+          const(int64[:, :, ::1]), const(int64[:, :, ::1]), const(int64[:, :, ::1]),
+          const(int64[:, :, ::1]), const(int64[:, ::1]), int64, const(float64[::1]),
+          float64[:, ::1]))  # fmt: skip
+def bounds(
+    heads: np.ndarray,
+    first: np.ndarray,
+    joint: np.ndarray,
+    with_columns: np.ndarray,
+    among_columns: np.ndarray,
+    of_columns: np.ndarray,
+    of_features: np.ndarray,
+    subsets: np.ndarray,
+    n_margin: int,
+    logs: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Set ``out[h, i]`` to an upper bound of the synergy of a head and a feature, in nats.
+
+    It is the smallest information of two of the variables, the class included, given all others:
+    the divergence from a model that lacks further terms.
+
+    Parameters
+    ----------
+    heads, first
+        As for `add_products`.
+    joint, with_columns, among_columns
+        Counts from `add_products`: of heads and features, and for triples of single columns with
+        features and with columns.
+    of_columns, of_features
+        Counts (column, class, group) and (feature, class, group).
+    subsets
+        From `subsets_of`.
+    n_margin
+        Largest number of cells of a margin.
+    logs
+        Values of n log n, from 0 on.
+    out
+        float64 (head, feature); unchanged for features before the first.
+    """
+    n_subsets, n_cells = subsets.shape
+    n_axes = heads.shape[1] + 2
+    full = n_subsets + 1  # all variables as bits; margin k has the variables k + 1
+    table = np.zeros(n_cells, np.int64)
+    margins, sums = np.zeros((n_subsets, n_margin), np.int64), np.zeros(n_subsets)
+    for h in range(heads.shape[0]):
+        for i in range(first[h], of_features.shape[0]):
+            _fill(h, i, heads, joint, with_columns, among_columns, of_columns, of_features, table)
+            n_samples = 0
+            for cell in range(n_cells):
+                n_samples += table[cell]
+            for k in range(n_subsets):
+                left = full ^ (k + 1)
+                left &= left - 1
+                if left & (left - 1):  # lacks more than two variables
+                    continue
+                margin, where = margins[k], subsets[k]
+                for cell in range(n_margin):
+                    margin[cell] = 0
+                for cell in range(n_cells):
+                    margin[where[cell]] += table[cell]
+                sums[k] = _log_sum(margin, logs)
+            least = np.inf
+            for a in range(n_axes):
+                for b in range(a):
+                    one, two = full ^ (1 << a), full ^ (1 << b)
+                    least = min(least, sums[(one & two) - 1] - sums[one - 1] - sums[two - 1])
+            out[h, i] = (_log_sum(table, logs) + least) / n_samples
+
+
+@jit(void(const(int64[:, ::1]), const(int64[:, ::1]), const(int64[:, :, ::1]),
+          const(int64[:, :, ::1]), const(int64[:, :, ::1]), const(int64[:, :, ::1]),
+          const(int64[:, :, ::1]), int64[:, ::1]))  # fmt: skip
+def fill_tables(
+    chosen: np.ndarray,
+    heads: np.ndarray,
+    joint: np.ndarray,
+    with_columns: np.ndarray,
+    among_columns: np.ndarray,
+    of_columns: np.ndarray,
+    of_features: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Set ``out[t]`` to the counts of the tuple ``chosen[t]``, a head and a feature.
+
+    Parameters
+    ----------
+    chosen
+        Integers (tuple, 2).
+    heads, joint, with_columns, among_columns, of_columns, of_features
+        As for `bounds`.
+    out
+        int64 (tuple, cell). The class varies fastest, then the code of the feature.
+    """
+    for t in range(chosen.shape[0]):
+        h, i = chosen[t]
+        _fill(h, i, heads, joint, with_columns, among_columns, of_columns, of_features, out[t])
+
+
+@jit(void(const(int64[:, ::1]), const(int64[:, ::1]), const(float64[::1]), const(int64[::1]),
+          int64, const(float64[::1]), float64, float64[:, ::1]))  # fmt: skip
+def fit_tables(
+    tables: np.ndarray,
+    subsets: np.ndarray,
+    signs: np.ndarray,
+    sizes: np.ndarray,
+    n_margin: int,
+    logs: np.ndarray,
+    least: float,
+    out: np.ndarray,
+) -> None:
+    """Set ``out[t]`` to the synergy, information, best subset, df and correction of a table.
+
+    Parameters
+    ----------
+    tables
+        int64 (tuple, cell).
+    subsets, signs, sizes
+        From `subsets_of`: margins, the sign of each, and its bits; the class is bit 0.
+    n_margin, logs
+        As for `bounds`.
+    least
+        A table whose Kirkwood approximation shows that its synergy is smaller is not fitted.
+    out
+        float64 (tuple, 5): the synergy, -1 if not fitted; the information of the tuple about the
+        class, and that of its best proper subset, in nats; the degrees of freedom; and Williams'
+        correction.
+
+    Notes
+    -----
+    Iterative proportional fitting starts at the normalized Kirkwood approximation and lowers the
+    divergence from the table in every step, so the synergy is never above its bound.
+
+    Examples
+    --------
+    >>> xor = np.array([[25, 0, 0, 25, 0, 25, 25, 0]])
+    >>> out = np.zeros((1, 5))
+    >>> fit_tables(xor, *subsets_of((2, 2, 2)), 4, np.zeros(1), 0.0, out)
+    >>> out.round(4)
+    array([[0.6931, 0.6931, 0.    , 1.    , 1.045 ]])
+    """
+    n_subsets, n_cells = subsets.shape
+    margins = np.zeros((n_subsets, n_margin), np.int64)
+    factors, fitted = np.zeros((n_subsets, n_margin)), np.zeros(n_cells)
+    sums, entropies = np.zeros(n_margin), np.zeros(n_subsets)
+    full = np.int64(0)
+    for k in range(n_subsets):
+        full |= sizes[k]
+    n_axes = 0
+    while full >> n_axes:
+        n_axes += 1
+    for t in range(tables.shape[0]):
+        table = tables[t]
+        _margins(table, subsets, margins)
+        if _kirkwood(table, subsets, signs, margins, factors, logs, fitted) < least:
+            out[t, 0] = -1.0
+            continue
+        n_samples = 0
+        for cell in range(n_cells):
+            n_samples += table[cell]
+        for _ in range(MOST_CYCLES):
+            apart, is_first = 0.0, True
+            for k in range(n_subsets):
+                left = full ^ sizes[k]
+                if left & (left - 1):  # only the largest margins, which lack one variable
+                    continue
+                where, margin = subsets[k], margins[k]
+                for cell in range(n_margin):
+                    sums[cell] = 0.0
+                for cell in range(n_cells):
+                    sums[where[cell]] += fitted[cell]
+                for cell in range(n_margin):
+                    share = margin[cell] / n_samples
+                    if is_first:
+                        apart += abs(sums[cell] - share)
+                    sums[cell] = share / sums[cell] if sums[cell] > 0.0 else 0.0
+                for cell in range(n_cells):
+                    fitted[cell] *= sums[where[cell]]
+                is_first = False
+            if apart < CLOSE:
+                break
+        divergence, possible = 0.0, 0
+        for cell in range(n_cells):
+            if table[cell] > 0:
+                share = table[cell] / n_samples
+                divergence += share * math.log(share / fitted[cell])
+            if fitted[cell] > 0.0:
+                possible += 1
+        out[t, 0] = max(divergence, 0.0)
+        top = math.log(n_samples)
+        label, features = 0.0, 0.0
+        for k in range(n_subsets):
+            entropies[k] = top - _log_sum(margins[k], logs) / n_samples
+            if sizes[k] == 1:
+                label = entropies[k]
+            if sizes[k] == full - 1:
+                features = entropies[k]
+        out[t, 1] = max(label + features - top + _log_sum(table, logs) / n_samples, 0.0)
+        best = 0.0
+        for k in range(n_subsets):  # a subset of features, and the same with the class
+            if sizes[k] & 1 == 0 and sizes[k] != full - 1:
+                for j in range(n_subsets):
+                    if sizes[j] == sizes[k] + 1:
+                        best = max(best, label + entropies[k] - entropies[j])
+        out[t, 2] = min(best, out[t, 1])
+        df, product, spread = possible, 1, 1.0
+        df -= 1 if n_axes % 2 else -1  # the empty margin
+        for k in range(n_subsets):
+            occupied, inverse = 0, 0.0
+            for cell in range(n_margin):
+                if margins[k, cell] > 0:
+                    occupied += 1
+                    inverse += n_samples / margins[k, cell]
+            df += -occupied if signs[k] > 0 else occupied
+            if sizes[k] & (sizes[k] - 1) == 0:
+                product *= occupied - 1
+                spread *= inverse - 1.0
+        out[t, 3] = max(df, 0)
+        out[t, 4] = 1.0 + spread / (6.0 * n_samples * product) if product else 1.0
+
+
+def subsets_of(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the margins of a table: the cell in each margin, the sign, and the variables as bits.
+
+    The sign is that of the exponent of a margin in the Kirkwood approximation.
+
+    Parameters
+    ----------
+    shape
+        Number of values of each variable; the class is last and varies fastest.
+
+    Returns
+    -------
+    tuple of ndarray
+        int64 (margin, cell), float64 (margin,) and int64 (margin,). The class is bit 0.
+
+    Examples
+    --------
+    >>> subsets, signs, sizes = subsets_of((2, 2))
+    >>> subsets
+    array([[0, 1, 0, 1],
+           [0, 0, 1, 1]])
+    >>> signs, sizes
+    (array([1., 1.]), array([1, 2]))
+    """
+    n_axes = len(shape)
+    cells = np.indices(shape).reshape(n_axes, -1)[::-1]  # the class first
+    lengths = shape[::-1]
+    subsets, signs, sizes = [], [], []
+    for size in range(1, 2**n_axes - 1):
+        number = np.zeros(cells.shape[1], np.int64)
+        stride = 1
+        for axis in range(n_axes):
+            if size >> axis & 1:
+                number += stride * cells[axis]
+                stride *= lengths[axis]
+        subsets.append(number)
+        signs.append(-1.0 if (n_axes - 1 - size.bit_count()) % 2 else 1.0)
+        sizes.append(size)
+    return np.array(subsets), np.array(signs), np.array(sizes, np.int64)

@@ -1,0 +1,204 @@
+"""Interactions: scan all pairs or triples of features for what they only say together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hofs_dask.engine.reduction import Partial, Request
+from hofs_dask.engine.tuples import TUPLES, TupleContext
+from hofs_dask.methods.problem import Problem
+
+#: Approximate bytes of the counts of one scan in a task.
+PANEL_BYTES = 32 * 2**20
+#: Least samples in a cell of a tuple on average.
+CELL_SAMPLES = 10
+#: The orders that are supported.
+ORDERS = (2, 3)
+
+
+@dataclass(frozen=True)
+class Tuples:
+    """The tuples of most synergy, best first."""
+
+    columns: np.ndarray  # int64 (tuple, order) ascending columns
+    synergy: np.ndarray  # (tuple,) nats
+    information: np.ndarray  # (tuple,) I(A : y) in nats
+    added: np.ndarray  # (tuple,) information beyond that of the best proper subset, in nats
+    df: np.ndarray  # (tuple,) int64 degrees of freedom
+    p_value: np.ndarray  # (tuple,)
+    p_adjusted: np.ndarray  # (tuple,) p-value times the number of tuples, at most 1
+    n_tuples: int  # number of tuples that were compared
+    n_codes: int  # most codes of a feature in a tuple
+
+
+def codes_of_order(n_samples: int, n_classes: int, order: int) -> int:
+    """Return the largest number b of codes with ``10 C b**order <= N``, at least 2.
+
+    Examples
+    --------
+    >>> [codes_of_order(n, 2, 2) for n in (100, 180, 20_000)]
+    [2, 3, 31]
+    >>> codes_of_order(5000, 2, 3)
+    6
+    """
+    b = 2
+    while CELL_SAMPLES * n_classes * (b + 1) ** order <= n_samples:
+        b += 1
+    return b
+
+
+def merged_codes(problem: Problem, most: int) -> np.ndarray:
+    """Return the group of each code, uint8 (feature, code), at most ``most`` groups per feature.
+
+    Adjacent codes of a numeric feature form groups of about equal counts. A missing code is a group
+    of its own, or part of the largest group if there are only two. The rarest categories of a
+    nominal feature form one group. Codes that do not occur are in group 0.
+    """
+    counts = problem.counts.sum(axis=(1, 2))
+    groups = np.zeros(counts.shape, np.uint8)
+    for i, row in enumerate(counts):
+        (used,) = np.nonzero(row)
+        missing = int(problem.missing_code[i])
+        if len(used) <= most:
+            groups[i, used] = np.arange(len(used))
+        elif problem.nominal[i]:
+            frequent = used[np.argsort(-row[used], kind="stable")[: most - 1]]
+            groups[i, used] = most - 1
+            groups[i, np.sort(frequent)] = np.arange(most - 1)
+        else:
+            values = used[used != missing]
+            apart = len(values) < len(used)
+            n_groups = most - 1 if apart and most > 2 else most
+            # twice the number of samples up to the middle of a code, in whole numbers
+            middle = 2 * np.cumsum(row[values]) - row[values]
+            group = middle * n_groups // (2 * row[values].sum())
+            groups[i, values] = np.unique(group, return_inverse=True)[1]
+            if apart and most > 2:
+                groups[i, missing] = groups[i, values].max() + 1
+            elif apart:
+                groups[i, missing] = np.argmax(np.bincount(groups[i, values], row[values]))
+    return groups
+
+
+def find_interactions(
+    problem: Problem, order: int, top: int, tile: int
+) -> Generator[Request, Partial, Tuples]:
+    """Request all tuples, one panel of columns at a time; return those of most synergy.
+
+    Parameters
+    ----------
+    problem
+        The data set.
+    order
+        Number of features of a tuple.
+    top
+        Most tuples to return.
+    tile
+        Number of features in a tile of the store.
+    """
+    m, n_classes = problem.n_features, problem.n_classes
+    most = codes_of_order(problem.n_samples, n_classes, order)
+    groups = merged_codes(problem, most)
+    n_groups = int(groups.max(initial=1)) + 1
+    marginals = problem.counts.sum(axis=1)
+    counts = np.zeros((m, n_classes, n_groups), np.int64)
+    for i, group in enumerate(groups):
+        for code, each in enumerate(group.tolist()):
+            counts[i, :, each] += marginals[i, :, code]
+    found = np.zeros((0, order), np.int64)
+    terms = np.zeros((0, 5))
+    least = 0.0
+    n_bytes = 8 * min(tile, m) * n_classes * (n_groups - 1) ** order
+    position = np.arange(m)
+    for columns, heads in _panels(np.flatnonzero(problem.candidates), order, n_bytes, tile):
+        context = TupleContext(
+            order=order,
+            top=top,
+            least=least,
+            heads=heads,
+            columns=columns,
+            column_groups=groups[columns],
+            column_counts=counts[columns],
+            position=position,
+            usable=problem.candidates,
+            groups=groups,
+            counts=counts,
+        )
+        share = len(heads) / max(math.comb(m, order - 1), 1)
+        total = yield Request(TUPLES, context, tuple(columns.tolist()), share=share)
+        found = np.concatenate([found, total["tuples"]])
+        terms = np.concatenate([terms, total["terms"]])
+        best = np.lexsort((*found.T[::-1], -terms[:, 0]))[:top]
+        found, terms = found[best], terms[best]
+        if len(found) == top:
+            least = float(terms[-1, 0])
+    n_tuples = math.comb(int(problem.candidates.sum()), order)
+    synergy, information, best_subset, df, correction = terms.T
+    p_value = p_values(synergy, problem.n_samples, df, correction)
+    return Tuples(
+        columns=found,
+        synergy=synergy,
+        information=information,
+        added=information - best_subset,
+        df=df.astype(np.int64),
+        p_value=p_value,
+        p_adjusted=np.minimum(p_value * n_tuples, 1.0),
+        n_tuples=n_tuples,
+        n_codes=n_groups,
+    )
+
+
+def p_values(
+    synergy: np.ndarray, n_samples: int, df: np.ndarray, correction: np.ndarray
+) -> np.ndarray:
+    """Return the probability of at least this synergy if there is none.
+
+    Twice the number of samples times the synergy is the deviance G. Divided by Williams' correction
+    for finite samples it has a chi-square distribution.
+
+    Examples
+    --------
+    >>> p_values(np.array([0.01]), 1000, np.array([4.0]), np.array([1.0])).round(5)
+    array([0.0005])
+    """
+    from scipy.special import chdtrc
+
+    found = chdtrc(np.maximum(df, 1), 2 * n_samples * synergy / correction)
+    result: np.ndarray = np.where(df > 0, found, 1.0)
+    return result
+
+
+def _panels(
+    candidates: np.ndarray, order: int, n_bytes: int, tile: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the columns and heads of each panel. A column is in one tile with its neighbours."""
+    most = max(PANEL_BYTES // max(n_bytes, 1), 1)
+    if order == 2:
+        for block in _blocks(candidates, most, tile):
+            if block[0] < candidates[-1]:
+                yield block, np.arange(len(block), dtype=np.int64)[:, None]
+        return
+    blocks = list(_blocks(candidates, max(math.isqrt(most), 1), tile))
+    for a, first in enumerate(blocks):
+        for second in blocks[a:]:
+            same = second is first
+            columns = first if same else np.concatenate([first, second])
+            if same:
+                heads = np.stack(np.triu_indices(len(first), 1), axis=1)
+            else:
+                pairs = np.indices((len(first), len(second))).reshape(2, -1).T
+                heads = pairs + np.array([0, len(first)])
+            heads = heads[columns[heads[:, -1]] < candidates[-1]]
+            if len(heads):
+                yield columns, np.ascontiguousarray(heads, dtype=np.int64)
+
+
+def _blocks(candidates: np.ndarray, most: int, tile: int) -> Iterator[np.ndarray]:
+    """Yield the candidates of each tile, at most some at a time."""
+    for own in np.split(candidates, np.flatnonzero(np.diff(candidates // tile)) + 1):
+        for start in range(0, len(own), most):
+            yield own[start : start + most]

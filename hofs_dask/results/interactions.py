@@ -1,0 +1,211 @@
+"""`Interactions`: the pairs or triples of features of most synergy, stored as a Dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hofs_dask.errors import unknown
+from hofs_dask.methods.interactions import Tuples
+from hofs_dask.results import interactions_text as text
+from hofs_dask.results.base import Result
+from hofs_dask.results.datasets import Variable, annotated, label_array, plain
+from hofs_dask.results.html import interactions_html
+from hofs_dask.results.interactions_figure import heat_map, network
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+_RANK, _MEMBERS, _FEATURE = ("rank",), ("rank", "member"), ("feature",)
+
+#: All variables of the Dataset.
+VARIABLES = {
+    "selected": Variable(_MEMBERS, "ifUO", "1", "name of each feature of the tuple"),
+    "index": Variable(_MEMBERS, "i", "1", "position of each feature in the data, from 0"),
+    "synergy": Variable(
+        _RANK,
+        "f",
+        "nats",
+        "deviance per sample from the log-linear model with all effects of fewer variables",
+    ),
+    "information": Variable(_RANK, "f", "nats", "information of the tuple about the target"),
+    "added": Variable(
+        _RANK, "f", "nats", "information of the tuple beyond that of its best proper subset"
+    ),
+    "df": Variable(_RANK, "i", "1", "degrees of freedom of the test of the synergy"),
+    "p_value": Variable(_RANK, "f", "1", "probability of such a synergy if there is none"),
+    "p_adjusted": Variable(
+        _RANK, "f", "1", "p-value times the number of tuples (Bonferroni), at most 1"
+    ),
+    "relevance": Variable(
+        _FEATURE, "f", "nats", "mutual information of the single feature and the target"
+    ),
+    "usable": Variable(
+        _FEATURE, "b", "1", "whether the feature is in tuples: not constant, not all missing"
+    ),
+}
+COORDINATES = {
+    "rank": Variable(_RANK, "i", "1", "rank, from 1"),
+    "feature": Variable(_FEATURE, "ifUO", "1", "name of the feature"),
+}
+#: Adjusted p-values below this one are significant.
+ALPHA = 0.05
+
+
+class Interactions(Result):
+    """The result of `hofs_dask.interactions`: tuples of features, ranked by synergy.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        The return value of `to_dataset`.
+
+    Examples
+    --------
+    >>> import hofs_dask as hd
+    >>> x = np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 1]] * 50)
+    >>> hd.interactions(x, x[:, 0] ^ x[:, 1], top=1)
+    1 of 3 pairs of 3 features, 1 significant at 0.05
+    200 samples, 2 classes of target; at most 2 codes per feature; nats
+    <BLANKLINE>
+    rank  features  synergy  information   added  df   p_value  p_adjusted
+       1  x0 x1      0.6931       0.6931  0.6931   1  2.5e-60     7.5e-60
+    """
+
+    __slots__ = ()
+
+    FORMAT = "hofs_dask interactions"
+
+    def __init__(self, dataset: xr.Dataset) -> None:
+        super().__init__(dataset)
+        index, n_features = dataset["index"].values, dataset.sizes["feature"]
+        if index.size and not (index.min() >= 0 and index.max() < n_features):
+            raise ValueError(
+                f"the tuples have the columns {index.min()} to {index.max()}; there are "
+                f"{n_features} features"
+            )
+        if (np.diff(index, axis=1) <= 0).any():
+            raise ValueError("the columns of a tuple are not ascending")
+
+    @classmethod
+    def _variables(cls) -> tuple[Mapping[str, Variable], Mapping[str, Variable]]:
+        return VARIABLES | COORDINATES, {}
+
+    @classmethod
+    def from_tuples(
+        cls,
+        found: Tuples,
+        *,
+        names: Sequence[Hashable],
+        relevance: ArrayLike,
+        usable: ArrayLike,
+        attrs: Mapping[str, str | float],
+    ) -> Interactions:
+        """Create the result from the tuples that a scan returns.
+
+        Parameters
+        ----------
+        found : Tuples
+            The tuples, best first.
+        names : sequence of str, int or float
+            Names of all features of the data.
+        relevance, usable : array
+            I(x_i:y) of every feature, in nats, and whether tuples may contain it.
+        attrs : mapping
+            Attributes of the Dataset that describe the run.
+        """
+        import xarray as xr
+
+        labels = label_array(names)
+        columns = {
+            "selected": labels[found.columns],
+            "index": found.columns,
+            "relevance": np.array(relevance, np.float64),
+            "usable": np.array(usable, bool),
+            "df": found.df,
+        }
+        for name in ("synergy", "information", "added", "p_value", "p_adjusted"):
+            columns[name] = np.array(getattr(found, name), np.float64)
+        coordinates = {"rank": np.arange(1, len(found.columns) + 1), "feature": labels}
+        own = {"order": found.columns.shape[1], "n_tuples": found.n_tuples}
+        dataset = xr.Dataset(
+            annotated(columns, VARIABLES),
+            coords=annotated(coordinates, COORDINATES),
+            attrs={"format": cls.FORMAT} | plain(attrs) | own | {"n_codes": found.n_codes},
+        )
+        return cls(dataset)
+
+    @property
+    def tuples(self) -> list[tuple[Any, ...]]:
+        """Names of the features of each tuple, by rank."""
+        return [tuple(names) for names in self._dataset["selected"].values.tolist()]
+
+    @property
+    def indices(self) -> NDArray[np.int64]:
+        """Positions of the features of each tuple, (rank, member)."""
+        return np.array(self._dataset["index"].values, dtype=np.int64)
+
+    @property
+    def synergy(self) -> NDArray[np.float64]:
+        """Synergy of each tuple, in nats."""
+        return np.array(self._dataset["synergy"].values, dtype=np.float64)
+
+    @property
+    def significant(self) -> NDArray[np.bool_]:
+        """Whether the adjusted p-value of each tuple is at most 0.05."""
+        return np.array(self._dataset["p_adjusted"].values <= ALPHA)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return all tuples as a pandas DataFrame, one row per tuple.
+
+        Examples
+        --------
+        >>> import hofs_dask as hd
+        >>> x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 50)
+        >>> found = hd.interactions(x, x[:, 0] ^ x[:, 1])
+        >>> found.to_dataframe()[["feature_1", "feature_2", "df"]]
+          feature_1 feature_2  df
+        0        x0        x1   1
+        """
+        return text.frame(self._dataset)
+
+    def plot(self, ax: Axes | None = None, *, kind: str = "network") -> Axes:
+        """Plot the tuples, and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            The axes to draw on. By default, a new figure is created.
+        kind : {"network", "heat_map"}
+            ``"network"`` draws features as points and tuples as lines, wider for more synergy;
+            lines of tuples that are not significant are grey. ``"heat_map"`` draws the largest
+            synergy of each two features of a tuple.
+
+        Examples
+        --------
+        >>> import hofs_dask as hd
+        >>> x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 50)
+        >>> hd.interactions(x, x[:, 0] ^ x[:, 1]).plot(kind="heat_map").get_title(loc="left")
+        'synergy (nats)'
+        """
+        drawings = {"network": network, "heat_map": heat_map}
+        if kind not in drawings:
+            raise unknown("kind of plot", kind, list(drawings))
+        return drawings[kind](self._dataset, ax)
+
+    def __len__(self) -> int:
+        return int(self._dataset.sizes["rank"])
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.tuples)
+
+    def __repr__(self) -> str:
+        return text.as_text(self._dataset)
+
+    def _repr_html_(self) -> str:
+        return interactions_html(self._dataset)

@@ -1,0 +1,71 @@
+"""The figures of interactions: a network and a heat map."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hofs_dask.results.figure import COLOURS, LATER, axes_for
+from hofs_dask.results.interactions_text import summary
+from hofs_dask.results.text import shortened
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+#: Tuples that are drawn.
+SHOWN = 50
+
+
+def network(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
+    """Plot features as points on a circle and tuples as lines, and return the axes."""
+    ax = axes_for(ax, 6.4, 6.0)
+    shown = dataset.isel(rank=slice(SHOWN))
+    index, synergy = shown["index"].values, shown["synergy"].values
+    features = list(dict.fromkeys(index.ravel().tolist()))
+    angles = np.linspace(0.0, 2 * np.pi, len(features), endpoint=False)
+    x, y = (dict(zip(features, side, strict=True)) for side in (np.cos(angles), np.sin(angles)))
+    for members, value, p in zip(index.tolist(), synergy, shown["p_adjusted"].values, strict=True):
+        for i, j in combinations(members, 2):
+            ax.plot(
+                [x[i], x[j]],
+                [y[i], y[j]],
+                color=COLOURS[0] if p <= 0.05 else LATER,
+                linewidth=0.5 + 4.5 * value / max(synergy.max(), 1e-300),
+                alpha=0.8 if p <= 0.05 else 0.35,
+                zorder=1,
+            )
+    ax.scatter(list(x.values()), list(y.values()), s=40, color=COLOURS[1], zorder=2)
+    names = [str(name) for name in dataset["feature"].values.tolist()]
+    short = shortened([names[i] for i in features], 16)
+    for i in features:
+        ax.annotate(short[names[i]], (1.1 * x[i], 1.1 * y[i]), ha="center", va="center", fontsize=8)
+    ax.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
+    ax.axis("off")
+    ax.set_title(summary(dataset)[0], loc="left", fontsize=10)
+    return ax
+
+
+def heat_map(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
+    """Plot the largest synergy of each two features that share a tuple, and return the axes."""
+    ax = axes_for(ax, 6.4, 5.6)
+    shown = dataset.isel(rank=slice(SHOWN))
+    index, synergy = shown["index"].values, shown["synergy"].values
+    features = sorted(set(index.ravel().tolist()))
+    place = {feature: number for number, feature in enumerate(features)}
+    matrix = np.full((len(features), len(features)), np.nan)
+    for members, value in zip(index.tolist(), synergy.tolist(), strict=True):
+        for i, j in combinations([place[member] for member in members], 2):
+            matrix[i, j] = matrix[j, i] = np.nanmax([matrix[i, j], value])
+    image = ax.imshow(matrix, cmap="viridis", vmin=0.0)
+    ax.figure.colorbar(image, ax=ax)
+    names = [str(name) for name in dataset["feature"].values.tolist()]
+    short = shortened([names[i] for i in features], 16)
+    labels = [short[names[i]] for i in features]
+    size = 8 if len(labels) <= 30 else 5
+    ax.set_xticks(range(len(labels)), labels, rotation=90, fontsize=size)
+    ax.set_yticks(range(len(labels)), labels, fontsize=size)
+    ax.set_title("synergy (nats)", loc="left", fontsize=10)
+    return ax

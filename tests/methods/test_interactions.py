@@ -1,0 +1,243 @@
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+import hofs_dask as hd
+from hofs_dask.engine.reduction import Block, Tile
+from hofs_dask.engine.tuples import TUPLES
+from hofs_dask.kernels.tuples import fit_tables, subsets_of
+from hofs_dask.methods import interactions
+from hofs_dask.methods.interactions import codes_of_order, find_interactions, merged_codes, p_values
+from hofs_dask.methods.problem import Problem
+from tests import oracles_interactions as oracle
+
+
+def problem_of(x, y, *, nominal=False, missing=-1):
+    """The problem of codes (feature, sample)."""
+    n_codes, n_classes = int(x.max()) + 1, int(y.max()) + 1
+    counts = np.zeros((len(x), 4, n_classes, n_codes), np.int64)
+    for i, row in enumerate(x):
+        np.add.at(counts, (i, 0, y, row), 1)
+    return Problem(
+        n_codes=np.full(len(x), n_codes),
+        missing_code=np.full(len(x), missing),
+        nominal=np.full(len(x), nominal),
+        values=np.zeros((len(x), n_codes)),
+        counts=counts,
+        label_kind="class",
+        label_values=np.arange(n_classes),
+    )
+
+
+def found_by(x, y, order, top, tile=1000):
+    """The tuples of codes (feature, sample), from the reduction alone, without a store."""
+    steps, total = find_interactions(problem_of(x, y), order, top, tile), None
+    while True:
+        try:
+            request = steps.send(total)
+        except StopIteration as stop:
+            return stop.value
+        partial = TUPLES.identity(request.context, len(x))
+        whole = Tile.of(x)
+        columns = whole.only(np.array(request.columns))
+        TUPLES.chunk(request.context, Block(whole, columns, y, np.zeros(len(y), np.uint8)), partial)
+        total = TUPLES.finalize(request.context, partial)
+
+
+def random_codes(seed, m, n, b, n_classes):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, b, (m, n)).astype(np.uint8)
+    y = rng.integers(0, n_classes, n).astype(np.uint8)
+    y[:n_classes] = np.arange(n_classes)
+    return rng, x, y
+
+
+@pytest.mark.parametrize(
+    ("order", "n_codes", "n_classes"), [(2, 2, 2), (2, 3, 4), (2, 7, 2), (3, 2, 3), (3, 4, 2)]
+)
+def test_find_interactions__equals_the_oracle(order, n_codes, n_classes):
+    rng, x, y = random_codes(1, 6, 3001, n_codes, n_classes)
+    x[0] = np.where(rng.random(3001) < 0.4, y % n_codes, x[0])  # relevant
+    x[1] = np.where(rng.random(3001) < 0.5, x[0], x[1])  # correlated with a relevant one
+    x[2] = np.where(rng.random(3001) < 0.3, (x[3] + x[4] + y) % n_codes, x[2])  # interactions
+    found = found_by(x, y, order, 1000)
+    expected = {
+        columns: oracle.interaction(x, y, columns) for columns in combinations(range(6), order)
+    }
+    assert found.n_tuples == len(expected) == len(found.columns)
+    assert (np.diff(found.synergy) <= 0).all()
+    for t, columns in enumerate(map(tuple, found.columns.tolist())):
+        synergy, information, added, df, p_value = expected[columns]
+        assert found.synergy[t] == pytest.approx(synergy, abs=1e-9)
+        assert found.information[t] == pytest.approx(information, abs=1e-12)
+        assert found.added[t] == pytest.approx(added, abs=1e-12)
+        assert found.df[t] == df
+        assert found.p_value[t] == pytest.approx(p_value, rel=1e-5, abs=1e-300)
+        assert found.p_adjusted[t] == pytest.approx(min(p_value * len(expected), 1), rel=1e-5)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_find_interactions__top_is_the_start_of_the_full_list(order, monkeypatch):
+    _, x, y = random_codes(2, 12, 700, 3, 2)
+    full = found_by(x, y, order, 10**6)
+    # counts of one column or one pair of columns at a time
+    monkeypatch.setattr(interactions, "PANEL_BYTES", 1)
+    for top in (1, 7):
+        some = found_by(x, y, order, top, tile=5)
+        np.testing.assert_array_equal(some.columns, full.columns[:top])
+        np.testing.assert_array_equal(some.synergy, full.synergy[:top])
+
+
+def test_fit_tables__zero_margins():
+    """A combination of two variables that never occurs takes cells and parameters away."""
+    rng = np.random.default_rng(0)
+    table = rng.integers(5, 30, (3, 3, 2))
+    table[0, 0] = 0  # one of nine combinations of both features
+    subsets, signs, sizes = subsets_of(table.shape)
+    out = np.zeros((1, 5))
+    fit_tables(table.reshape(1, -1), subsets, signs, sizes, 9, np.zeros(1), 0.0, out)
+    assert out[0, 0] == pytest.approx(oracle.synergy(table.astype(float)), abs=1e-9)
+    assert out[0, 3] == 4 - 1
+
+
+def test_fit_tables__duplicated_feature_has_no_synergy():
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 3, 500), rng.integers(0, 2, 500)
+    table = oracle.table_of([x, x], y, (0, 1)).astype(np.int64)
+    subsets, signs, sizes = subsets_of(table.shape)
+    out = np.zeros((1, 5))
+    fit_tables(table.reshape(1, -1), subsets, signs, sizes, 9, np.zeros(1), 0.0, out)
+    assert out[0, 0] == pytest.approx(0.0, abs=1e-12)
+    assert out[0, 3] == 0
+    assert p_values(out[:, 0], 500, out[:, 3], out[:, 4]).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 2), (2, 5, 3), (3, 3, 3, 2)])
+def test_p_values__single_null_tuples_are_uniform(shape):
+    """1000 tables with effects of single features on the class and on each other."""
+    rng = np.random.default_rng(3)
+    n = 20 * math.prod(shape)
+    tables = np.zeros((1000, math.prod(shape)), np.int64)
+    for row in tables:
+        p = np.ones(shape)
+        for axes in combinations(range(len(shape)), 2):
+            effect = rng.uniform(0.7, 1.3, [shape[a] for a in axes])
+            p *= np.expand_dims(effect, [a for a in range(len(shape)) if a not in axes])
+        row[:] = rng.multinomial(n, (p / p.sum()).ravel())
+    subsets, signs, sizes = subsets_of(shape)
+    out = np.zeros((1000, 5))
+    n_margin = int(subsets.max()) + 1
+    fit_tables(tables, subsets, signs, sizes, n_margin, np.zeros(1), 0.0, out)
+    assert set(out[:, 3]) == {math.prod(k - 1 for k in shape)}
+    assert kstest(p_values(out[:, 0], n, out[:, 3], out[:, 4]), "uniform").pvalue > 0.01
+
+
+@pytest.mark.parametrize(("order", "m", "n_codes"), [(2, 25, 3), (3, 10, 3)])
+def test_find_interactions__noise_is_not_significant(order, m, n_codes):
+    n_significant = 0
+    for seed in range(100):
+        _, x, y = random_codes(seed, m, 600, n_codes, 2)
+        n_significant += bool((found_by(x, y, order, 5).p_adjusted <= 0.05).any())
+    assert n_significant <= 10
+
+
+def test_find_interactions__additive_effects_are_not_significant():
+    """Each feature shifts the log odds of the class on its own."""
+    n_significant = 0
+    for seed in range(100):
+        rng, x, _ = random_codes(seed, 8, 2000, 3, 2)
+        odds = 0.8 * (x[0] - 1.0) + 0.8 * (x[1] - 1.0) + 0.5 * (x[2] - 1.0)
+        y = (rng.random(2000) < 1 / (1 + np.exp(-odds))).astype(np.uint8)
+        n_significant += bool((found_by(x, y, 2, 5).p_adjusted <= 0.05).any())
+    assert n_significant <= 10
+
+
+def test_codes_of_order__is_the_largest():
+    for order in (2, 3):
+        for n in (50, 400, 5000, 100_000):
+            b = codes_of_order(n, 3, order)
+            assert 10 * 3 * (b + 1) ** order > n
+            assert b == 2 or 10 * 3 * b**order <= n
+
+
+def test_merged_codes__adjacent_codes_of_numbers():
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.integers(0, 20, 999), rng.poisson(1.0, 999), np.arange(999) > 990])
+    groups = merged_codes(problem_of(x, np.zeros(999, int)), 4)
+    for row, group in zip(x, groups, strict=True):
+        np.testing.assert_array_equal(group[row], oracle.merged(row, 4))
+
+
+def test_merged_codes__rarest_categories_and_missing():
+    x = np.repeat([[0, 1, 2, 3, 4]], [5, 30, 2, 40, 23], axis=1)
+    nominal = merged_codes(problem_of(x, np.zeros(100, int), nominal=True), 3)
+    assert nominal.tolist() == [[2, 0, 2, 1, 2]]
+    missing = merged_codes(problem_of(x, np.zeros(100, int), missing=4), 3)
+    assert missing.tolist() == [[0, 0, 0, 1, 2]]  # 36 of 77 samples up to the middle of code 2
+    two = merged_codes(problem_of(x, np.zeros(100, int), missing=4), 2)
+    assert two.tolist() == [[0, 0, 0, 1, 1]]
+
+
+def parity(seed, n, m, causal, *, continuous):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, m)) if continuous else rng.integers(0, 2, (n, m))
+    return x, (x[:, causal] > 0).sum(axis=1) % 2
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.parametrize("causal", [[3, 17], [2, 9, 21]])
+def test_interactions__parity_is_first(causal, continuous):
+    x, y = parity(0, 5000, 30, causal, continuous=continuous)
+    found = hd.interactions(x, y, order=len(causal), top=10)
+    assert found.indices[0].tolist() == causal
+    assert found.significant.tolist() == [True] + [False] * 9
+    assert found.synergy[0] > 10 * found.synergy[1]
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_interactions__same_answer_for_any_chunks_and_tiles(order, tmp_path):
+    x, y = parity(1, 1500, 9, [0, 4, 7], continuous=True)
+    x[::7, 2] = np.nan
+    x[:, 5] = 1.0  # constant
+    whole = hd.interactions(x, y, order=order, top=12)
+    assert 5 not in whole.indices
+    for number, chunks in enumerate([(64, 9), (1500, 1), (320, 4)]):
+        codes = hd.encode(x, y, tmp_path / f"{number}.zarr", chunks=chunks)
+        assert hd.interactions(codes, None, order=order, top=12) == whole
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_interactions__same_answer_on_a_cluster(order, tmp_path):
+    from distributed import Client
+
+    x, y = parity(1, 1500, 9, [0, 4, 7], continuous=True)
+    codes = hd.encode(x, y, tmp_path / "codes.zarr", chunks=(320, 4))
+    alone = hd.interactions(codes, None, order=order, top=12)
+    with Client(n_workers=2, processes=False, dashboard_address="127.0.0.1:0"):
+        assert hd.interactions(codes, None, order=order, top=12) == alone
+
+
+def test_interactions__excluded_features_are_in_no_tuple():
+    x, y = parity(0, 500, 5, [0, 1], continuous=False)
+    found = hd.interactions(x, y, exclude=["x0"])
+    assert not any("x0" in names for names in found)
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"order": 4}, "order is 4; give 2 for pairs or 3 for triples"),
+        ({"top": 0}, "top is 0; give 1 or more"),
+        ({"order": 3, "exclude": ["x0"]}, "order is 3 but only 2 of"),
+    ],
+)
+def test_interactions__bad_options(options, message, tmp_path):
+    x, y = parity(0, 500, 4, [0, 1], continuous=False)
+    x[:, 3] = 1
+    codes = hd.encode(x, y, tmp_path / "codes.zarr")
+    with pytest.raises(ValueError, match=message):
+        hd.interactions(codes, None, **options)
