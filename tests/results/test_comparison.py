@@ -459,7 +459,7 @@ def test_load__explains_missing_and_other_files(tmp_path: Path) -> None:
     ):
         load(tmp_path / "none.zarr")
     (tmp_path / "text.zarr").write_text("text")
-    words = r"text.zarr is not a saved selection or comparison: give a path written by Select"
+    words = r"text.zarr is not a saved selection or comparison or interactions: give a path written"
     with pytest.raises(ValueError, match=words):
         load(tmp_path / "text.zarr")
     made().save(tmp_path / "comparison.zarr")
