@@ -73,8 +73,8 @@ class Interactions(Result):
     1 of 3 pairs of 3 features, 1 significant at 0.05
     200 samples, 2 classes of target; at most 2 codes per feature; nats
     <BLANKLINE>
-    rank  features  synergy  information   added  df   p_value  p_adjusted
-       1  x0 x1      0.6931       0.6931  0.6931   1  2.5e-60     7.5e-60
+    rank  features  synergy  information   added  df  p_value  p_adjusted
+       1  x0 x1      0.6931       0.6931  0.6931   1  6.3e-61     1.9e-60
     """
 
     __slots__ = ()
