@@ -434,6 +434,7 @@ def interactions(
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
+    groups: Any = None,
     exclude: Sequence[Hashable] = (),
     store: str | os.PathLike[str] | None = None,
     callback: Callable[[Event], None] | None = None,
@@ -447,6 +448,9 @@ def interactions(
     ----------
     data, target, feature_dim, nominal, target_kind, bins, store, callback, progress
         As for `select`.
+    groups
+        As for `select`. A named column is not a feature. The counts are those of all samples, and
+        the p-values assume that samples are independent, also within a group.
     order
         Number of features of a tuple: 2 or 3.
     top
@@ -488,7 +492,7 @@ def interactions(
     _check_count("top", top, 1)
     _check_listening(callback, progress)
     with ExitStack() as stack:
-        reading = _Reading(feature_dim, nominal, target_kind, bins, store)
+        reading = _Reading(feature_dim, nominal, target_kind, bins, groups, store)
         request = _open(data, target, order, reading, (), exclude)
         listeners = _listeners(stack, callback, ScanProgress, progress)
         codes = request.encoded(stack, listeners)

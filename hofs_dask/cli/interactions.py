@@ -67,9 +67,11 @@ def interactions(
     nominal: tuple[str, ...],
     target_kind: str,
     bins: int | str | None,
+    groups: str | None,
     progress: bool | None,
     scheduler: str | None,
     workers: int | None,
+    cluster_file: str | None,
 ) -> None:
     """Find the pairs or triples of features that say most about the target only together.
 
@@ -78,15 +80,16 @@ def interactions(
 
     STORE is a code store written by "hofs-dask encode", or a Zarr store of data. Data is first
     encoded into a temporary code store, which is removed after the run. The options --feature-dim,
-    --nominal, --target-kind and --bins apply to this encoding.
+    --nominal, --target-kind, --bins and --groups control this encoding, and are an error if STORE
+    is already a code store.
     """
     advise(lambda: "nothing was written; run the same command again.")
     from hofs_dask import api
 
     check_store(store, target)
-    named = features_of(nominal, store, target, feature_dim)
-    without = features_of(exclude, store, target, feature_dim)
-    with cluster(scheduler, workers):
+    named = features_of(nominal, store, target, feature_dim, groups)
+    without = features_of(exclude, store, target, feature_dim, groups)
+    with cluster(scheduler, workers, cluster_file):
         found = api.interactions(
             store,
             target,
@@ -96,6 +99,7 @@ def interactions(
             nominal=named or None,
             target_kind=target_kind,
             bins=bins,
+            groups=groups,
             exclude=without,
             progress=progress,
         )

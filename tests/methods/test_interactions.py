@@ -241,3 +241,14 @@ def test_interactions__bad_options(options, message, tmp_path):
     codes = hd.encode(x, y, tmp_path / "codes.zarr")
     with pytest.raises(ValueError, match=message):
         hd.interactions(codes, None, **options)
+
+
+def test_groups__named_column_is_in_no_tuple():
+    rng = np.random.default_rng(3)
+    data = {f"x{i}": rng.normal(size=600) for i in range(4)}
+    y = (data["x0"] > 0) ^ (data["x1"] > 0)
+    data["subject"] = np.arange(600) // 30
+    found = hd.interactions(data, y, groups="subject")
+    alone = hd.interactions({name: data[name] for name in list(data)[:4]}, y)
+    assert found.tuples == alone.tuples
+    assert found.tuples[0] == ("x0", "x1")
