@@ -106,17 +106,24 @@ class Table:
     >>> table = Table(x, x[:, 0] ^ x[:, 1])
     >>> table.relevance(0), table.joint(0, 1) / math.log(2), table.candidates
     (0.0, 1.0, [0, 1])
+    >>> table.entropy(0) / math.log(2)
+    1.0
     """
 
     def __init__(self, x: Integers, y: Integers) -> None:
         self.columns, self.y = [x[:, i] for i in range(x.shape[1])], y
         self.candidates = [i for i, c in enumerate(self.columns) if len(np.unique(c)) > 1]
+        self.entropy = cache(self._entropy)
         self.relevance = cache(self._relevance)
         self.between = cache(self._between)
         self.between_in_class = cache(self._between_in_class)
         self.joint = cache(self._joint)
         self.joint_entropy = cache(self._joint_entropy)
         self.given = cache(self._given)
+
+    def _entropy(self, i: int) -> float:
+        """Return H(x_i)."""
+        return entropy(self.columns[i])
 
     def _relevance(self, i: int) -> float:
         """Return I(x_i : y)."""

@@ -166,7 +166,8 @@ class Pairwise(Search[PairwiseState, Scores]):
         elif not state.chosen:
             score = relevance
         else:
-            chosen, entropy = list(state.chosen), self.problem.entropy
+            # that of a constant feature may be below zero by rounding
+            chosen, entropy = list(state.chosen), np.maximum(self.problem.entropy, 0.0)
             pairs = Pairs(
                 relevance=relevance,
                 entropy=entropy,
