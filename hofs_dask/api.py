@@ -136,8 +136,7 @@ def select(
     data
         A numpy or Dask array (sample, feature), a dict of arrays (sample,), a pandas or Dask data
         frame, an xarray DataArray or Dataset, a Zarr array or group, or a code store written by
-        `encode`. A Zarr array, a Zarr
-        group and a code store can also be given by path.
+        `encode`. A Zarr array, a Zarr group and a code store can also be given by path.
     target
         An array, or the name of a variable or column of `data`. For a code store, the name of one
         of its targets. None uses the target of a `CodeStore`, or the only target of a code store
@@ -152,7 +151,7 @@ def select(
         samples.
     nominal
         Names of features whose numbers are categories, or True for all features. Strings,
-        categoricals and booleans always are categories.
+        categoricals and booleans are always treated as categories.
     target_kind
         ``"class"``, ``"ordinal"``, ``"continuous"`` or ``"auto"``. With ``"auto"``, booleans,
         strings, categoricals and integers with at most 254 distinct values are classes, and
@@ -161,7 +160,7 @@ def select(
         Number of bins of a numeric feature, from 2 to 254. The bins have about equal counts.
         ``"auto"`` uses 5 to 32 bins, more for more samples. ``"width"`` uses as many bins as
         ``"auto"``, but of equal width. A feature that has no more distinct values than bins gets
-        one code per value. None means that the data are integers from 0 to 253, which are used as
+        one code per value. With None, the data must be integers from 0 to 253, which are used as
         codes.
     groups
         An id for each sample, if samples are not independent, such as the measurements of one
