@@ -1,1 +1,1 @@
-"""Read any input as labelled, chunked blocks and a target; file access and change detection."""
+"""Readers for every kind of input, access to files, and detection of changed data."""

@@ -112,7 +112,7 @@ def from_zarr(
 ) -> tuple[Features, Column | None]:
     """Return the features of an open Zarr array or group, and its target as a column.
 
-    ``address`` is its path or URL, for messages.
+    ``address`` is the path or URL of the array or group, for error messages.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def from_zarr(
 def open_named(node: Any, address: str, name: Any, role: str) -> xr.Dataset | Column:
     """Return a group that xarray wrote, or the column ``name`` of a group of plain arrays.
 
-    ``role`` is the option that gave the name, for messages.
+    ``role`` is the option whose value is the name, for error messages.
     """
     if isinstance(node, zarr.Array):
         raise unnamed(role, name)
@@ -177,7 +177,7 @@ def open_named(node: Any, address: str, name: Any, role: str) -> xr.Dataset | Co
 
 
 def unnamed(role: str, name: Any) -> ValueError:
-    """Return the error for a name, given as target or groups, of data without names."""
+    """Return the error for a target or groups given by name when the data has no names."""
     what = f"the {role}" if role == "target" else role
     return ValueError(
         f"{role} is the name {name!r}, but the columns of an array have no names; give {what} as "
@@ -190,19 +190,20 @@ def _has_dims(arrays: dict[str, Any]) -> bool:
 
 
 def _open_dataset(node: Any, address: str) -> xr.Dataset:
-    """Return a group that xarray wrote, its variables in a reproducible order."""
+    """Return a group that xarray wrote as a Dataset, with the variables sorted by name."""
     consolidated = node.metadata.consolidated_metadata is not None
     dataset: xr.Dataset
     try:
         dataset = xr.open_zarr(node.store, group=node.path, chunks=None, consolidated=consolidated)
     except Exception as error:
-        # xarray reads coordinates here, and the error of a damaged one depends on its codec
+        # xarray reads the coordinates here; for damaged data, the type of the error depends on the
+        # codec
         raise ValueError(
             f"the Zarr group at {address!r} cannot be opened by xarray ({error}); write it again"
         ) from error
     if consolidated:
         return dataset
-    # a listing has no defined order, and the order is part of the fingerprint
+    # a store lists its arrays in any order, but their order is part of the fingerprint
     return dataset[sorted(dataset.data_vars, key=str)]
 
 

@@ -13,14 +13,14 @@ from hofs_dask.io.graphs import guard_arrays, guard_node
 
 #: Data without chunks is split into row blocks of about this size.
 BLOCK_BYTES = 64 * 2**20
-#: Features that a block of a Zarr array should span, so that encoding needs few blocks.
+#: Number of features that a block of a Zarr array should have, so that encoding needs few blocks.
 BLOCK_FEATURES = 1024
 
 
 def open_grid(data: xr.DataArray) -> tuple[xr.DataArray, Identity]:
     """Return a DataArray, lazy unless it is in memory, and its identity.
 
-    Its Zarr arrays raise an error if a chunk was removed after this call.
+    Reading a Zarr chunk that was removed after this call raises an error.
 
     Examples
     --------
@@ -46,7 +46,9 @@ def open_grid(data: xr.DataArray) -> tuple[xr.DataArray, Identity]:
 
 
 def open_dask(array: da.Array) -> tuple[da.Array, Identity]:
-    """Return a dask array whose Zarr arrays raise if a chunk was removed, and its identity.
+    """Return a dask array and its identity.
+
+    Reading a Zarr chunk that was removed after this call raises an error.
 
     Examples
     --------
@@ -74,9 +76,9 @@ def open_zarr(array: Any, identity: Identity) -> Any:
 
 
 def row_blocks(array: Any, row_bytes: int, name: str) -> Any:
-    """Return an array as a dask array; one in memory is split into row blocks of about 64 MiB.
+    """Return an array as a dask array; data in memory is split into row blocks of about 64 MiB.
 
-    The name is passed, because Dask would hash the content a second time.
+    Without ``name``, Dask would hash the content a second time.
 
     Examples
     --------
@@ -142,7 +144,10 @@ def unify(parts: list[da.Array]) -> tuple[da.Array, ...]:
 
 
 def _block_chunks(shape: tuple[int, ...], grid: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Return multiples of the chunks ``grid``: first more features, then more rows, to 64 MiB."""
+    """Return the chunk sizes ``grid``, enlarged along the features and then along the rows.
+
+    A block has about `BLOCK_FEATURES` features and `BLOCK_BYTES` bytes.
+    """
     chunks = [max(1, min(size, chunk)) for size, chunk in zip(shape, grid, strict=True)]
     if len(chunks) > 1:
         chunks[-1] = min(shape[-1], chunks[-1] * max(1, BLOCK_FEATURES // chunks[-1]))

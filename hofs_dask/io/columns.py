@@ -36,7 +36,8 @@ class Features:
         Sizes of the dims that are stacked into samples: one for a table, several for a cube. The
         rows of the parts are in C order over these dims.
     grid : xarray.DataArray or None
-        An array with the sample dims in this order, their coordinates and chunks, for xarray data.
+        For xarray data, an array with the sample dims in this order, and with their coordinates
+        and chunks.
     index : pandas.Index or None
         The index of a pandas data frame.
     """
@@ -113,7 +114,7 @@ def is_nominal(dtype: np.dtype) -> bool:
 
 
 def target_type(dtype: Any, run: Run | None = None) -> TargetType:
-    """Return the type of a target, from its dtype and the run of frame columns it is in.
+    """Return the type of a target, from its dtype and, for a column of a data frame, its run.
 
     Examples
     --------
@@ -130,7 +131,7 @@ def target_type(dtype: Any, run: Run | None = None) -> TargetType:
 
 
 def refuse_dtype(what: str, dtype: Any) -> None:
-    """Raise a TypeError for an unsupported dtype; the message names a conversion.
+    """Raise a TypeError for an unsupported dtype; the message suggests a conversion.
 
     Examples
     --------
@@ -153,7 +154,7 @@ def refuse_dtype(what: str, dtype: Any) -> None:
 
 
 def refuse_sparse(what: str, array: Any) -> None:
-    """Raise a TypeError for a sparse array; the message names a conversion.
+    """Raise a TypeError for a sparse array; the message suggests a conversion.
 
     Examples
     --------
@@ -300,7 +301,7 @@ def is_dask_frame(data: Any) -> bool:
 
 
 def read_partitions(frame: Any) -> tuple[list[Any], list[int]]:
-    """Return the delayed partitions of a dask frame and their lengths, which are computed.
+    """Return the delayed partitions of a dask frame and their lengths; this computes the lengths.
 
     Examples
     --------
@@ -337,7 +338,8 @@ def gather(partitions: Sequence[Any], lengths: Sequence[int], run: Run) -> Any:
 
 def _series_values(series: Any, dtype: np.dtype) -> np.ndarray:
     if hasattr(series.dtype, "categories") and dtype.kind == "O":
-        # Categories such as intervals become text; the code -1 (missing) indexes the final None.
+        # Categories such as intervals become text. Missing values have the code -1, which indexes
+        # the None at the end.
         labels = [
             each if isinstance(each, str | bool) else str(each) for each in series.cat.categories
         ]

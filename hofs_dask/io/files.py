@@ -1,7 +1,7 @@
 """Atomic writes, reads with a size limit, sealed JSON documents and file locks.
 
-Other users may be able to write to the folders. So nothing is written through a symbolic link, and
-only regular files of the expected size are read.
+Other users may have write access to the folders. Therefore, nothing is written through a symbolic
+link, and only regular files of at most the expected size are read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read_file(path: str | os.PathLike[str], most: int) -> bytes:
     Raises
     ------
     OSError
-        The file does not exist, is not a regular file, or is larger.
+        The file does not exist, is not a regular file, or has more than ``most`` bytes.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def check_regular(handle: int, name: str, most: int) -> int:
 def write_file(
     path: str | os.PathLike[str], parts: Iterable[bytes | memoryview], *, sync: bool = False
 ) -> None:
-    """Write a file atomically: write a temporary file beside it, then rename that.
+    """Write a file atomically: write a temporary file in the same folder, then rename it.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def write_file(
             os.unlink(partial)  # noqa: PTH108
         if error.errno is None:
             raise
-        # an OSError of os.write has no filename
+        # an OSError raised by os.write has no filename
         raise OSError(error.errno, error.strerror, name) from error
 
 
@@ -212,16 +212,16 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-            # writing the owner would change a file that has another name too
-            raise OSError(errno.EMLINK, "the lock is also another file", name)
+            # the owner is written into the file, which must not change a file under another name
+            raise OSError(errno.EMLINK, "the lock file is a hard link or not regular", name)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(handle, 200, 0).decode(errors="replace").strip()
             raise LockedError(holder or "another process") from error
-        if not _is_at(handle, name):  # the last owner removed the file after it was opened here
+        if not _is_at(handle, name):  # its last owner removed it after it was opened above
             raise LockedError("another process")
-        with contextlib.suppress(OSError):  # on a full disk the lock is held without its owner
+        with contextlib.suppress(OSError):  # on a full disk, the owner is not written
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{owner()}\n".encode(), 0)
         yield

@@ -60,7 +60,7 @@ def digest(parts: Sequence[object]) -> str:
 
 
 def unique_digest(parts: Sequence[object]) -> str:
-    """Return a digest for the name of a task; a new one at every call if a part is None.
+    """Return a digest for the name of a task; if a part is None, every call returns a new one.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def unique_digest(parts: Sequence[object]) -> str:
 
 
 def combine(identities: Sequence[Identity], *parts: object) -> Identity:
-    """Return the identity of data made from several arrays; ``parts`` describe how.
+    """Return the identity of data made from several arrays in a way that ``parts`` describe.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """Graphs of Dask arrays: their fingerprints, and the Zarr arrays that they read.
 
 A graph has a fingerprint if it consists of functions of known libraries, data in memory and files
-whose changes can be detected. A function of the user may read anything, so it has no fingerprint.
+whose changes can be detected. A function of the user may read anything, so a graph that contains
+one has no fingerprint.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Trail:
         """Add an array, a graph or a node of a graph."""
         kind: type = type(node)
         if kind in _PLAIN or (kind in (tuple, list) and all(type(e) in _PLAIN for e in node)):
-            self._add(repr(node))  # a key or a slice: fast, as there may be a million of them
+            self._add(repr(node))  # a key or a slice; this is fast, as there may be a million
         elif isinstance(node, _NODES):
             self._task(node)
         elif isinstance(node, str | int | float | bytes | np.generic | np.dtype):
@@ -315,7 +316,10 @@ def _name(node: Any) -> str:
 
 
 def _is_known(node: Any) -> bool:
-    """Return whether a callable is the library function of its name and reads no files."""
+    """Return whether a callable is a function of a known library that reads no files.
+
+    It must be the object that its module has under its name.
+    """
     if isinstance(node, np.ufunc):
         return getattr(np, node.__name__, None) is node
     if any(node is each for each in _TYPES):

@@ -98,7 +98,7 @@ def from_dataset(
     if feature_dim is not None and feature_dim not in data.dims:
         raise unknown("feature_dim", feature_dim, data.dims)
     dim = "feature" if feature_dim is None and "feature" in data.dims else feature_dim
-    # A variable with this dim alone describes the features, for example their bandwidth.
+    # A variable whose only dim is this one describes the features, for example their bandwidth.
     holding = [
         name
         for name in variables
@@ -196,7 +196,7 @@ def _differ(data: xr.Dataset, one: Hashable, other: Hashable) -> ValueError:
 
 
 def spread(variable: xr.DataArray, like: xr.DataArray) -> Any:
-    """Return the array of a variable, broadcast to the dims of another and lazy if that is."""
+    """Return the array of ``variable``, broadcast to the dims of ``like``."""
     missing = [dim for dim in like.dims if dim not in variable.dims]
     if not missing:
         return variable.transpose(*like.dims).data

@@ -24,9 +24,9 @@ ROLE = "groups"
 
 
 def take_groups(data: Any, groups: Any, target: Any) -> tuple[Any, Any]:
-    """Return the data without the column or variable that ``groups`` names, and its values.
+    """Return the data without the column or variable called ``groups``, and the values of that.
 
-    Groups that are not a name are returned unchanged.
+    If ``groups`` is not a name, data and groups are returned unchanged.
 
     Examples
     --------
@@ -131,9 +131,9 @@ def _blocks(blocks: Mapping[Hashable, Any], grid: xr.DataArray) -> Column:
 
 
 def _numbers(name: Hashable, size: Any, grid: xr.DataArray) -> xr.DataArray:
-    """Return the number of the block of each value of a coordinate, from 0."""
+    """Return, for each value of a coordinate, the number of its block, counted from 0."""
     coord = grid.coords.get(name)
-    if coord is None:  # a dim without a coordinate: blocks of neighbours
+    if coord is None:  # a dim without a coordinate: use positions as its values
         coord = xr.DataArray(np.arange(grid.sizes[name]), dims=(name,))
     what = f"groups has the block {size!r} of {name!r}"
     if isinstance(size, str):

@@ -1,7 +1,8 @@
 """Zarr arrays that raise an error if a chunk was removed or is too large.
 
-Zarr reads a missing chunk as the fill value. It does so also for a chunk that was removed after the
-array was opened, and for one on a disk that a worker cannot reach. Here both are errors.
+Zarr reads a missing chunk as the fill value, even if the chunk was removed after the array was
+opened, or if the worker cannot reach the disk. The arrays of this module raise an error in both
+cases.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from zarr.storage import LocalStore, StorePath, WrapperStore
 from hofs_dask.io.listings import Listing, chunk_at, list_array
 from hofs_dask.io.storage import check_file, local_root, metadata_key, place_of, refuse_pickle
 
-#: Bytes that a chunk may have in addition to twice the size in the metadata.
+#: A chunk may have twice the bytes that follow from its shape and dtype, plus this many.
 SPARE_BYTES = 2**20
 
 
@@ -103,7 +104,7 @@ class GuardedArray(zarr.Array[Any]):
         except IndexError:
             raise
         except Exception as error:
-            # the type of the error of a damaged chunk depends on its codec
+            # for a damaged chunk, the type of the error depends on the codec
             if place in str(error):
                 raise
             raise ValueError(
@@ -189,7 +190,7 @@ def lost_chunk(at: tuple[int, ...], place: str) -> FileNotFoundError:
 
 
 def most_bytes(array: zarr.Array[Any]) -> int | None:
-    """Return the maximum bytes of a chunk, or None if its values have no fixed size.
+    """Return the maximum number of bytes of a chunk, or None if the values have no fixed size.
 
     Examples
     --------
@@ -203,7 +204,7 @@ def most_bytes(array: zarr.Array[Any]) -> int | None:
 
 
 def compressor_name(array: zarr.Array[Any]) -> str | None:
-    """Return the compressor of an array if `unpacked_size` supports it, or None.
+    """Return the name of the compressor of an array, or None if `unpacked_size` cannot handle it.
 
     Examples
     --------
@@ -223,7 +224,8 @@ def unpacked_size(compressor: str, content: memoryview, most: int) -> int:
     """Return an upper bound of the decompressed size of a chunk, or a number above ``most``.
 
     The size is read from the header. Formats without a size in the header are decompressed piece
-    by piece until ``most`` is exceeded. A damaged chunk gives 0; its decoder raises the error.
+    by piece until ``most`` is exceeded. For a damaged chunk, the result is 0; the decoder raises an
+    error later.
 
     Examples
     --------
@@ -246,7 +248,7 @@ def _lz4_size(content: memoryview, most: int) -> int:  # noqa: ARG001
 
 
 def _zstd_size(content: memoryview, most: int) -> int:
-    """Return the size of all frames, RFC 8878; a block without a size has at most 128 KiB."""
+    """Return the total size of all frames (RFC 8878); a compressed block has at most 128 KiB."""
     total = at = 0
     while at < len(content) and total <= most:
         (magic,) = struct.unpack_from("<I", content, at)

@@ -32,12 +32,12 @@ class Present:
     Attributes
     ----------
     grid : tuple of int
-        Number of chunks along each dim; of shards for a sharded array.
+        Number of chunks along each dim, or of shards if the array is sharded.
     numbers : tuple of int
         Numbers of the existing chunks or of the absent chunks, whichever are fewer, in increasing
         order.
     absent : bool
-        Whether ``numbers`` are those of absent chunks.
+        Whether ``numbers`` lists the absent chunks.
     """
 
     grid: tuple[int, ...]
@@ -46,7 +46,7 @@ class Present:
 
     @classmethod
     def of(cls, grid: tuple[int, ...], found: Iterable[tuple[int, ...]]) -> Present:
-        """Return the record of the existing chunks, given by their positions in the grid.
+        """Return the record for a grid, from the positions of the existing chunks in it.
 
         Examples
         --------
@@ -122,7 +122,7 @@ class Origin:
         return present.n_absent if present else 0
 
     def state(self) -> str | None:
-        """Return a stamp of its current state, or None if the storage cannot show changes.
+        """Return a stamp of the current state of the files, or None if changes cannot be detected.
 
         Examples
         --------
@@ -139,7 +139,7 @@ class Origin:
             return "gone"
 
     def opened_state(self) -> str | None:
-        """Return the value of `state` when it was opened.
+        """Return the value that `state` had when the array or file was opened.
 
         Examples
         --------
@@ -161,8 +161,8 @@ UNKNOWN = Origin()
 def list_array(array: zarr.Array[Any]) -> Listing:
     """Return the current listing of the files of an open Zarr array.
 
-    Local stores, zip files, and file systems with a version or an exact time for every object show
-    every change and have a stamp. Other stores have none.
+    The listing has a stamp if every change can be detected: in local stores, zip files, and file
+    systems that record a version or an exact time for every object.
 
     Raises
     ------
@@ -210,7 +210,7 @@ def _is_open_at(store: Any) -> bool:
 
 
 def chunk_grid(array: zarr.Array[Any]) -> tuple[int, ...]:
-    """Return the number of chunks along each dim; of shards for a sharded array.
+    """Return the number of chunks along each dim, or of shards if the array is sharded.
 
     Examples
     --------
@@ -222,7 +222,9 @@ def chunk_grid(array: zarr.Array[Any]) -> tuple[int, ...]:
 
 
 def chunk_at(name: str, ndim: int) -> tuple[int, ...] | None:
-    """Return the grid position of a chunk from its key relative to the array, None for other keys.
+    """Return the grid position that a chunk key contains, or None if it is not a chunk key.
+
+    The key is relative to the array.
 
     Examples
     --------
@@ -256,7 +258,10 @@ def _within(grid: tuple[int, ...], at: tuple[int, ...]) -> bool:
 
 
 def _local_lines(folder: str, prefix: str = "") -> Iterator[str]:
-    """Yield name and stamp of all files in a folder, and "" for a linked folder, not listed."""
+    """Yield the name and stamp of every file in a folder.
+
+    The files in a linked folder are not listed; "" is yielded instead.
+    """
     try:
         scan = os.scandir(folder)
     except FileNotFoundError:
@@ -265,7 +270,7 @@ def _local_lines(folder: str, prefix: str = "") -> Iterator[str]:
         for entry in entries:
             name = prefix + entry.name
             if entry.is_dir():
-                if entry.is_symlink():  # it may link to one of its parents
+                if entry.is_symlink():  # the link may point to one of its parents
                     yield ""
                 else:
                     yield from _local_lines(entry.path, f"{name}/")

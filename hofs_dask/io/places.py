@@ -1,7 +1,8 @@
 """The same few file operations for a local folder and for a prefix of remote storage.
 
 A *place* is the path of such a folder or the URL of such a prefix. Names within a place are
-relative and use slashes. All writes are atomic: local files by a rename, remote objects by nature.
+relative and use slashes. All writes are atomic: a local file is written under another name and then
+renamed, and a remote storage writes an object as a whole.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def read(place: str, name: str, most: int) -> bytes:
     Raises
     ------
     OSError
-        The file does not exist, is not a regular file, or is larger.
+        The file does not exist, is not a regular file, or has more than ``most`` bytes.
 
     Examples
     --------

@@ -61,7 +61,7 @@ class GroupIds:
     name : str
         The name of the groups, ``"groups"`` if they have none.
     fingerprint : str or None
-        As for the target of a `Source`.
+        Fingerprint of the ids, see `Source`.
     """
 
     ids: da.Array
@@ -190,11 +190,12 @@ def open_source(
     ----------
     data
         One of `KINDS`. The dims of a DataArray other than ``feature_dim`` are stacked into samples
-        in their order. A Dataset has one variable along ``feature_dim``, or its variables are the
-        features.
+        in their order. In a Dataset, either one variable along ``feature_dim`` contains all
+        features, or each variable is a feature.
     target : array, name or None
-        One value per sample, or the name of a column, variable or coordinate of ``data``. A column
-        or variable of ``data`` that is the target, by name or as an object, is not a feature.
+        One value per sample, or the name of a column, variable or coordinate of ``data``. If the
+        target is a column or variable of ``data``, given by name or as an object, then it is not a
+        feature.
     feature_dim : hashable, optional
         The dim of the features of an xarray object; by default ``"feature"``, or the last dim of
         a two-dimensional array.
@@ -248,7 +249,7 @@ def open_source(
 
 
 def _absolute(node: zarr.Array[Any] | zarr.Group) -> Any:
-    """Return the array or group opened by an absolute path, which is valid in every process."""
+    """Return the array or group, opened by an absolute path that is valid in every process."""
     if not isinstance(node.store, LocalStore) or node.store.root.is_absolute():
         return node
     store = LocalStore(node.store.root.absolute(), read_only=True)
@@ -354,7 +355,7 @@ def _check_target(
             "per sample"
         )
     if isinstance(array, np.ndarray):
-        # As one chunk it would be sent to one worker, and from there to all others.
+        # A single chunk would be sent to one worker, and from there to all others.
         array = da.from_array(
             array.reshape(-1),
             chunks=(row_chunks,),

@@ -25,7 +25,7 @@ MOST_METADATA = 2**30
 
 
 def file_stamp(path: str | os.PathLike[str]) -> str:
-    """Return path, size, times and inode of a file as text: equal only if it was not changed.
+    """Return the path, size, times and inode of a file as text, which differs if the file changed.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def check_metadata_files(folder: str | os.PathLike[str]) -> None:
 
 
 def check_file(path: str, most: int | None) -> None:
-    """Raise a ValueError if a path exists and is not a regular file or has over ``most`` bytes.
+    """Raise a ValueError if a path exists but is not a regular file of at most ``most`` bytes.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def check_reachable(places: Iterable[str]) -> None:
 
 
 def refuse_pickle(array: zarr.Array[Any], address: str) -> None:
-    """Raise a ValueError for an array with pickled chunks, as reading them could run any code.
+    """Raise a ValueError if chunks are pickled, because reading them could run arbitrary code.
 
     Examples
     --------

@@ -46,9 +46,9 @@ def names_column(target: Any) -> bool:
 
 
 def as_column(target: Any, role: str = "target") -> Column | None:
-    """Return a target or groups, given as an array, as a column, or None for None.
+    """Convert a target or groups, given as an array, to a column; None is returned unchanged.
 
-    ``role`` is the name of the option, for messages.
+    ``role`` is the name of the option, for error messages.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def as_series(target: Any) -> Any:
 
 
 def target_name(target: Any, role: str = "target") -> str:
-    """Return the name of a labelled target, ``role`` if it has none.
+    """Return the name of a labelled target, or ``role`` if it has none.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def dask_column(
 def zarr_column(array: Any, name: str, place: str | None = None) -> Column:
     """Return an open Zarr array as a column.
 
-    ``name`` is its name in the group, and ``place`` the path or URL of the group.
+    ``name`` is the name of the array in its group, and ``place`` is the path or URL of the group.
 
     Examples
     --------

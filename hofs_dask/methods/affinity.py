@@ -14,14 +14,17 @@ MIN_CLASS_SAMPLES = 4
 
 
 def gram_row(pair_counts: np.ndarray, parent: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return sums over samples of parent value times feature value, (feature, fold, class).
+    """Return the sums over samples of the parent's value times a feature's value.
+
+    The axes are (feature, fold, class).
 
     Parameters
     ----------
     pair_counts
         Counts (feature, fold, parent code, class, code).
     parent, values
-        The numeric value of each code, (code,) and (feature, code), zero for missing.
+        The numeric values of the codes: of the parent (code,), and of every feature (feature,
+        code). The value of the missing code is 0.
 
     Examples
     --------
@@ -53,9 +56,10 @@ def within_classes(problem: Problem, pair_counts: np.ndarray, parent: int) -> np
 
     Notes
     -----
-    ``sqrt(sum_c p(c) max(0, r_c^2 - (1 - r_c^2) / (n_c - 2)))`` with the correlation r_c in each
-    class. If a feature is nominal, ``sqrt(1 - exp(-2 I))`` with the information I within classes
-    minus its expectation under independence.
+    For numeric features, ``sqrt(sum_c p(c) max(0, r_c^2 - (1 - r_c^2) / (n_c - 2)))``, where r_c is
+    the correlation in class c and n_c its number of samples. If one of the two is nominal,
+    ``sqrt(1 - exp(-2 I))``, where I is the mutual information within classes minus its expectation
+    under independence.
     """
     per_class = pair_counts.sum(axis=1)
     linear = _correlation_within(problem, per_class, parent)
@@ -123,7 +127,9 @@ def mean_affinities(affinity: np.ndarray, subsets: Sequence[int]) -> np.ndarray:
 
 
 def join(affinity: np.ndarray, subsets: Sequence[int], threshold: float) -> np.ndarray:
-    """Return the subset that every feature would join; the number of subsets means a new one.
+    """Return the number of the subset that every feature would join if it were chosen.
+
+    Existing subsets are numbered from 0; the next number stands for a new subset.
 
     Examples
     --------

@@ -14,14 +14,14 @@ from hofs_dask.errors import unknown
 from hofs_dask.methods.fields import Floats, Items, Whole, checked, finite
 from hofs_dask.methods.problem import Problem
 
-#: A feature joins the subset with the largest mean affinity if that exceeds this number.
+#: A feature joins the subset with the largest mean affinity if this affinity exceeds the threshold.
 THRESHOLD = 0.2
 
-#: Scores closer than this, in nats, are equal, and a gain may be this much below a minimum: the
-#: rounding error of equal terms that cancel.
+#: Rounding error, in nats, of equal terms that cancel. Scores that differ by less are considered
+#: equal, and a gain is sufficient if it is below a minimum by less.
 LEAST_DIFFERENCE = 1e-12
 
-#: Floats for each pick whose statistics are known, with every feature.
+#: Floats (pick, feature), for the picks that have already been counted with every feature.
 LEARNED = Floats(("learned", "feature"))
 
 
@@ -32,23 +32,25 @@ class Sizes:
     n_samples: int
     n_features: int
     n_classes: int
-    n_codes: int  # the largest of all features
-    n_picks: int  # picks known in the last round: one less than the features to choose
+    n_codes: int  # the largest number of codes of a feature
+    n_picks: int  # number of picks before the last round: the number of features to choose minus 1
 
 
 @dataclass(frozen=True)
 class ReductionBound:
     """Maximum number of reductions of a search.
 
-    A search requests one reduction at a time, so a single search needs as many scans. The actual
-    number may depend on the data, and `include` and `min_gain` can only reduce it.
+    A search requests one reduction at a time, so a search that runs alone needs as many scans as
+    reductions. The actual number may depend on the data. The options `include` and `min_gain` can
+    reduce it, but not increase it.
 
     Attributes
     ----------
     by_name
-        Maximum for each reduction.
+        Maximum number of requests of each reduction.
     in_all
-        Maximum in total. It is below the sum if a round needs one of two reductions.
+        Maximum number of all requests. It is less than the sum of ``by_name`` if a round needs
+        either of two reductions, but not both.
     """
 
     by_name: Mapping[str, int]
@@ -61,25 +63,26 @@ class State:
 
     chosen: tuple[int, ...] = checked(Items("pick", Whole("feature")))
     subsets: tuple[int, ...] = checked(Items("pick", Whole("pick")))
-    # (rank, feature), for the ranks whose statistics are known
+    # (rank, feature), for the picks that have been counted with every feature
     affinity: np.ndarray = checked(LEARNED)
     redundancy: np.ndarray = checked(LEARNED)  # (rank, feature) I(x_i : pick)
-    information: float = checked(finite)  # of the features chosen in this epoch, in nats
+    information: float = checked(finite)  # about y, of the features chosen in this epoch, in nats
     epoch: int = checked(Whole("epoch"))
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of one round, arrays (feature,); only those of candidates are meaningful.
+    """The scores of one round: arrays (feature,), of which only the candidates' values are used.
 
     Attributes
     ----------
     score
         The criterion that the greedy search maximizes.
     information
-        The estimate of I(chosen features and this one : y), in nats.
+        An estimate of the mutual information of y and the chosen features together with this one,
+        in nats.
     gain
-        The increase of information by this feature, in nats.
+        How much this feature increases the information, in nats.
     """
 
     score: np.ndarray
@@ -97,7 +100,7 @@ class Search(ABC, Generic[StateT, ScoresT]):
     problem: Problem
 
     def is_exhausted(self, scores: ScoresT, pick: int, candidates: np.ndarray) -> bool:  # noqa: ARG002
-        """Return whether the search restarts because this pick, the best, adds too little.
+        """Return whether the search should restart because the best candidate adds too little.
 
         Parameters
         ----------
@@ -123,7 +126,7 @@ class Search(ABC, Generic[StateT, ScoresT]):
         """Return the state after a feature has been chosen."""
 
     def restart(self, state: StateT, scores: ScoresT) -> StateT:  # noqa: ARG002
-        """Return the state of a new epoch, after a round in which no gain was sufficient."""
+        """Return the first state of a new epoch, after a round in which no gain was sufficient."""
         return state
 
 
@@ -136,8 +139,8 @@ class Method(ABC):
     """
 
     name: ClassVar[str]
-    #: Whether the HOFS paper includes the method in its comparison, the default of
-    #: `hofs_dask.compare`.
+    #: Whether the HOFS paper includes the method in its comparison. `hofs_dask.compare` runs these
+    #: methods by default.
     in_paper: ClassVar[bool] = False
     #: All methods by name, in the order of their definition.
     registry: ClassVar[dict[str, type[Method]]] = {}
@@ -177,7 +180,7 @@ class Method(ABC):
 
     @property
     def cross_fitted(self) -> bool:
-        """Whether scores are estimated by fold, so that groups of samples affect them."""
+        """Whether scores are estimated by fold, and therefore depend on the option ``groups``."""
         return False
 
     @property

@@ -1,4 +1,4 @@
-"""Checks of the fields of records in a checkpoint, declared with the fields.
+"""Checks of records that are read from a checkpoint; each field is declared with its check.
 
 A checkpoint may come from an untrusted source, so its values are checked against the sizes of the
 problem before a method indexes an array with them.
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-#: Largest number in a state, far above any number of nats or samples; its sums, squares and cubes
-#: are finite.
+#: Largest number in a state. It is far above any number of nats or samples, and small enough that
+#: sums, squares and cubes are finite.
 LARGEST = 1e30
-#: Maximum rounding error of a log probability above zero.
+#: By how much a log probability may exceed zero because of rounding.
 ROUNDING = 1e-6
-#: Maximum number of samples: floats represent every integer up to it.
+#: Maximum number of samples: floats represent all integers up to this one exactly.
 MOST_SAMPLES = 2**53
 
 #: Sizes by name, such as the number of features.
@@ -62,7 +62,7 @@ def check_fields(record: Any, sizes: Sizes) -> None:
 
 @dataclass(frozen=True)
 class Whole:
-    """Checks an integer from `least` to below the size `below`."""
+    """Checks an integer: at least `least`, and less than the size named `below`."""
 
     below: str
     least: int = 0
@@ -75,18 +75,18 @@ class Whole:
 
 
 def finite(value: Any, _sizes: Sizes) -> None:
-    """Check a float that is finite and at most `LARGEST`."""
+    """Check that a float is finite and at most `LARGEST`."""
     if type(value) is not float or not abs(value) <= LARGEST:
         raise ValueError("is not a finite number")
 
 
 def number(value: Any, _sizes: Sizes) -> None:
-    """Check a float of any value."""
+    """Check that a value is a float; infinity and NaN are accepted."""
     check_type(value, float)
 
 
 def flag(value: Any, _sizes: Sizes) -> None:
-    """Check a bool."""
+    """Check that a value is a bool."""
     check_type(value, bool)
 
 
@@ -98,7 +98,7 @@ def check_type(value: Any, kind: type) -> None:
 
 @dataclass(frozen=True)
 class Items:
-    """Checks a tuple of the size `length`, and each item."""
+    """Checks each item of a tuple, and that its length is the size named `length`."""
 
     length: str
     item: Check
@@ -115,8 +115,8 @@ class Items:
 class Floats:
     """Checks an array of floats and its shape.
 
-    All values are finite and at most `most`, except `hole`, which marks an absent value. The first
-    axis may be empty if `or_empty`.
+    All values must be finite and at most `most`. The value `hole`, which marks an absent value, is
+    also accepted. If `or_empty` is true, the first axis may have length 0.
     """
 
     axes: tuple[str, ...]
@@ -134,9 +134,10 @@ class Floats:
 
 @dataclass(frozen=True)
 class Wholes:
-    """Checks an array of integers and its shape; values are from `least` to below the size `below`.
+    """Checks an array of integers and its shape.
 
-    Without `below`, values are numbers of samples.
+    All values must be at least `least` and less than the size named `below`. Without `below`, they
+    are numbers of samples, at most `MOST_SAMPLES`.
     """
 
     axes: tuple[str, ...]
@@ -150,14 +151,14 @@ class Wholes:
 
 
 def is_repeated(array: np.ndarray) -> bool:
-    """Return whether an array is a broadcast number, which takes no memory."""
+    """Return whether an array is one number that is broadcast to a shape, which takes no memory."""
     return array.size > 1 and not any(array.strides)
 
 
 def _numbers(
     value: Any, dtype: np.dtype[Any], axes: tuple[str, ...], sizes: Sizes, *, or_empty: bool
 ) -> np.ndarray:
-    """Check type and shape; return the array, or one value of a broadcast number."""
+    """Check the type and shape; return the array, or only one value of a broadcast number."""
     if not isinstance(value, np.ndarray) or value.dtype != dtype:
         raise ValueError(f"is not an array of {dtype}")
     shape = tuple(sizes[axis] for axis in axes)

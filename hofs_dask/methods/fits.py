@@ -1,4 +1,7 @@
-"""Fit the rows of `joint` for every candidate, cross-fitted: once without each fold."""
+"""Fit the rows of `joint`: the models of every candidate within each class.
+
+Rows are cross-fitted: each is fitted once for every fold, to the samples of the other folds.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 from hofs_dask.kernels.rows import LOGISTIC_SD, MAX_W
 from hofs_dask.methods.problem import Problem, to_unit_scale
 
-#: Weight, in samples, of the shared slopes and scale in those of a class.
+#: Weight, in samples, with which the slopes and scale of a class are shrunk to the shared ones.
 SLOPE_PRIOR = 20.0
 #: Ridge term that is added to the variances of standardized parents.
 SLOPE_RIDGE = 1e-3
@@ -30,15 +33,16 @@ def without_each_fold(counts: np.ndarray, axis: int) -> np.ndarray:
 
 
 def fit_tables(problem: Problem) -> np.ndarray:
-    """Return p(code | class) without each fold, shrunk to p(code), (feature, fold, class, code).
+    """Return p(code | class), fitted without each fold, (feature, fold, class, code).
 
     Notes
     -----
-    Positive-part shrinkage in two steps, each by ``max(0, 1 - freedom / chi2)``. For a numeric
-    feature with three or more codes, the table of a class is first shrunk to a trend, which is the
-    table of all classes tilted so that its mean is that of the class. This mean is shrunk to the
-    mean of all classes. For other features, the table is shrunk to the table of all classes. There
-    is no tuning constant, and the shrinkage vanishes as the number of samples grows.
+    The table of a class is shrunk to another table: the deviation from it is multiplied by
+    ``max(0, 1 - freedom / chi2)``. For a numeric feature with three or more codes, the other table
+    is a trend: the table of all classes, tilted so that its mean is the mean of the class, after
+    this mean has been shrunk in the same way to the mean of all classes. For other features, it is
+    the table of all classes. There is no tuning constant, and the shrinkage vanishes as the number
+    of samples grows.
     """
     counts = without_each_fold(problem.counts, 1).astype(np.float64)
     valid = np.arange(problem.table_width) < problem.n_codes[:, None]
@@ -51,7 +55,7 @@ def fit_tables(problem: Problem) -> np.ndarray:
     ordered = np.flatnonzero(problem.numeric & (n_codes > 2))
     if len(ordered):
         prior = np.broadcast_to(pooled, counts.shape).copy()
-        # not the standardized numbers, which depend on the samples of every fold
+        # the standardized numbers are not used, because they depend on the samples of every fold
         values = to_unit_scale(np.nan_to_num(problem.values[ordered]))
         values[np.isnan(problem.numbers[ordered])] = np.nan
         prior[ordered] = _trends(counts[ordered], pooled[ordered], values[:, None, None])
@@ -64,13 +68,15 @@ def fit_tables(problem: Problem) -> np.ndarray:
 
 
 def _kept(chi2: np.ndarray, freedom: np.ndarray | float) -> np.ndarray:
-    """Return the share of a deviation that is not explained by chance."""
+    """Return the factor ``max(0, 1 - freedom / chi2)`` by which a deviation is multiplied."""
     result: np.ndarray = np.maximum(1 - freedom / np.maximum(chi2, 1e-9), 0.0)
     return result
 
 
 def _trends(counts: np.ndarray, pooled: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the table of all classes tilted to the shrunk mean of each class, as ``counts``.
+    """Return the table of all classes, tilted to the shrunk mean of each class.
+
+    The axes are those of ``counts``.
 
     Parameters
     ----------
@@ -83,8 +89,9 @@ def _trends(counts: np.ndarray, pooled: np.ndarray, values: np.ndarray) -> np.nd
 
     Notes
     -----
-    A tilted table is proportional to ``p(b) exp(t v_b)`` with the values ``v_b``. A fixed number of
-    Newton steps finds the ``t`` for which it has a given mean. Missing values are at the mean.
+    A tilted table is proportional to ``p(b) exp(t v_b)``, where ``v_b`` is the value of code b. A
+    fixed number of Newton steps finds the ``t`` for which the table has a given mean. The value of
+    the missing code is the mean.
     """
     known = ~np.isnan(values)
     filled = np.where(known, values, 0.0)
@@ -112,15 +119,15 @@ def _tilted(table: np.ndarray, exponent: np.ndarray) -> np.ndarray:
 
 
 def fit_pairs(pair_counts: np.ndarray, tables: np.ndarray, n_codes: np.ndarray) -> np.ndarray:
-    """Return p(code | parent code, class) without each fold.
+    """Return p(code | parent code, class), fitted without each fold.
 
     The axes are (feature, fold, class, parent code, code).
 
     Notes
     -----
-    Shrunk, with the weight of one sample per code, to a model in which the parent has the same
-    effect in every class: ``p(b|c)`` times the ratio of the count of (a, b) to its expectation
-    from the classes alone.
+    The probabilities are shrunk to a model in which the parent has the same effect in every class;
+    this model has the weight of one sample per code. It is ``p(b|c)`` times a ratio: the count of
+    the parent code a and the code b, divided by its expectation if b depended on the class alone.
     """
     counts = without_each_fold(pair_counts, 1).astype(np.float64).transpose(0, 1, 3, 2, 4)
     valid = (np.arange(tables.shape[-1]) < n_codes[:, None])[:, None, None, None]
@@ -140,7 +147,10 @@ def fit_pairs(pair_counts: np.ndarray, tables: np.ndarray, n_codes: np.ndarray) 
 
 
 def parent_gain(pair_counts: np.ndarray, pairs: np.ndarray, tables: np.ndarray) -> np.ndarray:
-    """Return the out-of-sample gain in log-likelihood by knowing the parent, (feature, fold)."""
+    """Return how much knowing the parent increases the log-likelihood, (feature, fold).
+
+    This is the mean per sample, out of sample; a fold has its share of the mean.
+    """
     counts = pair_counts.transpose(0, 1, 3, 2, 4)
     gains = np.log(pairs / tables[:, :, :, None])
     sums: np.ndarray = (counts * gains).sum(axis=(2, 3, 4))
@@ -164,9 +174,9 @@ def to_factors(logs: np.ndarray) -> np.ndarray:
 
 
 def mean_log(problem: Problem, factors: np.ndarray) -> np.ndarray:
-    """Return the share of each fold in the mean log factor of the true class, (feature, fold).
+    """Return the mean log factor of the true class as a sum over folds, (feature, fold).
 
-    Factors are (feature, fold, class, code).
+    The axes of ``factors`` are (feature, fold, class, code).
     """
     result: np.ndarray = np.einsum("ifcb,ifcb->if", problem.counts, np.log(factors))
     return result / problem.n_samples
@@ -174,7 +184,7 @@ def mean_log(problem: Problem, factors: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Moments:
-    """Means and covariances within classes, without each fold."""
+    """Means and covariances within classes, each computed without one fold."""
 
     size: np.ndarray  # (fold, class)
     mean: np.ndarray  # (feature, fold, class)
@@ -268,7 +278,7 @@ class _Freedom:
 
 
 def _drawn(moment: np.ndarray, size: np.ndarray, per_class: bool) -> tuple[np.ndarray, _Freedom]:
-    """Return moments (..., fold, class) shared by the classes, or shrunk to the shared ones."""
+    """Return moments (..., fold, class): shared by all classes, or shrunk to the shared ones."""
     total = size.sum(axis=-1, keepdims=True)
     shared = (moment * size).sum(axis=-1, keepdims=True) / np.maximum(total, 1)
     if not per_class:
@@ -279,7 +289,10 @@ def _drawn(moment: np.ndarray, size: np.ndarray, per_class: bool) -> tuple[np.nd
 
 
 def _own_share(size: np.ndarray, per_class: bool) -> np.ndarray:
-    """Return the weight of a class in its moments, (fold, class); 1 for shared moments."""
+    """Return the weight of the own samples in the moments of a class, (fold, class).
+
+    The weight is 1 if the moments are shared by all classes.
+    """
     if not per_class:
         return np.ones(size.shape)
     result: np.ndarray = size / (size + SLOPE_PRIOR)

@@ -1,7 +1,7 @@
-"""Compute the gains of rows in a posterior of at most one pick from counts, without a scan.
+"""Gains of rows, computed from counts without a scan, if the epoch has at most one pick.
 
 Samples with equal codes have equal posteriors. The codes of one pick and one candidate form few
-cells, and the samples of each fold and class in each cell have already been counted.
+cells. How many samples of each fold and class are in each cell has already been counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def gains_on_counts(
     numbers: np.ndarray,
     logistic: bool,
 ) -> np.ndarray:
-    """Return the gains of `posteriors.POSTERIOR_GAINS` over all samples, (feature, kind).
+    """Return what `posteriors.POSTERIOR_GAINS` would return for all samples: gains (feature, kind).
 
     Parameters
     ----------

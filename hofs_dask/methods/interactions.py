@@ -1,4 +1,4 @@
-"""Interactions: scan all pairs or triples of features for what they only say together."""
+"""Find the pairs or triples of features with the most synergy: information that none has alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hofs_dask.methods.problem import Problem
 
 #: Approximate bytes of the counts of one scan in a task.
 PANEL_BYTES = 32 * 2**20
-#: Least samples in a cell of a tuple on average.
+#: Minimum mean number of samples per combination of codes and class.
 CELL_SAMPLES = 10
 #: The orders that are supported.
 ORDERS = (2, 3)
@@ -22,7 +22,7 @@ ORDERS = (2, 3)
 
 @dataclass(frozen=True)
 class Tuples:
-    """The tuples of most synergy, best first."""
+    """The tuples with the most synergy, best first."""
 
     columns: np.ndarray  # int64 (tuple, order) ascending columns
     synergy: np.ndarray  # (tuple,) nats
@@ -32,11 +32,13 @@ class Tuples:
     p_value: np.ndarray  # (tuple,)
     p_adjusted: np.ndarray  # (tuple,) p-value times the number of tuples, at most 1
     n_tuples: int  # number of tuples that were compared
-    n_codes: int  # most codes of a feature in a tuple
+    n_codes: int  # largest number of codes of a feature, after codes were merged
 
 
 def codes_of_order(n_samples: int, n_classes: int, order: int) -> int:
-    """Return the largest number b of codes with ``10 C b**order <= N``, at least 2.
+    """Return how many codes a feature may have: the largest b with ``10 C b**order <= N``.
+
+    C is the number of classes and N the number of samples. The result is at least 2.
 
     Examples
     --------
@@ -52,11 +54,12 @@ def codes_of_order(n_samples: int, n_classes: int, order: int) -> int:
 
 
 def merged_codes(problem: Problem, most: int) -> np.ndarray:
-    """Return the group of each code, uint8 (feature, code), at most ``most`` groups per feature.
+    """Return the group that each code is merged into, uint8 (feature, code).
 
-    Adjacent codes of a numeric feature form groups of about equal counts. A missing code is a group
-    of its own, or part of the largest group if there are only two. The rarest categories of a
-    nominal feature form one group. Codes that do not occur are in group 0.
+    A feature has at most ``most`` groups. If more codes of it occur, then adjacent codes of a
+    numeric feature form groups of about equal counts, and its missing code is a group of its own,
+    or part of the largest group if ``most`` is 2. For a nominal feature, the rarest categories form
+    one group. Codes that do not occur are in group 0.
     """
     counts = problem.counts.sum(axis=(1, 2))
     groups = np.zeros(counts.shape, np.uint8)
@@ -73,7 +76,7 @@ def merged_codes(problem: Problem, most: int) -> np.ndarray:
             values = used[used != missing]
             apart = len(values) < len(used)
             n_groups = most - 1 if apart and most > 2 else most
-            # twice the number of samples up to the middle of a code, in whole numbers
+            # twice the number of samples up to the middle of each code; the factor avoids fractions
             middle = 2 * np.cumsum(row[values]) - row[values]
             group = middle * n_groups // (2 * row[values].sum())
             groups[i, values] = np.unique(group, return_inverse=True)[1]
@@ -87,16 +90,16 @@ def merged_codes(problem: Problem, most: int) -> np.ndarray:
 def find_interactions(
     problem: Problem, order: int, top: int, tile: int
 ) -> Generator[Request, Partial, Tuples]:
-    """Request all tuples, one panel of columns at a time; return those of most synergy.
+    """Request all tuples, a group of columns (a panel) at a time; return those with most synergy.
 
     Parameters
     ----------
     problem
         The data set.
     order
-        Number of features of a tuple.
+        Number of features in a tuple.
     top
-        Most tuples to return.
+        Maximum number of tuples to return.
     tile
         Number of features in a tile of the store.
     """
@@ -155,10 +158,10 @@ def find_interactions(
 def p_values(
     synergy: np.ndarray, n_samples: int, df: np.ndarray, correction: np.ndarray
 ) -> np.ndarray:
-    """Return the probability of at least this synergy if there is none.
+    """Return the probability of estimating at least this synergy if the true synergy is 0.
 
-    Twice the number of samples times the synergy is the deviance G. Divided by Williams' correction
-    for finite samples it has a chi-square distribution.
+    The deviance G is twice the number of samples times the synergy. If the true synergy is 0, then
+    G divided by Williams' correction for finite samples has about a chi-square distribution.
 
     Examples
     --------
@@ -175,7 +178,11 @@ def p_values(
 def _panels(
     candidates: np.ndarray, order: int, n_bytes: int, tile: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the columns and heads of each panel. A column is in one tile with its neighbours."""
+    """Yield the columns of each panel, and its heads: the tuples without their last feature.
+
+    Heads are positions in the columns. The columns of a panel come from one tile, or from two for
+    triples.
+    """
     most = max(PANEL_BYTES // max(n_bytes, 1), 1)
     if order == 2:
         for block in _blocks(candidates, most, tile):
@@ -198,7 +205,7 @@ def _panels(
 
 
 def _blocks(candidates: np.ndarray, most: int, tile: int) -> Iterator[np.ndarray]:
-    """Yield the candidates of each tile, at most some at a time."""
+    """Yield blocks of at most ``most`` candidates; a block is within one tile."""
     for own in np.split(candidates, np.flatnonzero(np.diff(candidates // tile)) + 1):
         for start in range(0, len(own), most):
             yield own[start : start + most]

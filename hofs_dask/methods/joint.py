@@ -41,24 +41,28 @@ if TYPE_CHECKING:
 
 #: Prior probability of a class without samples, which can occur in a resample.
 LEAST_SHARE = 1e-300
-#: Factor of the selection penalty: times the log of the number of candidates, over n_samples.
+#: The selection penalty is this factor times log(number of candidates) / n_samples.
 PENALTY = 2.0
-#: A search restarts if the expected share of noise among the best candidates exceeds this, ...
+#: A search restarts if the expected share of noise among the best candidates exceeds this number.
 FALSE_SHARE = 0.5
-#: ... or if the best one adds less than this, in nats; less if H(y) is below log 2.
+#: A search also restarts if the best candidate adds less than this, in nats. If H(y) is below
+#: log 2, the number is reduced in proportion.
 LEAST_GAIN = 1e-3
-#: Fraction of its relevance that is added to the score of a candidate: the rows of noise features
-#: gain exactly zero, and of features with equal gains the more relevant one should come first.
+#: The score of a candidate includes this fraction of its relevance. The rows of noise features
+#: gain exactly zero; among features with equal gains, the more relevant one should come first.
 HEAD_START = 1e-6
-#: Tolerance of a mean over some parts, in standard deviations: exceeded once in 10^9 if normal.
+#: Tolerance of a mean over some parts, in standard deviations. A normal variable exceeds it about
+#: once in 10^9 cases.
 DEVIATIONS = 6.0
 #: Approximate number of samples that a reduction processes in the time for one cell of counts.
 CELL_SAMPLES = 8
 PARTS = tuple(range(N_PARTS))
-#: The parts of the first fold, because pieces of a single fold are longest.
+#: The parts of the first fold. Screening reads the parts of one fold because their runs of
+#: consecutive samples are the longest.
 FIRST_FOLD = PARTS[::N_FOLDS]
-#: From this many samples on, candidates are screened on the first fold, and on one part of it
-#: before. With fewer samples, the additional scan costs more than it saves.
+#: From `STAGED` samples on, candidates are screened on the first fold. From `STAGED_TWICE` samples
+#: on, they are screened on one part of this fold before. With fewer samples, the additional scan
+#: costs more than it saves.
 STAGED, STAGED_TWICE = 100_000, 500_000
 
 
@@ -70,28 +74,28 @@ class JointState(PosteriorState):
 
     # (rank, feature, fold, class) sums of products of the values of a pick and a feature
     gram: np.ndarray = checked(Floats(("learned", "feature", "fold", "class")))
-    # (feature, fold, parent code, class, code) with the best parent
+    # (feature, fold, parent code, class, code), counts with the best parent of each feature
     pair_counts: np.ndarray = checked(Wholes(("feature", "fold", "code", "class", "code")))
     # (feature,) the position of that parent in this epoch, -1 for none
     pair_parent: np.ndarray = checked(Wholes(("feature",), -1, below="parent"))
     # (feature,) the gain in the feature's log-likelihood by that parent
     pair_gain: np.ndarray = checked(Floats(("feature",)))
     bound: float = checked(finite)  # H(y) + mean log posterior of the true class
-    penalty: float = checked(finite)  # of the picks of this epoch
-    # (feature,) the sum of the gains of each at the ends of earlier epochs
+    penalty: float = checked(finite)  # sum of the penalties of the picks of this epoch
+    # (feature,) the gains of the feature in the last rounds of earlier epochs, summed
     earlier: np.ndarray = checked(Floats(("feature",)))
 
 
 @dataclass(frozen=True)
 class JointScores(PosteriorScores):
-    """Scores with what the penalties subtract from them.
+    """Scores, with the penalties that are subtracted from them.
 
     Attributes
     ----------
     net_gain
         The gain of the best row minus the penalty of its kind, (feature,).
     charged
-        The penalties of this epoch if the feature is chosen, (feature,).
+        The sum of the penalties of this epoch if the feature were chosen, (feature,).
     """
 
     net_gain: np.ndarray
@@ -110,10 +114,10 @@ class Joint(Search[JointState, JointScores]):
 
         Notes
         -----
-        A candidate without information gains more than g with a probability of about exp(-N g). If
-        k of M candidates gain at least g, the share of false ones among them is therefore about
-        M exp(-N g) / k. The pick is accepted if this is at most `FALSE_SHARE` for some k
-        (Benjamini & Hochberg 1995).
+        A candidate without information gains more than g with a probability of about exp(-N g),
+        where N is the number of samples. If k of M candidates gain at least g, the share of false
+        ones among them is therefore about M exp(-N g) / k. The pick is accepted if there is a k for
+        which this share is at most `FALSE_SHARE` (Benjamini & Hochberg 1995).
         """
         gains = np.sort(scores.net_gain[candidates])[::-1]
         n_likely = np.arange(1, len(gains) + 1)
@@ -236,15 +240,15 @@ class Joint(Search[JointState, JointScores]):
     def _gains(
         self, state: JointState, prior: np.ndarray, rows: CandidateRows
     ) -> Generator[Request, Partial, tuple[np.ndarray, np.ndarray]]:
-        """Return the gain of each kind of row of each candidate, and which candidates may win.
+        """Return the gain of each kind of row for each candidate, and which candidates may win.
 
-        With many samples, all candidates are screened on some parts of the samples. The other parts
-        are used only for candidates that may still be best or second best. The gains of the other
-        candidates are estimates.
+        With many samples, all candidates are first screened on some parts of the samples. The
+        remaining parts are used only for the candidates that may still be best or second best. For
+        the others, the gains are estimates from the first parts.
         """
         problem, n_samples = self.problem, self.problem.n_samples
         stages = []
-        if n_samples >= STAGED and problem.n_groups is None:  # groups are no random parts
+        if n_samples >= STAGED and problem.n_groups is None:  # parts made of groups are not random
             cut = 1 if n_samples >= STAGED_TWICE else len(FIRST_FOLD)
             stages = [parts for parts in (FIRST_FOLD[:cut], FIRST_FOLD[cut:]) if parts]
         free = problem.candidates.copy()
@@ -275,8 +279,8 @@ class Joint(Search[JointState, JointScores]):
             gain, square = gain + found["gain"], square + found["square"]
             share += len(parts) / N_PARTS
             estimate = np.where(may_win[:, None], gain / share, estimate)
-            # The first term is the standard error of the sum over randomly drawn parts. The second
-            # is for the rows, which differ between folds.
+            # The first term is the standard error of a sum over randomly drawn parts. The second
+            # term is added below, because the rows differ between folds.
             error = DEVIATIONS * np.sqrt(square * (1 - share) / n_samples)
             error += DEVIATIONS * share * self._spread
             score = gain + share * (self._start_of(state)[:, None] - self._kind_penalty(state))
@@ -305,7 +309,7 @@ class Joint(Search[JointState, JointScores]):
 
     def restart(self, state: JointState, scores: JointScores) -> JointState:
         """Return the state with a new posterior; subsets, affinities and last gains are kept."""
-        # a row with a negative gain would not be added
+        # a negative gain counts as 0, because a row with a negative gain would not be added
         earlier = state.earlier + np.maximum(scores.net_gain, 0.0)
         return replace(state, **self._new_epoch(), earlier=earlier, epoch=state.epoch + 1)
 
@@ -332,8 +336,8 @@ class Joint(Search[JointState, JointScores]):
     def _pick_penalty(self, state: JointState) -> float:
         """Return the selection penalty of one pick, in nats per sample.
 
-        The maximum of M scores of noise exceeds their mean by about log(M) / n_samples. Without the
-        penalty, noise features would seem to add information.
+        The best of M noise features has a score that exceeds the mean of their scores by about
+        log(M) / n_samples. Without the penalty, it would seem to add information.
         """
         n_candidates = int(self.problem.usable.sum()) - len(state.chosen)
         return PENALTY * math.log(max(n_candidates, 1)) / self.problem.n_samples
@@ -341,8 +345,9 @@ class Joint(Search[JointState, JointScores]):
     def _kind_penalty(self, state: JointState) -> np.ndarray:
         """Return the penalty of each kind of row, in nats per sample, (kind,).
 
-        A row that is not a table is the best of several alternatives: the other kinds, and for a
-        pair its possible parents. The maximum of k scores of noise grows like log(k) / n_samples.
+        A row that is not a table is the best of several alternatives: the kinds of rows and, for a
+        pair, its possible parents. The best of k alternatives that are noise has a score that grows
+        like log(k) / n_samples.
         """
         n_alternatives = np.full(len(KINDS), float(len(KINDS)))
         n_alternatives[KINDS.index("table")] = 1
@@ -435,8 +440,8 @@ class Joint(Search[JointState, JointScores]):
     def _spread(self) -> np.ndarray:
         """The standard deviation of a gain between the fits of two folds, (kind,).
 
-        A fit of d parameters to n samples loses half a chi-square variable with d degrees of
-        freedom, over n, out of sample. All cells of a row are counted as parameters, which
+        Out of sample, a fit of d parameters to n samples loses X / (2 n), where X is a chi-square
+        variable with d degrees of freedom. All cells of a row are counted as parameters, which
         overestimates d.
         """
         n_classes, width = self.problem.n_classes, self.problem.table_width

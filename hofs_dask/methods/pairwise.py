@@ -15,7 +15,8 @@ from hofs_dask.methods.base import LEARNED, Method, ReductionBound, Scores, Sear
 from hofs_dask.methods.fields import Floats, checked
 from hofs_dask.methods.problem import Problem
 
-#: Approximate bytes of counts in one scan over all pairs; limits the columns counted at a time.
+#: Approximate bytes of the counts of one scan over all pairs. This limits how many columns, a
+#: panel, are counted in one scan.
 PANEL_BYTES = 32 * 2**20
 
 
@@ -54,9 +55,10 @@ class Pairs:
 class PairwiseMethod(Method):
     """Base class of the criteria that score pairs of a candidate and a chosen feature.
 
-    The first pick is the most relevant feature. The gain of a later pick is its smallest
-    information about the label given one earlier pick, ``min_j I(x_i : y | x_j)``. The information
-    is the sum of the gains, at most H(y). Both follow from the pair terms and need no scan.
+    The first pick is the most relevant feature. The gain of a later pick is
+    ``min_j I(x_i : y | x_j)``: the information about the label given the earlier pick j for which
+    this is smallest. The information is the sum of the gains, at most H(y). Gains and information
+    follow from the pair terms and need no additional scan.
     """
 
     @abstractmethod
@@ -146,7 +148,7 @@ class Pairwise(Search[PairwiseState, Scores]):
         """Yield the requests of a round; return the updated state and the scores of features."""
         if self.method.all_pairs and not len(state.centrality):
             matrix = (yield from learn_all(self.problem)).spectral
-            # features that cannot be chosen are left out of the matrix
+            # the matrix contains only the features that can be chosen
             (among,) = np.nonzero(self.problem.candidates)
             centrality = np.zeros(len(matrix))
             centrality[among] = dominant_vector(matrix[np.ix_(among, among)])
@@ -166,7 +168,7 @@ class Pairwise(Search[PairwiseState, Scores]):
         elif not state.chosen:
             score = relevance
         else:
-            # that of a constant feature may be below zero by rounding
+            # the entropy of a constant feature may be below zero because of rounding
             chosen, entropy = list(state.chosen), np.maximum(self.problem.entropy, 0.0)
             pairs = Pairs(
                 relevance=relevance,
@@ -194,7 +196,7 @@ class Pairwise(Search[PairwiseState, Scores]):
 
 @dataclass(frozen=True)
 class PairTerms:
-    """The terms of the pairs of one chosen feature f with every feature i, arrays (feature,)."""
+    """The terms of the pairs of a chosen feature f and every feature i, as arrays (feature,)."""
 
     redundancy: np.ndarray  # I(x_i : x_f)
     conditional: np.ndarray  # I(x_i : y | x_f)
@@ -224,7 +226,7 @@ class PairMatrices:
 
     @property
     def spectral(self) -> np.ndarray:
-        """The matrix of SPEC_CMI: means of both conditional terms, with relevance as diagonal."""
+        """The matrix of SPEC_CMI: mean of the two conditional terms, relevance on the diagonal."""
         result: np.ndarray = (self.conditional + self.conditional.T) / 2
         np.fill_diagonal(result, self.joint.diagonal())
         return result
@@ -237,7 +239,7 @@ def learn_all(problem: Problem) -> Generator[Request, Partial, PairMatrices]:
     width = _panel_width(Sizes(problem.n_samples, m, problem.n_classes, problem.table_width, 0))
     for start in range(0, m, width):
         panel = np.arange(start, min(start + width, m))
-        # the pair of a column with itself gives its entropy
+        # the redundancy of a column with itself is its entropy
         context = _context(problem, panel, panel)
         terms = (yield Request(PAIR_TERMS, context, tuple(panel.tolist())))["terms"]
         redundancy[start:, panel] = terms[start:, :, 0]

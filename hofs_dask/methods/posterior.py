@@ -18,8 +18,8 @@ from hofs_dask.methods.fields import ROUNDING, Check, Floats, Sizes, Wholes
 class PosteriorState(State):
     """The state of a search with a class posterior after some rounds."""
 
-    #: The kinds of rows, the number of folds they are fitted for, and whether a row may give a
-    #: class probability zero.
+    #: The possible kinds of rows, the number of folds that rows are fitted for, and whether a row
+    #: may assign probability zero to a class.
     kinds: ClassVar[tuple[str, ...]]
     n_folds: ClassVar[int] = N_FOLDS
     may_rule_out: ClassVar[bool] = False
@@ -37,9 +37,9 @@ class PosteriorState(State):
         return self.chosen[self.first :]
 
     def check_rows(self, sizes: Sizes) -> None:
-        """Raise a ValueError if rows from a file are not those of an epoch.
+        """Raise a ValueError if rows from a file cannot be the rows of an epoch.
 
-        The first row is a table, and parents come before their children.
+        The first row must be a table, and the parents of a row must come before it.
         """
         name, n_picks = type(self).__name__, sizes["pick"]
         if type(self.rows) is not tuple or not min(n_picks, 1) <= len(self.rows) <= n_picks:
@@ -99,7 +99,7 @@ class PosteriorScores(Scores):
     kind
         The position in `KINDS` of the best row of each candidate, (feature,).
     row_gain
-        The gain of that row in the mean log posterior of the true class, (feature,).
+        How much that row increases the mean log posterior of the true class, (feature,).
     """
 
     rows: CandidateRows

@@ -25,7 +25,7 @@ class Problem:
     label_values: np.ndarray  # (class,) the numeric value of each class
     excluded: tuple[int, ...] = ()  # features that are never chosen
     included: tuple[int, ...] = ()  # features that are chosen regardless of their score
-    n_groups: int | None = None  # groups of samples that folds are made of; None for single rows
+    n_groups: int | None = None  # number of groups of samples; None if samples are not grouped
 
     @property
     def n_features(self) -> int:
@@ -70,7 +70,7 @@ class Problem:
 
     @cached_property
     def usable(self) -> np.ndarray:
-        """The features that are not constant: two or more codes occur, besides missing."""
+        """The features that are not constant: two or more codes occur, not counting missing."""
         occupied = self.counts.sum(axis=(1, 2)) > 0
         rows = np.flatnonzero(self.missing_code >= 0)
         occupied[rows, self.missing_code[rows]] = False
@@ -94,8 +94,9 @@ class Problem:
     def numbers(self) -> np.ndarray:
         """The numeric value of every code, standardized over the samples; NaN for missing.
 
-        The value of a category of a nominal feature is its score on the first axis of the
-        correspondence analysis with y. The sign is such that the most frequent category is low.
+        For a nominal feature with three or more categories, the value of a category is its score on
+        the first axis of the correspondence analysis with y. The sign of the axis is chosen so that
+        the most frequent category has a low score.
         """
         values = self.values.copy()
         for i in np.flatnonzero(~self.numeric):
@@ -117,7 +118,7 @@ class Problem:
 
 
 def count_pairs(problem: Problem, pick: int, *, by_fold: bool) -> Request:
-    """Return the request that counts a chosen feature with every feature."""
+    """Return the request that counts the pairs of codes of a chosen feature and every feature."""
     context = PairContext(problem.n_classes, problem.table_width, by_fold)
     return Request(PAIR_COUNTS, context, (pick,))
 
@@ -144,7 +145,9 @@ def standardise(values: np.ndarray, counts: np.ndarray, missing_code: np.ndarray
 
 
 def to_unit_scale(values: np.ndarray) -> np.ndarray:
-    """Return values scaled by a power of two per row to at most 1, so that squares are finite.
+    """Return each row of values divided by a power of two, so that no absolute value exceeds 1.
+
+    The squares of the result are then finite.
 
     Examples
     --------

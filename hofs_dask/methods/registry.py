@@ -15,12 +15,12 @@ METHOD_NAMES: tuple[str, ...] = tuple(
     for name, method in Method.registry.items()
     if method.__module__ == family.__name__
 )
-#: The names of HOFS and the baselines of its paper, the default of `compare`.
+#: The names of HOFS and of the baselines in its paper; `compare` runs these by default.
 METHODS: tuple[str, ...] = tuple(name for name in METHOD_NAMES if Method.registry[name].in_paper)
 
 
 def as_method(method: object) -> Method:
-    """Return a method object, made from a name with default options if necessary.
+    """Return a method object; a name becomes an object with default options.
 
     Examples
     --------

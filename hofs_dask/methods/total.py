@@ -29,8 +29,9 @@ from hofs_dask.methods.problem import Problem, count_pairs, to_unit_scale
 if TYPE_CHECKING:
     from hofs_dask.methods.hofs import HOFS
 
-#: Rows are solved on counts if there are at least `CELL_SAMPLES` samples per cell or at most
-#: `FEW_CELLS` cells, and never above `MOST_CELLS` cells, which limits memory.
+#: A cell is a combination of codes. ICA rows are fitted to the counts of cells if there are at
+#: least `CELL_SAMPLES` samples per cell or at most `FEW_CELLS` cells, but not if there are more
+#: than `MOST_CELLS` cells, which limits memory. Otherwise they are fitted to the samples.
 CELL_SAMPLES, FEW_CELLS, MOST_CELLS = 32, 2**12, 2**15
 #: Minimum number of codes of a feature that can be chosen.
 LEAST_CODES = 2
@@ -99,13 +100,15 @@ class Total(Search[TotalState, Scores]):
         sizes
             Sizes of the problem and the search.
         on_samples
-            Whether rows are solved iteratively over samples or cells; otherwise from moments.
+            Whether rows are solved iteratively over samples or cells. If False, they are computed
+            from moments.
 
         Notes
         -----
-        Counting a pick takes one reduction, and the rows of a subset of one feature are solved on
-        these counts. Those of a larger subset take one reduction if the codes of its members form
-        few cells, and otherwise one reduction per Newton step. A subset holds at most all picks.
+        Counting a pick takes one reduction. If the pick is alone in its subset, the rows of the
+        subset are solved on these counts. The rows of a larger subset take one more reduction if
+        the codes of its members form few cells, and otherwise one more per Newton step. No subset
+        is larger than the number of picks.
 
         Examples
         --------
@@ -138,7 +141,7 @@ class Total(Search[TotalState, Scores]):
             members = tuple(rank for rank, subset in enumerate(state.subsets) if subset == changed)
             joint = yield from self._label_entropy(state, members, pair_counts[:, 0])
             terms = _set(state.terms, changed, np.maximum(state.alone - joint, 0.0))
-            # a member of the subset adds nothing as a candidate, so its value is h(y | X_j)
+            # as a candidate, a member of the subset X_j adds nothing, so its value is h(y | X_j)
             alone = max(self._bare_entropy() - float(joint[state.chosen[-1]]), 0.0)
             known = _set(state.known, changed, alone)
             state = replace(state, terms=terms, known=known, information=float(known.sum()))
@@ -217,8 +220,8 @@ class Total(Search[TotalState, Scores]):
             )
             means = yield Request(ROW_TERMS, step, chosen)
             chain = chain.advance(means["value"], means["gradient"], means["hessian"])
-            # The remaining error is below rounding, so the result does not depend on the chunks
-            # even if they change the number of steps.
+            # The remaining error is smaller than the rounding error. Chunks may therefore change
+            # the number of steps, but not the result.
             if chain.done:
                 break
         return chain.value
@@ -236,7 +239,7 @@ class Total(Search[TotalState, Scores]):
                 continue
             theta.append(np.append(logistic_start(moments), np.zeros((1, 1)), axis=1))
         if theta:
-            # a candidate that is always 0 has no effect
+            # the kernel needs a candidate; one that is always 0 has no effect
             counts, none = sizes[None, :, None, None], np.zeros((1, 1))
             total = Chain.start(theta, labels).solve(counts, none[:0], none).value[0]
         return float(total)
@@ -261,7 +264,10 @@ class Total(Search[TotalState, Scores]):
 
     @cached_property
     def _class_order(self) -> list[int]:
-        """The classes by decreasing frequency, ties by their counts, independent of their names."""
+        """The classes by decreasing frequency; ties are ordered by the counts of all features.
+
+        The order does not depend on the names of the classes.
+        """
         counts = self.problem.counts.sum(axis=1)
         # big-endian bytes sort like the counts
         tables = [counts[:, c].astype(">i8").tobytes() for c in range(self.problem.n_classes)]
@@ -269,7 +275,7 @@ class Total(Search[TotalState, Scores]):
         return sorted(range(len(tables)), key=lambda c: (-sizes[c], tables[c]))
 
     def _moments(self, state: TotalState, members: tuple[int, ...]) -> list[np.ndarray]:
-        """Return second moments of the columns of each label row, (feature, column, column) each.
+        """Return, for each label row, the second moments of its columns, (feature, column, column).
 
         The moments of ``p = [1, members, x_i]`` within each class are computed from counts and
         Gram rows. The columns of a row are linear in p, with coefficients that depend only on the
@@ -310,7 +316,7 @@ class Total(Search[TotalState, Scores]):
 
 
 def largest_table(n_samples: int) -> int:
-    """Return the maximum number of cells for which rows are solved on counts, not on samples."""
+    """Return the maximum number of cells for which rows are fitted to counts, not to samples."""
     return min(max(n_samples // CELL_SAMPLES, FEW_CELLS), MOST_CELLS)
 
 

@@ -37,11 +37,11 @@ class VMI(Method):
     ----------
     form
         Model of the features within a class. ``"naive"`` assumes that the features are independent.
-        ``"pairwise"`` uses the geometric mean of the distributions of a feature given each chosen
-        feature.
+        ``"pairwise"`` models a feature by its distributions given each of the chosen features, and
+        takes their geometric mean.
     restart
-        The search restarts if the best gain is below this number of nats: the remaining features
-        are ranked again with a new model.
+        The search restarts if the best gain is below this number of nats. The remaining features
+        are then ranked by a new model, without the earlier picks.
 
     Examples
     --------
@@ -131,11 +131,11 @@ class VMIState(PosteriorState):
 class VariationalInformation(Search[VMIState, PosteriorScores]):
     """The search of VMI.
 
-    The score is the lower bound ``H(y) + mean(log posterior of the true class)`` of the
-    information. It is computed in sample, from tables without smoothing. The posterior of a class c
-    is a product with one factor per pick x_i of the epoch: ``p(x_i|c)`` in the naive form, and the
-    geometric mean of ``p(x_i|x_j,c)`` over the earlier picks j of the epoch in the pairwise form.
-    The first factor of an epoch is ``p(x_i|c)`` in both forms.
+    The score is ``H(y) + mean(log posterior of the true class)``, a lower bound of the information.
+    It is computed in sample, from tables without smoothing. The posterior of a class c is
+    proportional to p(c) times one factor per pick x_i of the epoch. In the naive form, the factor
+    is ``p(x_i|c)``. In the pairwise form, it is the geometric mean of ``p(x_i|x_j,c)`` over the
+    earlier picks j of the epoch, and ``p(x_i|c)`` for the first pick.
     """
 
     problem: Problem
@@ -267,9 +267,9 @@ def _log(shares: np.ndarray) -> np.ndarray:
 
 
 def _mean_log(counts: np.ndarray, logs: np.ndarray) -> np.ndarray:
-    """Return the mean of ``logs`` (feature, class, cell) at the true class, (feature,).
+    """Return the mean of ``logs`` (feature, class, cell) for the true class, (feature,).
 
-    Empty cells do not contribute.
+    Cells without samples do not contribute.
     """
     products = counts * np.where(counts > 0, logs, 0.0)
     result: np.ndarray = products.sum(axis=(1, 2)) / counts[0].sum()

@@ -79,14 +79,14 @@ class Result(ABC):
         write_zarr(self._dataset, path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file if the path ends with `.nc`, else a Zarr store.
+        """Write a netCDF file if the path ends with `.nc`, otherwise a Zarr store.
 
         Parameters
         ----------
         path : str or path
-            A new path, or that of an earlier result of the same kind, which is replaced in one
-            step: if the process is killed, either the earlier result or the new one is on disk.
-            The path ends with `.nc`, `.zarr` or no suffix. Missing folders are created.
+            A path that ends with `.nc`, `.zarr` or no suffix. An earlier result of the same kind at
+            this path is replaced in one step: if the process is killed, either the earlier result
+            or the new one is on disk. Missing folders are created.
 
         Raises
         ------

@@ -159,8 +159,8 @@ class Comparison(Result):
         Notes
         -----
         The Jaccard index of two sets is the size of their intersection divided by the size of
-        their union; of two empty sets it is 1. If a method chose fewer features than others, its
-        last set of features is used for all later ranks.
+        their union. It is 1 if both sets are empty. If a method chose fewer features than others,
+        all of its features are used for the later ranks.
 
         Examples
         --------
@@ -236,9 +236,9 @@ class Comparison(Result):
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot the ranks of all methods side by side and return the axes.
 
-        Lines connect the ranks of the same feature. The colour of a feature is that of its subset
-        in the first method. Features that every method chose are bold. If there are resamples, the
-        stability of each method by rank is drawn below its ranks.
+        Lines connect the ranks of the same feature. The colour of a feature shows its subset in the
+        selection of the first method. Features that every method chose are bold. If there are
+        resamples, the stability of each method by rank is drawn below its ranks.
 
         Parameters
         ----------
@@ -327,7 +327,7 @@ def _by_rank_and_method() -> dict[str, Variable]:
 def _alike(selections: Mapping[str, Selection]) -> dict[str, xr.Dataset]:
     """Return the datasets of the selections by label, or raise if their data differ."""
     if not selections:
-        raise ValueError("no selection was given, one or more were expected: name a method")
+        raise ValueError("no selection was given, one or more were expected: give a method")
     for label, given in selections.items():
         if not isinstance(label, str) or not isinstance(given, Selection):
             raise TypeError(
@@ -378,7 +378,7 @@ def _checked(
     """Return the picks of the resamples by method, or raise if they do not match the methods."""
     if sorted(resamples) != sorted(labels):
         raise ValueError(
-            f"resamples of {sorted(resamples)} were given, of {sorted(labels)} were expected: "
+            f"resamples were given for {sorted(resamples)}, but expected for {sorted(labels)}: "
             "give the resamples of every method that is compared"
         )
     numbers = {label: len(resamples[label]) for label in labels}
@@ -419,7 +419,7 @@ def _shared(datasets: Mapping[str, xr.Dataset]) -> dict[str, str | float]:
 
 
 def _by_method(datasets: Mapping[str, xr.Dataset]) -> dict[str, str]:
-    """Return the attributes of each selection by label, as JSON, with the options separate."""
+    """Return two attributes as JSON: the options by label, and all other attributes by label."""
     options, others = {}, {}
     for label, each in datasets.items():
         others[label] = {

@@ -20,7 +20,7 @@ SHOWN_RANKS = 60
 ABSENT = "#D0D0D0"
 INK = "#222222"
 STEPS = "#8A8A8A"
-# Half the width and half the height of a cell; methods and ranks have distance 1.
+# Half the width and half the height of a cell. The distance of two methods or two ranks is 1.
 HALF_WIDTH = 0.32
 HALF_HEIGHT = 0.4
 # Distance of the stability from the last rank, in ranks.
@@ -68,7 +68,9 @@ def plot(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
 
 
 def colour_by_feature(dataset: xr.Dataset) -> dict[int, str]:
-    """Return the colour of each chosen feature by position: that of its subset in the first method.
+    """Return the colour of each chosen feature, by position.
+
+    It is the colour of the feature's subset in the selection of the first method.
 
     Examples
     --------

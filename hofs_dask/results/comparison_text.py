@@ -96,7 +96,7 @@ def names_of(dataset: xr.Dataset) -> dict[str, list[Any]]:
 
 
 def frame(dataset: xr.Dataset) -> pd.DataFrame:
-    """Return the names by rank, one column per method, None for ranks that it did not reach.
+    """Return the names by rank, one column per method; None for ranks that a method did not reach.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
 
 
 def ranking(dataset: xr.Dataset, limit: int) -> list[list[str]]:
-    """Return the header and one row per rank as text, a dash for ranks that were not reached.
+    """Return the header and one row per rank as text; a dash for ranks that were not reached.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def ranking(dataset: xr.Dataset, limit: int) -> list[list[str]]:
 
 
 def agreement(dataset: xr.Dataset, n_methods: int) -> list[list[str]]:
-    """Return a triangle with the overlap of the first methods, and their stability if known.
+    """Return a triangular table of the overlap of the first methods, with stability if known.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def _n_fitting(rows: list[list[str]]) -> int:
 
 
 def _cut(rows: list[list[str]]) -> list[list[str]]:
-    """Return the rows with cells shortened to fit the width, each name in the same way."""
+    """Return the rows with shortened names that fit the width; equal names stay equal."""
     head, *natural = (max(map(len, column)) for column in zip(*rows, strict=True))
     for limit in range(max(LEAST_WIDTH, head, *natural), LEAST_WIDTH - 1, -1):
         first = max(limit, LEAST_HEAD)

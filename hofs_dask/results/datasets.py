@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Variable:
-    """Description of a variable of a result, from which it is built, documented and checked.
+    """The description of a variable, used to create it, to document it and to check it.
 
     Parameters
     ----------

@@ -49,8 +49,8 @@ def plot(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
 def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
     """Return `ax`, or the axes of a new figure of this size in inches.
 
-    A figure without a layout engine gets the constrained one if it can move the axes, so that
-    nothing is cut off.
+    If the figure has no layout engine, and the constrained layout can move the axes, this layout is
+    used, so that nothing is cut off.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def add_legend(
 
 
 def colour_of(subset: int) -> str:
-    """Return the colour of the subset with this number. Late subsets share one colour.
+    """Return the colour of the subset with this number. All later subsets share one colour.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def colour_of(subset: int) -> str:
 
 
 def _groups(dataset: xr.Dataset, width: int) -> Iterator[tuple[NDArray[np.bool_], str, str]]:
-    """Yield mask of ranks, colour and label of each subset, with late subsets as one."""
+    """Yield the mask of ranks, the colour and the label of each subset; later ones are merged."""
     numbers = dataset["subset"].values
     subsets = subsets_of(dataset)
     for number, names in enumerate(subsets[: len(COLOURS)]):

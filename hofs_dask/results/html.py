@@ -38,7 +38,7 @@ def selection_html(dataset: xr.Dataset) -> str:
 
 
 def comparison_html(dataset: xr.Dataset) -> str:
-    """Return HTML with the summary and the tables, coloured by the first method's subsets.
+    """Return HTML with the summary and the tables, coloured by the subsets of the first method.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`Interactions`: the pairs or triples of features of most synergy, stored as a Dataset."""
+"""`Interactions`: the pairs or triples of features with the most synergy, stored as a Dataset."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ COORDINATES = {
     "rank": Variable(_RANK, "i", "1", "rank, from 1"),
     "feature": Variable(_FEATURE, "ifUO", "1", "name of the feature"),
 }
-#: Adjusted p-values below this one are significant.
+#: A tuple is significant if its adjusted p-value is at most this number.
 ALPHA = 0.05
 
 
@@ -182,9 +182,9 @@ class Interactions(Result):
         ax : matplotlib.axes.Axes, optional
             The axes to draw on. By default, a new figure is created.
         kind : {"network", "heat_map"}
-            ``"network"`` draws features as points and tuples as lines, wider for more synergy;
-            lines of tuples that are not significant are grey. ``"heat_map"`` draws the largest
-            synergy of each two features of a tuple.
+            ``"network"`` draws features as points and tuples as lines. Lines are wider for more
+            synergy, and grey if the tuple is not significant. ``"heat_map"`` draws, for every two
+            features, the largest synergy of a tuple that contains both.
 
         Examples
         --------

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-#: Tuples that are drawn.
+#: Maximum number of tuples that are drawn.
 SHOWN = 50
 
 
@@ -49,7 +49,7 @@ def network(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
 
 
 def heat_map(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
-    """Plot the largest synergy of each two features that share a tuple, and return the axes."""
+    """Plot, for every two features, the largest synergy of a tuple with both; return the axes."""
     ax = axes_for(ax, 6.4, 5.6)
     shown = dataset.isel(rank=slice(SHOWN))
     index, synergy = shown["index"].values, shown["synergy"].values

@@ -192,7 +192,7 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
 
 
 def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
-    """Yield the header and one row per rank as text, without an empty column of notes.
+    """Yield the header and one row per rank as text; an empty column of notes is omitted.
 
     Examples
     --------
@@ -310,9 +310,9 @@ def aligned(rows: list[list[str]], sides: list[str]) -> Iterator[str]:
 
 
 def shortened(names: Iterable[str], width: int) -> dict[str, str]:
-    """Return a short form of every name, with as few duplicates as possible.
+    """Return a short form of every name, with as few equal short forms as possible.
 
-    Long names lose letters at the same position, as near to the middle as possible.
+    Long names are cut at the same position, which is as near to the middle as possible.
 
     Examples
     --------
@@ -332,7 +332,7 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
 
 
 def share(value: float) -> str:
-    """Return a share with two decimals, or a dash for NaN (the stability of one resample).
+    """Return a share with two decimals, or a dash for NaN (the stability if there is one resample).
 
     Examples
     --------

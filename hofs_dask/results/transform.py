@@ -1,4 +1,4 @@
-"""Chosen features of arrays, data frames and xarray objects, by name or by position."""
+"""Take the chosen features from an array, data frame or xarray object, by name or position."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
 def _positions_along(
     dataset: xr.Dataset, data: xr.Dataset | xr.DataArray, variables: list[Hashable]
 ) -> dict[Hashable, Any]:
-    """Return the dimension of the features and the positions of the chosen ones along it."""
+    """Return the dimension of the features, and the positions of the chosen features along it."""
     features, n_features = dataset["selected"].values.tolist(), dataset.sizes["feature"]
     stored = dataset.attrs.get("feature_dim")
     labelled = [dim for dim in data.dims if dim in data.indexes]
@@ -84,7 +84,7 @@ def _positions_along(
             raise ValueError(
                 f"the features {some_of(features)} were not found in "
                 f"{'the variables' if variables else 'the dimensions'} {some_of(known)}: "
-                "give the data passed to select, or name its features by a coordinate"
+                "give the data passed to select, or add a coordinate with the names of the features"
             )
         dim = candidates[0]
     if dim not in labelled:
@@ -102,7 +102,7 @@ def _check_part(features: list[Any], present: list[Any], where: str) -> None:
 
 
 def _check_present(features: list[Any], present: list[Any], where: str) -> None:
-    """Raise an error with the most similar names if a chosen feature is missing."""
+    """Raise an error if a chosen feature is missing; the message lists the most similar names."""
     known = set(present)
     missing = [name for name in features if name not in known]
     if missing:

@@ -27,8 +27,8 @@ from hofs_dask.search.snapshot_file import check_ours, damaged, read_snapshot, t
 
 FILE = "checkpoint.npz"
 LOCK = "lock"
-#: Identity of the content, and of the source that the content was made from. A run matches if
-#: either of the two is equal.
+#: Entries of a run that identify some content, each with the entry that identifies the source of
+#: this content. A checkpoint belongs to the run if either of the two entries is equal.
 ORIGINS = {
     "data": "data source",
     "target values": "target source",
@@ -36,12 +36,13 @@ ORIGINS = {
 }
 #: Names that `write_file` gives to incomplete checkpoints.
 PARTIAL = re.compile(re.escape(FILE) + r"\.[0-9a-f]{32}\.partial")
-#: Content that `locked` writes to a lock; empty if the disk is full or the run is just starting.
+#: Content that `locked` writes to a lock file. It is empty if the disk is full or the run has only
+#: just started.
 HOLDER = re.compile(rb"(process \d+ on [^\n]*\n)?")
 
 
 class Checkpoint:
-    """A directory that holds the search of one run at a time; use `open_checkpoint` to open one.
+    """A directory with the saved search of one run; use `open_checkpoint` to open one.
 
     Parameters
     ----------
@@ -63,9 +64,9 @@ class Checkpoint:
         Parameters
         ----------
         run
-            All that the search depends on, by name: data, target, method, options. The data is the
-            same if ``"data"``, the identity of the code store, is equal, or if ``"data source"``,
-            the identity of its source or None, is equal.
+            All that the search depends on, by name: data, target, method, options. The entry
+            ``"data"`` identifies the code store, and ``"data source"`` identifies its source (None
+            if unknown). If one of the two is equal, the data is the same.
         shape
             Expected shape of the counts: (feature, fold, class, code).
         state
@@ -100,7 +101,7 @@ class Checkpoint:
         return snapshot
 
     def save(self, run: Mapping[str, object], snapshot: Snapshot) -> None:
-        """Replace the saved search; if that fails, the earlier one remains.
+        """Replace the saved search; if this fails, the earlier one remains.
 
         Raises
         ------
@@ -153,7 +154,7 @@ def open_checkpoint(
         foreign = _foreign_in(directory)
         if foreign:
             raise ValueError(
-                f"checkpoint is {text!r}, which holds files that are not of a checkpoint "
+                f"checkpoint is {text!r}, which holds files that are not part of a checkpoint "
                 f"({min(foreign)!r}); give a new or an empty directory"
             )
     with contextlib.ExitStack() as stack:
@@ -182,11 +183,12 @@ def open_part(
     Parameters
     ----------
     path
-        The directory of the comparison: not existing yet, empty, or with such checkpoints.
+        The directory of the comparison. It does not exist yet, is empty, or contains only
+        checkpoints of a comparison.
     name
         Name of the search.
     sources
-        As for `open_checkpoint`.
+        Paths and URLs of the data, in which no checkpoint may be written.
 
     Examples
     --------
@@ -208,16 +210,16 @@ def open_part(
             )
         if found and not any(_is_ours(folder / each) for each in found):
             raise ValueError(
-                f"checkpoint is {text!r}, which holds files that are not of a comparison "
+                f"checkpoint is {text!r}, which holds files that are not part of a comparison "
                 f"({min(found)!r}); give a new or an empty directory"
             )
     return open_checkpoint(f"{text}/{name}", sources)
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Snapshot]:
-    """Return all that the run of a checkpoint depends on, by name, and its search.
+    """Return all that the run of a checkpoint depends on, by name, and the saved search.
 
-    The checkpoint is not locked.
+    This does not lock the checkpoint.
 
     Parameters
     ----------
@@ -238,13 +240,13 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Snaps
 
 
 def _with_version(run: Mapping[str, object]) -> dict[str, object]:
-    """Return all that a run depends on, including the minor version that can read its files."""
+    """Return all that a run depends on, including the minor version of hofs_dask."""
     minor = ".".join(version("hofs-dask").split(".")[:2])
     return {"hofs_dask version": minor, **run}
 
 
 def _differing(saved: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
-    """Return the names of all entries that differ between two runs.
+    """Return the names of all entries that differ between two runs, see `ORIGINS`.
 
     Examples
     --------
@@ -299,7 +301,7 @@ def _foreign_in(directory: Path) -> set[str]:
 
 
 def _is_ours(directory: Path) -> bool:
-    """Return whether `open_checkpoint` made a directory."""
+    """Return whether a directory is a checkpoint that `open_checkpoint` created."""
     try:
         return bool(_names_in(directory)) and not _foreign_in(directory)
     except (CheckpointError, ValueError):
@@ -307,7 +309,7 @@ def _is_ours(directory: Path) -> bool:
 
 
 def _is_lock(path: Path) -> bool:
-    """Return whether a file is one of our locks, or absent, so that it may be overwritten."""
+    """Return whether a file may be overwritten: it is absent or a lock that `locked` wrote."""
     try:
         return not path.is_symlink() and HOLDER.fullmatch(read_file(path, 1000)) is not None
     except FileNotFoundError:

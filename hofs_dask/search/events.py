@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TextIO
 
-#: The time left is estimated from this many recent rounds, since later rounds take longer.
+#: The remaining time is estimated from this many recent rounds, because later rounds take longer.
 RECENT_ROUNDS = 5
 
 
@@ -137,8 +137,8 @@ class RoundEnded:
         Number of the subset that the feature joined. Subsets are numbered from 0 in the order in
         which they were opened.
     gain, information : float
-        Information about the target that the feature added, and information of all features chosen
-        since the last restart, in nats.
+        Information about the target, in nats: how much the feature added, and how much all features
+        chosen since the last restart have together.
     seconds : float
         Duration of the round, including the checkpoint.
     n_scans : int
@@ -258,7 +258,7 @@ class Progress(_Lines):
             case ScanStarted():
                 self._write_transient(f"{self._round(event.rank)}  {event.reduction} ...")
             case RoundEnded():
-                if event.rank > 2:  # the first two rounds may need fewer reductions
+                if event.rank > 2:  # the first two rounds may need fewer reductions than later ones
                     self._recent.append(event.seconds)
                 self._write(self._line(event))
 

@@ -19,15 +19,15 @@ class Pick:
     index : int
         Position of the chosen feature in the data.
     subset : int
-        Number of the subset that it joined or opened.
+        Number of the subset that the feature joined or opened.
     score : float
         Value of the criterion, in nats.
     gain : float
-        Information that it added, in nats; for `joint`, minus the selection penalty.
+        Information that the feature added, in nats; for `joint`, minus the selection penalty.
     information : float
         Information of the features chosen since the last restart, in nats.
     margin : float
-        Difference to the score of the runner-up, in nats.
+        Score of the feature minus the score of the runner-up, in nats.
     runner_up : int
         Position of the feature with the second-best score, -1 for none.
     epoch : int

@@ -1,4 +1,4 @@
-"""The greedy loop: score, choose, assign, add. Many searches may share their scans."""
+"""The greedy loop of a search, and `drive`, which runs several searches in the same scans."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from hofs_dask.search.snapshot import Snapshot
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.layout import layout_of
 
-#: Scores closer than this, relative to the best, or than `LEAST_DIFFERENCE` are a tie: the lowest
-#: column wins.
+#: Scores are tied with the best one if they differ from it by less than this share of it, or by
+#: less than `LEAST_DIFFERENCE`. The tied feature with the lowest column is chosen.
 TIE = 1e-9
 
 Result = TypeVar("Result")
-#: A generator that yields requests, for which it is sent the totals, and events.
+#: A generator that yields requests and events. For each request, it is sent the total.
 Steps = Generator[Request | Event, Any, Result]
 
 
@@ -143,13 +143,13 @@ def attributes(codes: CodeStore, problem: Problem) -> dict[str, str | float]:
         "label_entropy": problem.label_entropy,
         "n_absent_chunks": codes.n_absent,
         "hofs_dask_version": version("hofs-dask"),
-        # the fingerprint of the data, since that of the store depends on its chunks
+        # the fingerprint of the data, because the fingerprint of the store depends on its chunks
         **({} if codes.fingerprint is None else {"fingerprint": codes.fingerprint}),
     }
 
 
 def _group_attrs(codes: CodeStore, method: Method) -> dict[str, str | int]:
-    """Return the attributes of a result about the groups of its samples."""
+    """Return the attributes that describe the groups of the samples."""
     if codes.groups is None:
         return {}
     return {
@@ -168,7 +168,7 @@ def all_pairs(codes: CodeStore) -> Steps[PairMatrices]:
 def all_tuples(
     codes: CodeStore, order: int, top: int, exclude: Sequence[int] = ()
 ) -> Steps[tuple[Tuples, Problem]]:
-    """Yield the requests for all tuples of features; return those of most synergy."""
+    """Yield the requests for all tuples of features; return those with the most synergy."""
     problem = describe(codes, (yield from _count_all(codes)), exclude)
     n_usable = int(problem.candidates.sum())
     if n_usable < order:
@@ -181,7 +181,7 @@ def all_tuples(
 
 
 def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:
-    """Yield the requests of ``steps`` for a bootstrap resample, without its events."""
+    """Yield the requests of ``steps``, made for a bootstrap resample, but not the events."""
     total: Any = None
     while True:
         try:
@@ -198,7 +198,7 @@ def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:
 def drive(
     codes: CodeStore, searches: Mapping[Hashable, Steps[Result]], listeners: Sequence[Notify] = ()
 ) -> tuple[dict[Hashable, Result], int, int]:
-    """Run searches together; return their results, the number of scans and that of reductions.
+    """Run searches together; return their results and the numbers of scans and of reductions.
 
     The requests of all searches are computed in one scan over the samples. A request that several
     searches share is computed once.
@@ -311,7 +311,7 @@ def next_pick(
     subset = int(join(affinity, state.subsets, method.subset_threshold)[0])
     margin = float(scores.score[pick] - scores.score[other]) if other >= 0 else np.nan
     if forced is None and margin < 0:
-        margin = 0.0  # in a tie the lower column wins, whose score may be smaller by rounding
+        margin = 0.0  # in a tie, rounding may give the chosen feature the smaller score
     made = Pick(
         index=pick,
         subset=subset,
@@ -377,7 +377,10 @@ def _identity(
     exclude: Sequence[int],
     min_gain: float | None,
 ) -> dict[str, object]:
-    """Return all that the picks depend on, by name. They do not depend on their number."""
+    """Return all that the picks depend on, by name.
+
+    The number of features to choose is not part of it: a longer search has the same first picks.
+    """
     return {
         "data": codes.identity,
         "data source": codes.fingerprint,
@@ -397,7 +400,9 @@ def _identity(
 
 
 def choose(score: np.ndarray, candidates: np.ndarray) -> tuple[int, int]:
-    """Return the best candidate and the runner-up, -1 for none; the lowest column wins a tie.
+    """Return the best candidate and the runner-up (-1 if there is none).
+
+    Among tied scores, the lowest column comes first.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The record of a search between two rounds, and the checks of one that was read from a file."""
+"""The record of a search between two rounds, and the checks of a record read from a file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Snapshot:
     Attributes
     ----------
     counts : ndarray of int64 (feature, fold, class, code)
-        Marginal counts, saved so that a resumed run need not count again.
+        Marginal counts, saved so that a resumed run does not have to count again.
     picks : tuple of Pick
         The picks of the finished rounds.
     state : State
@@ -72,8 +72,8 @@ RECORDS: dict[str, type] = {
 def check(snapshot: object) -> Snapshot:
     """Return the snapshot, or raise a ValueError if its fields are inconsistent.
 
-    A snapshot that passes is safe to resume with a store of the same numbers of features, classes
-    and codes.
+    A search can safely resume from a snapshot that passes, if the store has the same numbers of
+    features, classes and codes.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def _sizes(snapshot: Snapshot) -> dict[str, int]:
         raise ValueError("Snapshot.picks has an item that is not a Pick")
     n_features, _, n_classes, n_codes = counts.shape
     n_picks = len(picks)
-    # statistics of a pick are computed in the round after it
+    # a pick is counted with every feature in the round after it was chosen
     n_learned = max(n_picks - 1, 0)
     n_rows = len(getattr(state, "rows", ()))
     return {

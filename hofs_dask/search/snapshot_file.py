@@ -1,8 +1,8 @@
 """Read and write a snapshot as one file: arrays, and a sealed JSON text that describes them.
 
 The text holds the format and its version, all that the run depends on, a tree of records, and the
-type, shape and sha256 of every array. The reader ignores the headers that numpy writes; they allow
-opening the file with `numpy.load`.
+type, shape and sha256 of every array. Every array has a header, so that `numpy.load` can open the
+file; the reader of this module ignores it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VERSION = 4
 
 #: The array that holds the JSON text.
 TEXT = "json"
-#: Types that JSON holds unchanged; the text of a float is exact.
+#: Types that JSON stores unchanged; a float is stored exactly.
 Plain = str | int | float | None
 
 #: The types that arrays may have, by their names in files.
@@ -39,7 +39,7 @@ DTYPES = {
     np.dtype(kind).str: np.dtype(kind)
     for kind in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f8")
 }
-#: Maximum bytes of a checkpoint and of its text, which has 40 MB for 20 000 picks.
+#: Maximum bytes of a checkpoint, and of its text. For 20 000 picks, the text has 40 MB.
 MOST_BYTES, MOST_TEXT = 2**36, 2**26
 
 # do not follow a symbolic link, and do not wait for the writer of a pipe
@@ -53,7 +53,7 @@ _FAULTS = (
     LookupError,
     AttributeError,
     ArithmeticError,
-    RuntimeError,  # zipfile: encryption, and as NotImplementedError its version; RecursionError
+    RuntimeError,  # an encrypted zip file, an unknown zip version, too deep recursion
     MemoryError,
     struct.error,
     zipfile.BadZipFile,
@@ -61,7 +61,7 @@ _FAULTS = (
 
 
 def to_bytes(run: Mapping[str, object], snapshot: Snapshot) -> memoryview:
-    """Return the content of the file for a snapshot and for all that its run depends on."""
+    """Return the content of a file that holds a snapshot and all that its run depends on."""
     arrays: dict[str, np.ndarray] = {}
     text = {
         "format": FORMAT,
@@ -111,7 +111,7 @@ def check_ours(file: Path) -> None:
 
 @contextlib.contextmanager
 def _reading(file: Path) -> Iterator[None]:
-    """Turn any exception of reading a file into an error that names the file."""
+    """Convert any exception that reading a file raises into an error that names the file."""
     try:
         yield
     except _FAULTS as error:
@@ -189,8 +189,9 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, entry: Any) -> np.
 def encode(value: object, arrays: dict[str, np.ndarray]) -> object:
     """Return the value as a tree that JSON can hold; its arrays are added to ``arrays``.
 
-    A value is a record of `RECORDS`, a tuple, an array or plain. Integer arrays are stored in the
-    smallest type that holds them, and arrays that repeat one number as that number.
+    A value is a record whose type is in `RECORDS`, a tuple, an array, or of a type in `Plain`.
+    Integer arrays are stored in the smallest type that can hold their values. An array that
+    repeats one number is stored as this number.
 
     Examples
     --------
@@ -223,8 +224,8 @@ def encode(value: object, arrays: dict[str, np.ndarray]) -> object:
 def decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
     """Return the value of a tree that `encode` made; its arrays are removed from ``arrays``.
 
-    For any other tree, return a value of the same types, or raise a ValueError, TypeError,
-    LookupError, AttributeError or RecursionError.
+    A tree that `encode` did not make either gives a value of the same types, or raises a
+    ValueError, TypeError, LookupError, AttributeError or RecursionError.
 
     Examples
     --------
@@ -238,7 +239,7 @@ def decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
     if "record" in tree:
         items = {name: decode(item, arrays) for name, item in tree["fields"].items()}
         return RECORDS[tree["record"]](**items)
-    # each array is used once, so that the text cannot make many large arrays from a small one
+    # each array is used once, so that a forged text cannot make many large arrays from a small one
     stored, dtype = arrays.pop(tree["array"]), DTYPES[tree["dtype"]]
     if not np.can_cast(stored.dtype, dtype, "same_kind"):
         raise ValueError(f"an array of {stored.dtype} cannot be cast to {dtype}")

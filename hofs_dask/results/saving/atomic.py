@@ -1,8 +1,8 @@
-"""Atomic replacement of files and folders: at any moment the old or the new version is there.
+"""Atomic replacement of files and folders: at any moment, the old or the new version exists.
 
-The new version is written to a locked folder beside the final path, and the two are exchanged in
-one step. On systems without an exchange this takes two renames. A process that is killed between
-them leaves both versions in that folder, where `interrupted` finds them.
+The new version is written to a locked folder beside the final path. Then the new and the old
+version are exchanged in one step. Systems without this operation need two renames. A process that
+is killed between them leaves both versions in that folder, where `interrupted` finds the new one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def list_files(place: str) -> dict[str, int]:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Exchange two files or folders in one step; return False if the system cannot.
+    """Exchange two files or folders in one step; return False if the system cannot do this.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def put(
 def interrupted(path: Path) -> Path | None:
     """Return the new version of a path if a process was killed between its two renames.
 
-    It is complete: the old version is moved only after the new one is on disk.
+    This version is complete, because the old one is moved only after the new one is on disk.
     """
     for folder in _beside(path):
         if _is_between(folder, path):
@@ -196,9 +196,9 @@ def _workplace(path: Path) -> Iterator[Path]:
             try:
                 stack.enter_context(locked(folder / "lock"))
             except (FileNotFoundError, LockedError):
-                continue  # another process removed it as the folder of a killed process
+                continue  # another process removed it, as if its process had been killed
             except (OSError, ImportError):
-                pass  # without locks no process removes the folders of others
+                pass  # on a system without locks, no process removes the folders of others
             break
         try:
             yield folder
@@ -207,7 +207,7 @@ def _workplace(path: Path) -> Iterator[Path]:
 
 
 def _finish(folder: Path, path: Path) -> None:
-    """Complete the second rename for a process that was killed before it."""
+    """Do the second rename for a process that was killed before it could."""
     with _taken_over(folder) as dead:
         if dead and _is_between(folder, path):
             (folder / "new").rename(path)
@@ -215,7 +215,7 @@ def _finish(folder: Path, path: Path) -> None:
 
 
 def _clear(folder: Path, path: Path) -> None:
-    """Remove a folder if its process is certainly gone."""
+    """Remove a folder if its process has certainly ended."""
     with _taken_over(folder) as dead:
         if dead:
             _remove(folder, path)
@@ -223,7 +223,7 @@ def _clear(folder: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def _taken_over(folder: Path) -> Iterator[bool]:
-    """Lock a folder and yield whether it is one of `_workplace` whose process is gone."""
+    """Lock a folder and yield whether `_workplace` created it in a process that has ended."""
     with contextlib.ExitStack() as stack:
         try:
             names = [item.name for item in folder.iterdir()]
@@ -238,7 +238,10 @@ def _taken_over(folder: Path) -> Iterator[bool]:
 
 
 def _remove(folder: Path, path: Path) -> None:
-    """Remove a folder of `_workplace`, the lock last, but never the only copy of a result."""
+    """Remove a folder that `_workplace` created, unless it has the only copy of a result.
+
+    The lock is removed last.
+    """
     if (folder / "old").exists() and not path.exists():
         return
     with contextlib.suppress(OSError):
@@ -259,7 +262,7 @@ def _is_between(folder: Path, path: Path) -> bool:
 
 
 def _beside(path: Path) -> list[Path]:
-    """Return the folders beside a path that have a name of `_workplace`."""
+    """Return the folders beside a path whose names are those that `_workplace` gives."""
     pattern = re.compile(re.escape(_prefix(path)) + "[0-9a-f]{32}")
     try:
         with os.scandir(path.parent) as entries:

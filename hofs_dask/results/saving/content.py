@@ -21,7 +21,7 @@ VERSION = 2
 #: Maximum size of a result in bytes: a matrix of 46 000 features.
 MOST = 2**34
 
-#: The command that makes a result of each format.
+#: The command that creates a result of each format.
 COMMANDS = {
     "hofs_dask selection": "hofs-dask select",
     "hofs_dask comparison": "hofs-dask compare",
@@ -66,9 +66,9 @@ def damaged_if_unreadable() -> Iterator[None]:
 
 
 def pack(dataset: xr.Dataset) -> xr.Dataset:
-    """Return the stored form: text of variable length, mixed names as JSON, and a digest.
+    """Return the stored form of a dataset: with a digest, and with names of mixed types as JSON.
 
-    Zarr v3 has no specification of fixed-length text and warns about it:
+    Text has a variable length, because Zarr v3 does not specify fixed-length text and warns:
     https://github.com/zarr-developers/zarr-extensions/tree/main/data-types
 
     Examples
@@ -196,7 +196,7 @@ def _digest_of(values: NDArray[Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number or text as a Python object; netCDF makes arrays of size 1."""
+    """Return a number or text as a Python object; netCDF reads numbers as arrays of size 1."""
     one = isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.shape == (1,))
     return value.item() if one else value
 

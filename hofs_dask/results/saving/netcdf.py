@@ -1,7 +1,7 @@
 """NetCDF files of results: text as characters, no compression, a digest of the bytes.
 
-The digest is appended to the HDF5 file, where readers ignore it. It is verified first, so that no
-damaged content is passed to the HDF5 library.
+The digest is appended to the HDF5 file, where other readers ignore it. It is verified before
+anything else is read, so that no damaged content is passed to the HDF5 library.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MARK = b"\nhofs_dask sha256 "
 _TAIL = len(_MARK) + 64
-# netCDF marks the dataset of a dimension without coordinates with this name.
+# netCDF gives this name to the HDF5 dataset of a dimension without coordinates.
 _DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
 
 

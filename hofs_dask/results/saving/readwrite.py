@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 def write_zarr(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
-    """Write the dataset of a result to a Zarr store; an earlier result of its kind is replaced.
+    """Write the dataset of a result to a Zarr store; an earlier result of this kind is replaced.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def write_zarr(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
 
 
 def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
-    """Write the dataset of a result: to netCDF if the path ends with `.nc`, else to Zarr.
+    """Write the dataset of a result: to netCDF if the path ends with `.nc`, otherwise to Zarr.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def read(
 
 
 def _write(dataset: xr.Dataset, path: str | os.PathLike[str], *, netcdf: bool) -> None:
-    """Write the dataset of a result to a path that is free or has an earlier result of its kind."""
+    """Write the dataset of a result; the path must be free or have a result of the same kind."""
     given, file_format = os.fspath(path), dataset.attrs["format"]
     if netcdf:
         require_netcdf()
@@ -152,7 +152,7 @@ def _write(dataset: xr.Dataset, path: str | os.PathLike[str], *, netcdf: bool) -
 
 
 def _content_of(dataset: xr.Dataset, given: str, *, netcdf: bool) -> bytes | dict[str, bytes]:
-    """Return the content of the file, or of the files by name, after a trial read."""
+    """Return the content of the file, or of the files by name, after reading it as a test."""
     formats = (dataset.attrs["format"],)
     try:
         if netcdf:
@@ -193,7 +193,7 @@ def _is_there(place: str) -> bool:
     """Return whether a path exists, or a killed process left its new version beside it."""
     if is_url(place):
         return not remote.is_free(place)
-    # the path again at the end: another process may have finished the rename meanwhile
+    # the path is tested again at the end, because another process may have renamed it meanwhile
     return (
         os.path.lexists(place)
         or atomic.interrupted(Path(place)) is not None

@@ -1,6 +1,7 @@
-"""Files of a result on remote storage: created at an empty URL, and listed up to a limit.
+"""Functions that create and list the files of a result on remote storage.
 
-Object stores cannot rename many objects in one step, so nothing is ever replaced.
+Files are only created at an empty URL: object stores cannot rename many objects in one step, so a
+result cannot be replaced.
 """
 
 from __future__ import annotations

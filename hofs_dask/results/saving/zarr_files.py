@@ -1,7 +1,7 @@
 """Zarr v3 groups of results: uncompressed, one chunk per array.
 
-Only these files are read. They are decoded only after their sizes match their metadata and their
-codecs are known to be the ones that are written here.
+No other Zarr groups are read. Before a file is decoded, its size is compared with its metadata, and
+its codecs with those that this module writes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ARRAY = {
     "storage_transformers",
     "zarr_format",
 }
-# Bytes per value, by data type; text has a length of four bytes.
+# Minimum bytes per value, by data type. A string is stored after its length, which has four bytes.
 _SIZES = {"bool": 1, "int64": 8, "float64": 8, "string": 4}
 _KEYS = {"name": "default", "configuration": {"separator": "/"}}
 
