@@ -351,7 +351,11 @@ def test_agreement__equals_that_of_python_sets(
             "the options of 'a' are .* the output of json.dumps",
         ),
         ({"attrs": {"x": None}}, TypeError, "x=None is a NoneType"),
-        ({"resamples": {"mim": []}}, ValueError, r"resamples of \['mim'\] were given, of \['hofs'"),
+        (
+            {"resamples": {"mim": []}},
+            ValueError,
+            r"resamples were given for \['mim'\], but expected for \['hofs'",
+        ),
         (
             {"resamples": RESAMPLES | {"jmi": RESAMPLES["jmi"][:3]}},
             ValueError,

@@ -45,7 +45,9 @@ def used(codes, tmp_path):
 
 def test_directory_with_other_files__is_refused_and_not_changed(codes, tmp_path):
     (tmp_path / "thesis.txt").write_text("all of it")
-    with pytest.raises(ValueError, match="holds files that are not of a checkpoint .'thesis.txt'"):
+    with pytest.raises(
+        ValueError, match="holds files that are not part of a checkpoint .'thesis.txt'"
+    ):
         hd.select(codes, None, 2, checkpoint=tmp_path)
     assert names_in(tmp_path) == ["thesis.txt"]
     with pytest.raises(ValueError, match="thesis.txt', which is a file; give a directory"):
@@ -107,7 +109,7 @@ def test_file_that_is_not_a_checkpoint__is_refused_and_not_changed(codes, tmp_pa
 def test_directory__with_an_unknown_name_or_lock_is_refused_and_not_changed(names, tmp_path):
     for name in names:
         (tmp_path / name).write_text("a year of work")
-    with pytest.raises(ValueError, match="holds files that are not of a checkpoint"):
+    with pytest.raises(ValueError, match="holds files that are not part of a checkpoint"):
         open_checkpoint(tmp_path).__enter__()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(
         names, "a year of work"
@@ -133,7 +135,7 @@ def test_comparison__in_a_directory_with_other_files_is_refused(used, tmp_path):
     (folder / "jmi").mkdir(parents=True)
     (folder / "jmi" / "thesis.txt").write_text("all of it")
     for name in ("jmi", "mim"):
-        with pytest.raises(ValueError, match="holds files that are not of a comparison"):
+        with pytest.raises(ValueError, match="holds files that are not part of a comparison"):
             open_part(folder, name)
     with open_part(tmp_path / "new", "jmi"), open_part(tmp_path / "new", "jmi 0"):
         assert names_in(tmp_path / "new") == ["jmi", "jmi 0"]
