@@ -405,7 +405,7 @@ def _write_groups(job: _Job, kept: Kept, chunk_rows: int) -> GroupRecord | None:
     counts = [
         delayed(_count_groups)(block, mask, dask_key_name=f"encode-read-groups-{row}-{run}")
         for row, (block, mask) in enumerate(
-            zip(groups.ids.to_delayed(optimize_graph=False), kept.masks, strict=True)
+            zip(groups.values.to_delayed(optimize_graph=False), kept.masks, strict=True)
         )
     ]
     (found,) = compute(
@@ -413,7 +413,7 @@ def _write_groups(job: _Job, kept: Kept, chunk_rows: int) -> GroupRecord | None:
     )
     dealt = deal_groups(merge_groups(found), groups.name)
     spans = kept.spans(chunk_rows)
-    ids = groups.ids.rechunk((tuple(span.n_source for span in spans),))
+    ids = groups.values.rechunk((tuple(span.n_source for span in spans),))
     coded = delayed(dealt, name=f"encode-dealt-{run}", traverse=False)
     write_label_metadata(job.place, job.key, kept.n_rows, chunk_rows, groups=True)
     (checksums,) = compute(

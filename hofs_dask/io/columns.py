@@ -53,7 +53,7 @@ class Features:
 
 @dataclass(frozen=True)
 class Column:
-    """A target or the groups, before they are checked.
+    """A target, groups or weights, before they are checked.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Column:
     type : {"nominal", "integer", "number"}
         The type of the target, inferred from its dtype.
     name : str
-        The name, ``"target"`` or ``"groups"`` if it has none.
+        The name, by default that of the option: ``"target"``, ``"groups"`` or ``"weights"``.
     identity : Identity
         Fingerprint and origins of the content.
     """

@@ -31,11 +31,12 @@ from hofs_dask.io.columns import (
 from hofs_dask.io.fingerprint import digest, unique_digest
 from hofs_dask.io.frames import from_dask_frame, from_frame
 from hofs_dask.io.grids import from_data_array, from_dataset
-from hofs_dask.io.groups import ROLE, groups_column, take_groups
+from hofs_dask.io.groups import groups_column
 from hofs_dask.io.kinds import TargetType
 from hofs_dask.io.listings import Origin
 from hofs_dask.io.mappings import from_mapping
 from hofs_dask.io.paths import as_path
+from hofs_dask.io.samples import GROUPS, WEIGHTS, take_column, weights_column
 from hofs_dask.io.targets import fits
 
 #: The kinds of data that `open_source` reads.
@@ -49,22 +50,22 @@ KINDS = (
 
 
 @dataclass(frozen=True)
-class GroupIds:
-    """The id of the group of each sample.
+class SampleColumn:
+    """A further column of a source, with one value per sample: groups or weights.
 
     Attributes
     ----------
-    ids : dask.array.Array (sample,)
-        The ids, with the row chunks of the parts of the source.
+    values : dask.array.Array (sample,)
+        The values, with the row chunks of the parts of the source.
     in_memory : bool
-        Whether the ids are in the memory of this process.
+        Whether the values are in the memory of this process.
     name : str
-        The name of the groups, ``"groups"`` if they have none.
+        The name, ``"groups"`` or ``"weights"`` if it has none.
     fingerprint : str or None
         Fingerprint of the ids, see `Source`.
     """
 
-    ids: da.Array
+    values: da.Array
     in_memory: bool
     name: str
     fingerprint: str | None
@@ -95,11 +96,13 @@ class Source:
         change of the content cannot be detected, for example if tasks run functions of the user;
         such data is encoded every time.
     origins : tuple of Origin
-        The files and Zarr arrays that features, target and groups are read from.
+        The files and Zarr arrays that features, target, groups and weights are read from.
     opened_state : str
         The value of `state` when the source was opened.
-    groups : GroupIds or None
-        The group of each sample; None if samples are not grouped.
+    groups : SampleColumn or None
+        The id of the group of each sample; None if samples are not grouped.
+    weights : SampleColumn or None
+        The weight of each sample; None if all samples count equally.
     """
 
     names: tuple[Name, ...]
@@ -113,7 +116,8 @@ class Source:
     target_fingerprint: str | None
     origins: tuple[Origin, ...] = ()
     opened_state: str = ""
-    groups: GroupIds | None = None
+    groups: SampleColumn | None = None
+    weights: SampleColumn | None = None
 
     def state(self) -> str:
         """Return a digest of the current state of all input files, without reading data.
@@ -183,6 +187,7 @@ def open_source(
     feature_dim: Hashable | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     groups: Any = None,
+    weights: Any = None,
 ) -> Source:
     """Return any supported data and its target as a `Source`, reading as little as possible.
 
@@ -205,6 +210,8 @@ def open_source(
     groups : array, name, mapping or None
         An id for each sample, see `hofs_dask.select`. A column or variable of ``data`` that is
         named here is not a feature.
+    weights : array, name or None
+        A weight for each sample, see `hofs_dask.select`; likewise not a feature if named.
 
     Notes
     -----
@@ -223,7 +230,8 @@ def open_source(
     >>> source.names, source.n_samples
     (('x0', 'x1'), 4)
     """
-    data, groups = take_groups(data, groups, target)
+    data, ids = take_column(data, groups, GROUPS, {"target": target})
+    data, weighing = take_column(data, weights, WEIGHTS, {"target": target, GROUPS: groups})
     if isinstance(data, str | os.PathLike):
         features, column = from_path(as_path(data), target, feature_dim)
     elif isinstance(data, zarr.Array | zarr.Group):
@@ -244,8 +252,13 @@ def open_source(
     else:
         refuse_feature_dim(feature_dim, "an array")
         features, column = from_array(data, target)
-    ids = None if groups is None else groups_column(groups, features)
-    return _check(features, column, nominal, ids)
+    return _check(
+        features,
+        column,
+        nominal,
+        None if ids is None else groups_column(ids, features),
+        None if weighing is None else weights_column(weighing, features),
+    )
 
 
 def _absolute(node: zarr.Array[Any] | zarr.Group) -> Any:
@@ -267,7 +280,8 @@ def _check(
     features: Features,
     column: Column | None,
     nominal: Iterable[Hashable] | bool | None,
-    groups: Column | None = None,
+    groups: Column | None,
+    weights: Column | None,
 ) -> Source:
     names = tuple(plain(name) for name in features.names)
     if any(part.ndim != 2 for part in features.parts):
@@ -307,15 +321,7 @@ def _check(
     target = None
     if column is not None:
         target = _check_target(column, features.sample_shape, parts[0].chunks[0])
-    ids = None
-    if groups is not None:
-        ids = GroupIds(
-            _check_target(groups, features.sample_shape, parts[0].chunks[0], ROLE),
-            isinstance(groups.array, np.ndarray),
-            groups.name,
-            groups.identity.fingerprint,
-        )
-    columns = [each for each in (column, groups) if each is not None]
+    columns = [each for each in (column, groups, weights) if each is not None]
     origins = sum((each.identity.origins for each in columns), features.identity.origins)
     return Source(
         names=names,
@@ -329,7 +335,22 @@ def _check(
         target_fingerprint=column.identity.fingerprint if column else "",
         origins=origins,
         opened_state=digest([origin.opened_state() for origin in origins]),
-        groups=ids,
+        groups=_further(groups, features.sample_shape, parts[0].chunks[0], GROUPS),
+        weights=_further(weights, features.sample_shape, parts[0].chunks[0], WEIGHTS),
+    )
+
+
+def _further(
+    column: Column | None, sample_shape: tuple[int, ...], row_chunks: tuple[int, ...], role: str
+) -> SampleColumn | None:
+    """Return a checked column of groups or weights."""
+    if column is None:
+        return None
+    return SampleColumn(
+        _check_target(column, sample_shape, row_chunks, role),
+        isinstance(column.array, np.ndarray),
+        column.name,
+        column.identity.fingerprint,
     )
 
 
@@ -341,7 +362,7 @@ def _check_target(
 ) -> da.Array:
     array = column.array
     what = f"{role} {column.name!r}"
-    if role != ROLE or array.dtype.kind not in "Mm":  # dates are valid ids
+    if role != GROUPS or array.dtype.kind not in "Mm":  # dates are valid ids
         refuse_dtype(what, array.dtype)
     n_samples = int(np.prod(sample_shape))
     if isinstance(array, da.Array):

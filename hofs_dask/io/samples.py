@@ -1,0 +1,130 @@
+"""Further columns with one value per sample: groups and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+import zarr
+
+from hofs_dask.errors import unknown
+from hofs_dask.io.arrays import open_named, open_path, unnamed
+from hofs_dask.io.blocks import open_grid
+from hofs_dask.io.columns import Column, Features, is_dask_frame, target_type
+from hofs_dask.io.fingerprint import combine
+from hofs_dask.io.frames import check_index
+from hofs_dask.io.grids import check_labels, spread
+from hofs_dask.io.paths import as_path
+from hofs_dask.io.targets import as_column, as_series, names_column, target_name
+
+#: The roles of a column, which are the names of the options.
+GROUPS, WEIGHTS = "groups", "weights"
+
+
+def take_column(data: Any, given: Any, role: str, others: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the data without the column or variable that a role names, and the values of that.
+
+    If ``given`` is not a name, both are returned unchanged. ``others`` are the columns of other
+    roles.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> data = {"a": np.zeros(2), "site": np.array([7, 8])}
+    >>> data, groups = take_column(data, "site", "groups", {"target": None})
+    >>> list(data), groups
+    (['a'], array([7, 8]))
+    """
+    if not names_column(given):
+        return data, given
+    for other, name in others.items():
+        if names_column(name) and name == given:
+            raise ValueError(f"{role} and {other} are both {given!r}; give another name for {role}")
+    if isinstance(data, str) or hasattr(data, "__fspath__"):
+        path = as_path(data)
+        return _take(open_path(path), path, given, role)
+    if isinstance(data, zarr.Array | zarr.Group):
+        return _take(data, str(data.store_path), given, role)
+    if isinstance(data, xr.Dataset):
+        if given not in data.variables:
+            raise unknown(f"variable for {role}", given, data.variables)
+        return (data.drop_vars(given) if given in data.data_vars else data), data[given]
+    if isinstance(data, xr.DataArray):
+        if given not in data.coords:
+            raise unknown(f"coordinate for {role}", given, data.coords)
+        return data, data.coords[given]
+    if is_dask_frame(data) or isinstance(data, pd.DataFrame):
+        if list(data.columns).count(given) != 1:
+            raise unknown(f"column for {role}", given, list(data.columns))
+        return data.drop(columns=[given]), data[given]
+    if isinstance(data, Mapping):
+        if given not in data:
+            raise unknown(f"key for {role}", given, list(data))
+        return {name: each for name, each in data.items() if name != given}, data[given]
+    raise unnamed(role, given)
+
+
+def _take(node: Any, address: str, given: Hashable, role: str) -> tuple[Any, Any]:
+    found = open_named(node, address, given, role)
+    if isinstance(found, xr.Dataset):
+        return take_column(found, given, role, {})
+    return node, found
+
+
+def sample_column(given: Any, features: Features, role: str) -> Column:
+    """Return an array as a column with one value per sample of the features.
+
+    A DataArray with only some of the sample dims is broadcast along the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask.io.arrays import from_array
+    >>> sample_column(["a", "b"], from_array(np.zeros((2, 3)), None)[0], "groups").name
+    'groups'
+    """
+    if isinstance(given, Column):
+        return given
+    grid = features.grid
+    given = as_series(given)
+    if isinstance(given, xr.DataArray) and grid is not None:
+        if not set(given.dims) <= set(grid.dims):
+            raise ValueError(
+                f"{role} {given.name!r} has the dims {given.dims} and the samples of the data "
+                f"have {grid.dims}; give some of these dims, for example with {role}.rename"
+            )
+        check_labels(given, grid, list(given.dims), role)
+        opened, identity = open_grid(given)
+        name = target_name(given, role)
+        whole = combine([identity], role, list(map(str, given.dims)), grid.shape)
+        return Column(spread(opened, grid), target_type(given.dtype), name, whole)
+    if isinstance(given, pd.Series) and features.index is not None:
+        check_index(given, features.index, role)
+    column = as_column(given, role)
+    assert column is not None
+    return column
+
+
+def weights_column(given: Any, features: Features) -> Column:
+    """Return weights as a column of numbers with one value per sample of the features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask.io.arrays import from_array
+    >>> weights_column([0.5, 1.0], from_array(np.zeros((2, 3)), None)[0]).type
+    'number'
+    """
+    if isinstance(given, Mapping):
+        raise TypeError(
+            f"weights is {given!r}; give an array with one weight per sample, or the name of a "
+            "column or variable of the data"
+        )
+    column = sample_column(given, features, WEIGHTS)
+    if column.array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"weights {column.name!r} is {column.array.dtype}; give one number per sample"
+        )
+    return column
