@@ -1,7 +1,7 @@
 """Higher order feature selection on Dask: which features matter, and which work together.
 
-The public names are listed once, in ``__init__.pyi``. Each is imported when it is first used, so
-that the command line answers ``--help`` at once.
+The public names are listed in ``__init__.pyi``. Each is imported when it is first used, so that
+``hofs-dask --help`` starts quickly.
 """
 
 import lazy_loader

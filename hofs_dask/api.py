@@ -163,14 +163,15 @@ def select(
         one code per value. With None, the data must be integers from 0 to 253, which are used as
         codes.
     groups
-        An id for each sample, if samples are not independent, such as the measurements of one
-        subject: an array, the name of a column, variable or coordinate of `data`, or for xarray
-        data the sizes of blocks of coordinates, such as ``{"time": "1YE", "lat": 10}`` (a
-        frequency of pandas for dates, a width for numbers). A DataArray is broadcast along sample
-        dims that it lacks. All samples of a group are in the same fold of cross-fitting, and
-        `compare` draws whole groups for its resamples. Methods without folds rank on all rows. At
-        least two groups are needed, and eight or more are advisable. A code store that was encoded
-        with groups keeps them.
+        The group of each sample, if samples are not independent: for example, the subject of each
+        measurement. Give an array of ids, or the name of a column, variable or coordinate of
+        `data`. For xarray data, the groups can also be blocks of coordinates, such as ``{"time":
+        "1YE", "lat": 10}``: a pandas frequency for dates, or a width for numbers. A DataArray is
+        broadcast along the sample dims that it does not have. All samples of a group are in the
+        same fold of cross-fitting, and `compare` draws whole groups for its resamples. Methods
+        without cross-fitting rank features as if there were no groups. At least two groups are
+        needed, and eight or more are advisable. A code store that was encoded with groups keeps
+        them.
     include, exclude
         Features that are chosen first, in this order, and features that are never chosen. Give
         names, or positions if all names are strings.
@@ -182,8 +183,8 @@ def select(
         None uses a temporary code store.
     checkpoint
         Directory in which the search is saved after every round. After an interruption, the same
-        call resumes from it and returns the same result as an uninterrupted run. A call with a
-        larger `n_features` continues from it too. The checkpoint of a run with other data or
+        call resumes from the checkpoint and returns the same result as an uninterrupted run. A call
+        with a larger `n_features` also resumes from it. The checkpoint of a run with other data or
         options is refused. Only one run at a time can use a checkpoint.
     callback
         Function that is called with every event: `RoundStarted`, `CompileStarted`, `ScanStarted`,
@@ -215,7 +216,7 @@ def select(
     with ExitStack() as stack:
         reading = _Reading(feature_dim, nominal, target_kind, bins, groups, store)
         request = _open(data, target, n_features, reading, include, exclude)
-        # before the data is read: a long encoding should not end at a lock
+        # opened before the data is read, so that a long encoding does not fail at a lock
         kept = None
         if checkpoint is not None:
             kept = stack.enter_context(open_checkpoint(checkpoint, sources=request.places))
@@ -267,9 +268,10 @@ def compare(
         Names of methods, or method objects with options, such as ``MIFS(beta=0.5)``.
     n_resamples
         Number of bootstrap resamples. Every method also selects features from each resample, which
-        shows how stable its choice is. A resample consists of blocks of neighbouring rows that do
-        not depend on the chunks. With `groups`, as many groups are drawn as there are, with
-        replacement. Give 0 for no resamples, or 2 or more.
+        shows how stable its choice is. A resample consists of randomly drawn blocks of neighbouring
+        rows; the blocks do not depend on the chunks. If there are `groups`, a resample instead
+        consists of as many groups as there are, drawn with replacement. Give 0 for no resamples,
+        or 2 or more.
     include, exclude, min_gain, store, callback, progress
         As for `select`.
     checkpoint
@@ -297,7 +299,7 @@ def compare(
     _check_numbers(n_features, min_gain)
     _check_count("n_resamples", n_resamples, 0)
     if n_resamples == 1:
-        raise ValueError("n_resamples is 1, and one cannot be compared; give 2 or more, or 0")
+        raise ValueError("n_resamples is 1, but stability needs at least 2; give 2 or more, or 0")
     _check_listening(callback, progress)
     numbers = [None, *range(n_resamples)]
     with ExitStack() as stack:
@@ -367,7 +369,7 @@ def information_matrix(
     data, target, feature_dim, nominal, target_kind, bins, store, callback, progress
         As for `select`.
     groups
-        As for `select`. Groups do not change the matrix; they are kept in `store`, and a column of
+        As for `select`. Groups do not change the matrix, but they are kept in `store`. A column of
         `data` that is named here is not a feature.
     kind
         Value of the matrix for the features x_i and x_j and the target y. ``"spectral"``: the mean
@@ -439,23 +441,25 @@ def interactions(
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
 ) -> Interactions:
-    """Return the pairs or triples of features that say most about a target only together.
+    """Return the pairs or triples of features with the most synergy about a target.
 
-    All tuples are compared. Memory grows with the number of features, but not with that of tuples.
+    Synergy is the information that the features have only together. All tuples are compared. The
+    memory grows with the number of features, but not with the number of tuples.
 
     Parameters
     ----------
     data, target, feature_dim, nominal, target_kind, bins, store, callback, progress
         As for `select`.
     groups
-        As for `select`. A named column is not a feature. The counts are those of all samples, and
-        the p-values assume that samples are independent, also within a group.
+        As for `select`. Groups do not change the tuples: all samples are counted, and the p-values
+        assume that samples are independent, even within a group. A column of `data` that is named
+        here is not a feature.
     order
-        Number of features of a tuple: 2 or 3.
+        Number of features in a tuple: 2 or 3.
     top
         Maximum number of tuples to return.
     exclude
-        Features that are in no tuple, as for `select`.
+        Features that no tuple may contain, as for `select`.
 
     Returns
     -------
@@ -464,18 +468,20 @@ def interactions(
 
     Notes
     -----
-    The synergy of a tuple is what is left after all effects of fewer variables: the deviance per
-    sample, ``G / 2N``, of its counts with the target from the log-linear model without the term of
-    the highest order. Two additive features have no synergy, nor have a strong feature and noise.
-    ``added`` is the information of a tuple minus that of its best proper subset.
+    Synergy is what remains after all effects of fewer variables. A log-linear model with all terms
+    except that of the highest order is fitted to the counts of the tuple and the target. The
+    synergy is the deviance of the counts from this model per sample, ``G / 2N``. Two features with
+    additive effects have no synergy, and neither have a strong feature and a noise feature.
+    ``added`` is the information of the tuple minus that of its best proper subset.
 
-    Codes are merged to the largest number b with ``10 C b**order <= N``, for N samples and C
-    classes, at least 2: adjacent codes of numbers, the rarest categories of nominal features.
+    If a feature has many codes, they are merged until there are b: the largest number with
+    ``10 C b**order <= N``, for N samples and C classes, but at least 2. Adjacent codes of a numeric
+    feature are merged, and the rarest categories of a nominal feature.
 
-    A p-value is that of a chi-square test of G, divided by Williams' correction for few samples,
-    with (b_1 - 1) (b_2 - 1) (C - 1) degrees of freedom for a pair, of codes that occur, fewer if
-    combinations of two variables do not occur. The adjusted one is multiplied by the number of all
-    tuples (Bonferroni).
+    A p-value is from a chi-square test of G divided by Williams' correction for few samples. For a
+    pair of features with b_1 and b_2 codes that occur, there are (b_1 - 1) (b_2 - 1) (C - 1)
+    degrees of freedom, or fewer if some combinations of two variables do not occur. The adjusted
+    p-value is the p-value times the number of all tuples (Bonferroni).
 
     Examples
     --------
@@ -531,8 +537,8 @@ def encode(
         target is added to it. A store of other data or options is replaced.
     chunks
         Number of samples and of features in a chunk. By default, a chunk has about 8 million
-        values, fewer if the workers have little memory, and its number of samples is a multiple of
-        that of the chunks of `data` if possible. `estimate` prints the reasons.
+        values, or fewer if the workers have little memory. If possible, its number of samples is a
+        multiple of the number of samples in a chunk of `data`. `estimate` shows the reasons.
 
     Returns
     -------
@@ -579,8 +585,8 @@ def estimate(
     Parameters
     ----------
     data
-        As for `select`. Data that is not encoded yet is not read. The plan then assumes numbers of
-        codes and classes, and states them.
+        As for `select`. If the data is not encoded yet, it is not read; the plan then assumes the
+        numbers of codes and classes, and states these assumptions.
     target
         As for `select`. Optional for a code store with one target.
     n_features
@@ -671,7 +677,8 @@ def _open(
             f"chosen: {len(names)} features, {len(banned)} of them excluded"
         )
     if banned and reading.store is None and not isinstance(opened, CodeStore):
-        # for this run alone: what is never chosen, such as an identifier, need not have codes
+        # A temporary code store does not need the excluded features, and some of them, such as an
+        # identifier, cannot be encoded.
         opened = opened.without(banned)
         forced, banned = [opened.names.index(names[i]) for i in forced], []
     return _Request(opened, reading, forced, banned)
@@ -685,7 +692,7 @@ def _methods(methods: Iterable[str | Method]) -> dict[str, Method]:
     for method in methods:
         made = as_method(method)
         if made.label in chosen:
-            raise ValueError(f"{made.label!r} is twice in methods; name it once")
+            raise ValueError(f"{made.label!r} is twice in methods; give it once")
         chosen[made.label] = made
     if not chosen:
         raise ValueError("methods is empty; give some, such as ['hofs', 'jmi']")
@@ -761,6 +768,6 @@ def _columns(names: Sequence[Hashable], given: Sequence[Hashable], what: str) ->
         else:
             raise unknown(f"feature in {what}", name, names)
         if column in columns:
-            raise ValueError(f"{name!r} is twice in {what}; name it once")
+            raise ValueError(f"{name!r} is twice in {what}; give it once")
         columns.append(column)
     return columns

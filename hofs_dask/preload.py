@@ -1,7 +1,7 @@
-"""Prepares Dask workers at their start: ``dask worker --preload hofs_dask.preload``.
+"""Prepare Dask workers when they start: ``dask worker --preload hofs_dask.preload``.
 
-A worker imports the modules of our tasks and loads the compiled kernels in a thread, while it
-connects to the scheduler. Without this, the first tasks do it.
+While a worker connects to the scheduler, a thread imports the modules that tasks need and loads the
+compiled kernels. Without this module, the first tasks do this.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WORKER_SETTINGS = {
 
 
 def dask_setup(_worker: Worker) -> None:
-    """Start to import the modules of tasks and to load or compile the kernels. Called by Dask."""
+    """Import the modules of tasks and load or compile the kernels in a thread. Called by Dask."""
     threading.Thread(target=_prepare, name="hofs-dask-preload", daemon=True).start()
 
 

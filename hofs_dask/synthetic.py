@@ -15,15 +15,17 @@ from scipy.integrate import quad
 
 __all__ = ["heterogeneous_model", "tree_information", "tree_model", "xor_model"]
 
-# Samples per seed; fixed, so that values do not depend on chunks or n_samples.
+# Number of samples that are drawn with one seed. It is fixed, so that values do not depend on the
+# chunks or on n_samples.
 BLOCK = 8192
 
-# Means of x1, x2, x3 in the class y = 1; each has two children with one more error.
+# Means of x1, x2, x3 in the class y = 1. Two further features are each of these plus an error.
 MEANS = (1.0, 1 / 1.5, 1 / 2.25)
 PARENTS = (0, 0, 1, 1, 2, 2)
 TREE_FEATURES = tuple(f"x{number}" for number in range(1, 10))
 
-# One row per 100 samples: class, then F1 to F10; a sign is a half-normal value with that sign.
+# One row per 100 samples: the class, then F1 to F10. A sign stands for a half-normal value with
+# this sign.
 HETEROGENEOUS = (
     (1, 1, 0, 0, "-", "-", 1, 0, 0, "-", "-"),
     (1, 1, 0, 0, "-", "-", 1, 1, 0, "-", "-"),
@@ -46,7 +48,7 @@ def tree_model(n_samples: int = 100_000, *, seed: int = 0, chunks: int | None = 
     Parameters
     ----------
     n_samples : int
-        Number of samples. A smaller number gives the first of these samples.
+        Number of samples. The first samples do not depend on this number.
     seed : int
         Random seed.
     chunks : int, optional
@@ -93,8 +95,8 @@ def tree_information(*features: str) -> float:
 
     Notes
     -----
-    Both classes are Gaussian with the same covariance. With d, the Mahalanobis distance of their
-    means, ``I = log 2 - E[log(1 + exp(d z - d^2 / 2))]`` for a standard normal z.
+    Both classes are Gaussian with the same covariance. If d is the Mahalanobis distance of their
+    means and z is a standard normal variable, ``I = log 2 - E[log(1 + exp(d z - d^2 / 2))]``.
 
     Examples
     --------
@@ -183,7 +185,7 @@ def heterogeneous_model(seed: int = 0) -> xr.Dataset:
 
 
 def xor_model(n_samples: int = 1000, *, noise: int = 50, seed: int = 0) -> xr.Dataset:
-    """Return samples of a label that two features determine only together.
+    """Return samples whose label depends on two features together, but on neither of them alone.
 
     Parameters
     ----------
@@ -236,7 +238,7 @@ def _dataset(
 
 
 def _blocks(start: int, stop: int) -> list[tuple[int, slice]]:
-    """Return the numbers of the blocks with these samples, and the rows in each block."""
+    """Return the number of each block that contains some of these samples, and their rows in it."""
     return [
         (block, slice(max(start - block * BLOCK, 0), min(stop - block * BLOCK, BLOCK)))
         for block in range(start // BLOCK, -(-stop // BLOCK))
@@ -274,7 +276,7 @@ def _lazy(
     width: tuple[int, ...],
     dtype: np.dtype[np.generic],
 ) -> da.Array:
-    """Return a Dask array in which each chunk draws its samples."""
+    """Return a Dask array; each chunk is a task that draws its samples."""
     stops = np.cumsum(lengths).tolist()
     array: da.Array = da.concatenate(
         [

@@ -479,7 +479,7 @@ def test_groups_for_a_code_store__are_refused(tmp_path):
 @pytest.mark.parametrize("criterion", ["joint", "sum"])
 def test_few_groups__are_a_warning_and_give_a_finite_result(n_groups, criterion):
     ids = np.arange(N) % n_groups
-    message = f"groups 'groups' has only {n_groups} groups, so that estimates by fold and resample"
+    message = f"groups 'groups' has only {n_groups} groups, so estimates by fold and resample"
     with pytest.warns(UserWarning, match=message):
         found = hd.select(X, Y, 3, groups=ids, method=hd.HOFS(criterion=criterion))
     assert found.features[0] == "x2"

@@ -7,7 +7,7 @@ import sys
 
 try:
     from hofs_dask.cli.group import main
-except KeyboardInterrupt:  # before a command can handle it
+except KeyboardInterrupt:  # Ctrl-C during the import, before a command can handle it
     sys.stderr.write("\nAborted!\n" if sys.stderr.isatty() else "Aborted!\n")
     sys.exit(130)
 

@@ -71,7 +71,7 @@ def rounds_in(checkpoint: str | Path) -> int:
 
 
 def rounds_in_parts(checkpoint: str, labels: Collection[str], n_features: int, n_runs: int) -> int:
-    """Return the number of rounds in the checkpoint of a comparison that the run can use."""
+    """Return how many rounds in the checkpoint of a comparison the run can use."""
     return sum(
         min(rounds_in(path), n_features)
         for label, found in parts_of(checkpoint).items()

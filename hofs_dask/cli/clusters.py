@@ -1,4 +1,4 @@
-"""The cluster of a command: a given scheduler, local processes or threads."""
+"""The cluster that a command runs on: a given scheduler, local processes, or threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE = 10
 def cluster(
     scheduler: str | None, workers: int | None, target: str | None = None
 ) -> Iterator[Client | None]:
-    """Yield a client of a scheduler, a local or a described cluster, or None to run on threads."""
+    """Yield a client of the cluster that the options name, or None to run on threads."""
     options = {"--workers": workers, "--scheduler": scheduler, "--cluster": target}
     given = [name for name, value in options.items() if value is not None]
     if len(given) > 1:
@@ -113,11 +113,11 @@ def _connected(scheduler: str) -> Iterator[Client]:
 
 @contextmanager
 def _signals_deferred() -> Iterator[None]:
-    """Defer Ctrl-C and SIGTERM to the end of the block: a half-started cluster cannot be closed.
+    """Defer Ctrl-C and SIGTERM to the end of the block, since a half-started cluster cannot close.
 
-    Threads and processes started in the block ignore Ctrl-C permanently. A terminal sends Ctrl-C
-    to all processes, but only the main process should handle it. The event loop of the cluster,
-    which also restarts workers, is one of these threads.
+    Threads and processes that are started in the block ignore Ctrl-C permanently. This is intended:
+    a terminal sends Ctrl-C to all processes, but only the main process should handle it. One of
+    these threads runs the event loop of the cluster, which also restarts workers.
     """
     _start_resource_tracker()
     terminated = False
@@ -138,9 +138,10 @@ def _signals_deferred() -> Iterator[None]:
 
 
 def _start_resource_tracker() -> None:
-    """Start the resource tracker of multiprocessing, which unblocks Ctrl-C when it starts.
+    """Start the resource tracker of multiprocessing before Ctrl-C is blocked.
 
-    Its warnings about leaked semaphores of a killed process are suppressed; it removes them.
+    When the tracker starts, it unblocks Ctrl-C. It removes the semaphores that a killed process
+    leaves; its warnings about them are suppressed.
     """
     before = os.environ.get("PYTHONWARNINGS")
     quiet = "ignore:resource_tracker:UserWarning"

@@ -48,7 +48,7 @@ def compile_() -> None:
     wanted = [position for position, kernel in enumerate(kernels) if missing([kernel])]
     start = time.perf_counter()
     if wanted:
-        # Each process compiles one kernel at a time: the compiler of a process has one lock.
+        # A process can compile only one kernel at a time, because its compiler has one lock.
         with ProcessPoolExecutor(min(CPU_COUNT, len(wanted)), get_context("spawn")) as pool:
             done = pool.map(_compile, wanted)
             bar = click.progressbar(done, len(wanted), "compiling", file=sys.stderr)

@@ -145,7 +145,7 @@ def _shared(runs: list[dict[str, object]]) -> dict[str, object]:
 
 
 def _facts(facts: Mapping[str, object]) -> list[str]:
-    """Return lines of names and values, without empty values."""
+    """Return one line per name and value; empty values are omitted."""
     return [
         f"  {_printable(name):<19} {_printable(value)}"
         for name, value in facts.items()
@@ -154,7 +154,7 @@ def _facts(facts: Mapping[str, object]) -> list[str]:
 
 
 def _printable(value: object) -> str:
-    r"""Return a value as text without control characters of a terminal.
+    r"""Return a value as text in which control characters of a terminal are escaped.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def _printable(value: object) -> str:
 
 
 def _rounds_of(resamples: list[int]) -> str:
-    """Return the number of resamples and their number of rounds as text."""
+    """Return the number of resamples, and the number of rounds of each, as text."""
     if not resamples:
         return ""
     from hofs_dask.results.text import counted

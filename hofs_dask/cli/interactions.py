@@ -1,4 +1,4 @@
-"""``hofs-dask interactions``: find pairs or triples of features that act together."""
+"""``hofs-dask interactions``: find pairs or triples of features with synergy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hofs_dask.cli.running import advise
     type=click.IntRange(2, 3),
     default=2,
     show_default=True,
-    help="Number of features of a tuple: 2 for pairs, 3 for triples.",
+    help="Number of features in a tuple: 2 for pairs, 3 for triples.",
 )
 @click.option(
     "--top",
@@ -39,13 +39,14 @@ from hofs_dask.cli.running import advise
     "--output",
     callback=output_check("interactions"),
     metavar="PATH",
-    help="Path to save the tuples to. It ends with .zarr, .nc or .csv.",
+    help="Path to save the tuples to. It must end with .zarr, .nc or .csv.",
 )
 @click.option(
     "--plot",
     callback=check_picture,
     metavar="PATH",
-    help="Path to save a plot of the network to. It ends with .png, .svg or .pdf.",
+    help="Path to save a plot to, in which lines connect the features of a tuple. It must end with "
+    ".png, .svg or .pdf.",
 )
 @target_option
 @click.option(
@@ -73,10 +74,11 @@ def interactions(
     workers: int | None,
     cluster_file: str | None,
 ) -> None:
-    """Find the pairs or triples of features that say most about the target only together.
+    """Find the pairs or triples of features with the most synergy.
 
-    All tuples are compared and ranked by synergy: what they say about the target beyond all effects
-    of fewer features. The first twenty are printed. All values are in nats.
+    The synergy of a pair or triple (a tuple) is the information about the target that the features
+    have only together: it is not explained by single features or, for triples, by pairs. All tuples
+    are compared, and the first twenty are printed. All values are in nats.
 
     STORE is a code store written by "hofs-dask encode", or a Zarr store of data. Data is first
     encoded into a temporary code store, which is removed after the run. The options --feature-dim,

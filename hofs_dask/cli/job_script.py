@@ -12,9 +12,9 @@ from hofs_dask.cli.targets import Slurm, read_target
 @click.argument("cluster", metavar="slurm:FILE")
 @debug_option
 def job_script(cluster: str) -> None:
-    """Print the script of a Slurm job, as --cluster slurm:FILE submits it.
+    """Print the job script that --cluster slurm:FILE would submit.
 
-    Nothing is submitted, and Slurm need not be there.
+    Nothing is submitted. Slurm does not have to be installed.
     """
     target = read_target(cluster)
     if not isinstance(target, Slurm):

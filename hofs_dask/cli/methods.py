@@ -16,17 +16,20 @@ from hofs_dask.errors import unknown
 if TYPE_CHECKING:
     from hofs_dask.methods.base import Method
 
-#: Width of the options in a help text; with the names they fit a terminal of 80 characters.
+#: Width of the options in a help text. Names and options together fit a terminal of 80 characters.
 WIDTH = 64
 
 
 class MethodCommand(click.Command):
-    """A command whose help contains the list of methods, imported only when it is shown.
+    """A command whose help contains the list of methods.
+
+    The methods are imported only when the help is shown.
 
     Parameters
     ----------
     several
-        Whether the command runs several methods; its help then also names the default ones.
+        Whether the command runs several methods. The help then also names those that it runs by
+        default.
     """
 
     def __init__(self, *args: Any, several: bool = False, **kwargs: Any) -> None:
@@ -79,7 +82,7 @@ def parse_method(text: str, options: Sequence[str] = ()) -> Method:
 def parse_methods(
     _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, Method]:
-    """Return the methods by label; they are separated by commas, or the option is repeated."""
+    """Return the methods by label, from texts that each name one method or several with commas."""
     from hofs_dask.methods.registry import METHODS
 
     chosen: dict[str, Method] = {}
@@ -109,7 +112,7 @@ def method_list(*, several: bool = False) -> str:
     """
     from hofs_dask.methods.registry import METHOD_NAMES, METHODS, as_method
 
-    # \b tells click to keep the line breaks.
+    # click keeps the line breaks of a paragraph that starts with \b.
     lines = [
         "\b",
         "Methods and their options (see docs/methods.md). The first value of an option",

@@ -24,7 +24,7 @@ def examples(*commands: str) -> str:
     ['Example:', '  hofs-dask info codes.zarr']
     """
     heading = "Example:" if len(commands) == 1 else "Examples:"
-    # \b tells click to keep the line breaks.
+    # click keeps the line breaks of a paragraph that starts with \b.
     return "\n".join(["\b", heading, *(f"  hofs-dask {command}" for command in commands)])
 
 
@@ -108,10 +108,9 @@ def reading_options(command: Command) -> Command:
             "--feature-dim",
             metavar="DIM",
             help="Dimension along which the features lie, such as band; all other dimensions are "
-            "samples. Default: the dimension called feature if there is one. Otherwise, if "
-            "there is only one variable besides the target and it has two dimensions, the last "
-            "of these. Otherwise "
-            "every variable is a feature.",
+            "samples. Default: the dimension called feature, if there is one. If not, and if there "
+            "is only one variable besides the target and it has two dimensions: its last "
+            "dimension. In all other cases, every variable is a feature.",
         ),
     ):
         command = option(command)
@@ -163,7 +162,7 @@ def exists(path: str) -> bool:
 
 
 def check_store(store: str, target: str | None) -> None:
-    """Raise an error if a target is missing, or a code store is given options of encoding."""
+    """Raise an error if a target is missing, or if a code store is given with encoding options."""
     from hofs_dask.store.codes import is_codes
 
     if not exists(store):
@@ -204,7 +203,7 @@ def features_of(
 
 
 def parse_features(texts: Iterable[str], names: Iterable[Hashable]) -> list[Hashable]:
-    """Return features for texts: a name, which may be a number, or a position.
+    """Return the feature that each text names: by its name, which may be a number, or position.
 
     Examples
     --------

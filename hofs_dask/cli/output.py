@@ -1,4 +1,4 @@
-"""Output files: checks before a long run, then writing of results, tables and figures."""
+"""Output files: checks before a long run, and functions that write results, tables and figures."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ Check = Callable[[click.Context, click.Parameter, str | None], str | None]
 
 
 def output_check(kind: Kind) -> Check:
-    """Return a click callback that checks that a result of this kind can be written to a path."""
+    """Return a click callback that raises if a result of this kind cannot be written to a path."""
 
     def check(_ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
         if path is None:

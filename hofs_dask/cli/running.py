@@ -1,4 +1,4 @@
-"""Running of commands: errors in one line, signals, and advice after an interruption."""
+"""How commands run: errors are printed in one line, and interruptions with advice."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ class Commands(click.Group):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run as the program of this process; tests call `main` instead."""
-        # before and after the command there is nothing to clean up
+        # before and after the command, a signal ends the process, as there is nothing to clean up
         for number in STOPS:
             signal.signal(number, _leave)
-        # atexit calls the first registered function last, just before Python resets its handlers
+        # atexit calls the function that was registered first as the last one, just before Python
+        # resets its signal handlers
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
-        # logs of Dask and asyncio would repeat the error at length
+        # without this, Dask and asyncio would log the error again, at length
         logging.disable(logging.CRITICAL)
         return super().__call__(*args, **kwargs)
 
@@ -86,7 +87,7 @@ def _quit(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 -
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Let the first signal raise KeyboardInterrupt, and the second one end the process."""
+    """Let the first signal raise a KeyboardInterrupt, and the second signal end the process."""
 
     def stop(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 - signal handler
         for each in STOPS:
@@ -114,7 +115,7 @@ def _plain_warnings() -> Iterator[None]:
 
 
 def _line_start() -> str:
-    """Return the start of a message: a new line on a terminal, which shows ^C."""
+    """Return the start of a message: a new line on a terminal, because the terminal printed ^C."""
     return "\n" if sys.stderr.isatty() else ""
 
 

@@ -1,4 +1,4 @@
-"""Common parts of the commands `select` and `compare`: options, running, output."""
+"""Common parts of the commands `select` and `compare`: their options, how they run, and output."""
 
 from __future__ import annotations
 
@@ -181,11 +181,12 @@ def run_search(
     n_resamples
         Number of bootstrap resamples.
     run
-        Function of the arguments that `select` and `compare` share that returns the result.
+        Function that returns the result. Its argument is a dict with the arguments that `select`
+        and `compare` share.
     write
         Function that writes the result to the path of ``--output``.
     rounds_in
-        Function of a checkpoint that returns its number of rounds of this search.
+        Function that returns how many rounds of this search a checkpoint contains.
     """
     done: dict[str, int] = {}
 
@@ -220,7 +221,7 @@ def run_search(
                 "progress": search.progress,
             }
         )
-    # Print first, so that a full disk does not lose the result of a long run.
+    # Print first, so that the result of a long run is not lost if the disk is full.
     click.echo(repr(result))
     if search.output is not None:
         write(result, search.output)

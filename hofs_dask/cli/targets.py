@@ -1,4 +1,4 @@
-"""Clusters that a configuration file describes: over ssh, or as jobs of Slurm."""
+"""Clusters that a configuration file describes: on hosts reached over ssh, or as Slurm jobs."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ if TYPE_CHECKING:
     from distributed import Security
     from distributed.deploy.spec import SpecCluster
 
-#: Variables that limit libraries to one thread; read when the libraries are imported.
+#: Environment variables that limit libraries to one thread. The libraries read them when they are
+#: imported.
 THREADS = tuple(f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"))
-#: Address of dashboards: other hosts cannot reach it, and the port is free.
+#: Address of dashboards: other hosts cannot reach it, and the system chooses a free port.
 DASHBOARD = "127.0.0.1:0"
-#: Seconds before the end of a job at which its workers begin to leave.
+#: Workers end about this many seconds before the time limit of their job.
 MARGIN = 300
 
 
 @dataclass(frozen=True)
 class Target:
-    """What all configurations have.
+    """Base class of all configurations, with the settings that they share.
 
     Parameters
     ----------
     interface
         Network interface that scheduler and workers listen on, such as ``eth0``.
     tls
-        Directory made by ``deploy/tls/certificates.sh``, at the same path on every host, or False
-        for connections that anyone on the network can use.
+        Directory that ``deploy/tls/certificates.sh`` made, at the same path on every host. False
+        means connections without encryption, which anyone on the network can use.
     python
-        Python of the workers. Default: that of this process.
+        Path of the Python that runs the workers. Default: the Python of this process.
     """
 
     kind: ClassVar[str]
@@ -41,7 +42,7 @@ class Target:
     python: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the values that are not passed on to Dask unread."""
+        """Check the values that this package uses itself; Dask checks the others."""
         if self.tls is True or self.tls == "":
             raise ValueError(
                 f"tls is {self.tls!r}: give the directory that deploy/tls/certificates.sh made, "
@@ -95,12 +96,12 @@ class SSH(Target):
     Parameters
     ----------
     hosts
-        Names or addresses. The scheduler runs on the first, workers run on all others; repeat the
-        first to run workers there too.
+        Names or addresses of the hosts. The scheduler runs on the first host, and workers run on
+        all others. Repeat the first host to run workers there too.
     workers_per_host
         Worker processes on each host, with one thread each.
     memory_limit
-        Limit of each worker, such as ``4GiB``.
+        Memory limit of each worker, such as ``4GiB``.
     connect
         Options of asyncssh, such as ``port``, ``username``, ``client_keys`` and ``known_hosts``.
 
@@ -165,7 +166,7 @@ class Slurm(Target):
     memory
         Memory of a job, such as ``64GiB``.
     walltime
-        Time limit of a job, such as ``04:00:00``. Its workers leave five minutes earlier.
+        Time limit of a job, such as ``04:00:00``. The workers end about five minutes earlier.
     partition, account
         Passed to Slurm.
     directives
@@ -198,13 +199,13 @@ class Slurm(Target):
         _check_memory("memory", self.memory)
         if self.lifetime < MARGIN:
             raise ValueError(
-                f"walltime is {self.walltime}: give at least 00:10:00, as workers leave five "
-                "minutes before the end of their job"
+                f"walltime is {self.walltime}: give at least 00:10:00, because workers end five "
+                "minutes before the time limit"
             )
 
     @property
     def lifetime(self) -> int:
-        """Seconds after which a worker leaves."""
+        """Seconds after which a worker ends."""
         match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", str(self.walltime))
         if match is None:
             raise ValueError(
@@ -249,7 +250,7 @@ class Slurm(Target):
             security=self.security(),
             scheduler_options={"interface": self.interface, "dashboard_address": DASHBOARD},
         )
-        # Adapting between equal limits submits jobs that ended again, which `scale` does not do.
+        # `adapt` with equal limits submits a job again after it ends; `scale` does not do this.
         n_workers = self.jobs * self.workers_per_job
         cluster.adapt(minimum=n_workers, maximum=n_workers)
         return cluster

@@ -1,4 +1,4 @@
-"""Encode a source as a code store, in two reads with one compute each."""
+"""Encode a source as a code store. This reads the source twice, with one compute each."""
 
 from __future__ import annotations
 
@@ -84,16 +84,18 @@ if TYPE_CHECKING:
 
     from hofs_dask.io.source import Source
 
-#: Upper limit for the sampled rows of the features that one task makes tables for.
+#: Maximum bytes of the sampled rows from which one task makes the tables of its features.
 TILE_BYTES = 32 * 2**20
-#: Up to this many tiles are sliced inside the tasks that use them. Otherwise each slice is a
-#: separate task, and delays the worker's next block.
+#: Up to this many tiles, the tasks that use a tile also slice it from its block. With more tiles,
+#: each slice is a separate task, which delays the next block of the worker.
 FEW_TILES = 4
 FAN_IN = 16
 
 
 def kernels_to_compile(source: Source) -> list[str]:
-    """Return the names of kernels that have to be compiled to encode a source. Each is named once.
+    """Return the names of the kernels that must be compiled to encode a source.
+
+    Later calls do not return a kernel again.
 
     Examples
     --------
@@ -121,7 +123,7 @@ def encode_source(
     chunks: tuple[int, int] | None = None,
     room: Room | None = None,
 ) -> CodeStore:
-    """Return the code store of a source, writing only the parts that ``store`` lacks.
+    """Return the code store of a source; write only the parts that ``store`` does not have yet.
 
     Parameters
     ----------
@@ -131,13 +133,14 @@ def encode_source(
         Path or URL of the store: absent, empty, or a code store. A code store of other data or
         other options is replaced when the new one is complete.
     bins : int, "auto", "width" or None
-        Number of bins of a numeric feature that has more distinct values than that.
+        Number of bins of a numeric feature. A feature with no more distinct values than bins gets
+        one code per value.
     target_kind : {"auto", "class", "ordinal", "continuous"}
         How to interpret the target.
     chunks : tuple of int, optional
-        Number of samples and of features in a chunk. Chosen by `choose_layout` by default.
+        Number of samples and of features in a chunk. By default, `choose_layout` chooses them.
     room : Room, optional
-        Free memory of the smallest worker. Chunks are chosen such that a reduction fits into it.
+        Free memory of the smallest worker. Chunks are chosen so that a reduction fits into it.
 
     Examples
     --------
@@ -172,7 +175,7 @@ def encode_source(
             key = digest([*parts, groups.fingerprint, groups.name])[:16]
 
     def found() -> CodeStore | None:
-        """Return the store if it already holds these codes and labels, else None."""
+        """Return the store if it already has these codes and labels, otherwise None."""
         manifest = read_manifest(path)
         if manifest is None or fingerprint is None or manifest.fingerprint != fingerprint:
             return None
@@ -186,7 +189,7 @@ def encode_source(
     if made is not None:
         return _checked(made)
     with writing(path) as folder:
-        made = found()  # another process may have written it while this one waited
+        made = found()  # another process may have written the store while this one waited
         if made is not None:
             return _checked(made)
         manifest = read_manifest(path)
@@ -245,8 +248,8 @@ def _encode(
     groups = _write_groups(job, kept, grid[0])
     writes = _write_tasks(job, kept, features, grid)
     labels = _label_tasks(job, kept, coding, grid[0])
-    # the driver's tasks run first: its process may also run the scheduler, which should not
-    # compete with them while the workers write
+    # The tasks on the driver run first. The driver may also run the scheduler, with which they
+    # would otherwise compete while the workers write.
     here, there = (labels, []) if source.target_in_memory else ([], labels)
     (coded,) = compute(here, here=True)
     (tables, *checksums), more = compute(writes, there)
@@ -290,12 +293,12 @@ def _first_read(
         width = max(1, TILE_BYTES // (rows * max(part.dtype.itemsize, 1)))
         blocks = part.to_delayed(optimize_graph=False)
         for column, n_columns in enumerate(part.chunks[1]):
-            # Equal widths, because the read ends when the task of the widest tile ends.
+            # Tiles have equal widths, because the read ends when the task of the widest tile ends.
             n_tiles = -(-n_columns // width)
             few = n_tiles <= FEW_TILES
             cuts = [n_columns * tile // n_tiles for tile in range(n_tiles + 1)]
-            # One key for all rows: with a copy in every task, the graph of a wide source would
-            # outgrow its data.
+            # The flags are one key of the graph. If every task had a copy, the graph of a wide
+            # source would be larger than its data.
             nominal = delayed(
                 source.nominal[first_feature : first_feature + n_columns],
                 name=f"encode-nominal-{number}-{column}-{run}",
@@ -351,7 +354,7 @@ def _add_labels(
         others = some_of(sorted({each.name for each in manifest.targets}))
         raise ValueError(
             f"target {source.target_name!r} is missing for other samples than {others}, the target "
-            f"of the codes in the store {job.path!r}; give another store"
+            f"that the store {job.path!r} was encoded with; give another store"
         )
     rows = manifest.content.chunks[0]
     (coding,) = compute(_coding(source, kept, target_kind, uuid.uuid4().hex))
@@ -398,7 +401,10 @@ def _target(
 
 
 def _write_groups(job: _Job, kept: Kept, chunk_rows: int) -> GroupRecord | None:
-    """Deal the groups into folds and write them; return their manifest entry, None for none."""
+    """Assign the groups to folds and write them; return their manifest entry.
+
+    The result is None if the samples are not grouped.
+    """
     groups, run = job.source.groups, uuid.uuid4().hex
     if groups is None:
         return None
@@ -451,7 +457,7 @@ def _write_group_chunk(
 
 
 def _coding(source: Source, kept: Kept, target_kind: TargetKind, run: str) -> Delayed | Coding:
-    """Return the coding of the target: computed if the target is in memory, else a task."""
+    """Return the coding of the target; if the target is not in memory, a task that computes it."""
     target = source.target
     assert target is not None
     blocks = target.to_delayed(optimize_graph=False)
@@ -482,9 +488,9 @@ def _coding(source: Source, kept: Kept, target_kind: TargetKind, run: str) -> De
 def _write_tasks(
     job: _Job, kept: Kept, features: list[Feature], grid: tuple[int, int]
 ) -> list[Delayed]:
-    """Return one task per chunk of the store that encodes and writes it, after one for the tables.
+    """Return a task that writes the tables, and one task per chunk that encodes and writes it.
 
-    The tables are written in a task because the driver may also run the scheduler.
+    A task writes the tables because the driver may be busy running the scheduler.
     """
     source, run = job.source, uuid.uuid4().hex
     bits = count_bits(features)
@@ -530,13 +536,13 @@ def _write_tasks(
 def _pieces(part: da.Array, rows: tuple[int, ...], first: int, last: int) -> np.ndarray:
     """Return tasks that read some columns of a part, one for each entry of ``rows``."""
     cut = part[:, first:last].rechunk((rows, (last - first,)))
-    # Without optimization, a chunk that several pieces need keeps one key and is read once.
+    # Without optimization, a chunk that several pieces need remains one key, so it is read once.
     pieces: np.ndarray = cut.to_delayed(optimize_graph=False)[:, 0]
     return pieces
 
 
 def _label_tasks(job: _Job, kept: Kept, coding: Coding, chunk_rows: int) -> list[Delayed]:
-    """Return one task per chunk of labels that writes it and counts the samples of each class."""
+    """Return one task per chunk of labels, which writes it and counts the samples of each class."""
     run = uuid.uuid4().hex
     assert job.source.target is not None
     spans = kept.spans(chunk_rows)
@@ -630,7 +636,7 @@ def _write_labels(
 
 
 def _tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) -> list[Delayed]:
-    """Merge neighbours level by level; return at most ``FAN_IN`` tasks."""
+    """Merge neighbouring parts, level by level, until at most ``FAN_IN`` tasks are left."""
     level = 0
     while len(parts) > FAN_IN:
         parts = [
@@ -656,9 +662,9 @@ def _make_coding(
 
 
 def source_rows(source: Source) -> int | None:
-    """Return the rows per chunk of the source, or None for one chunk or chunks of several sizes.
+    """Return the number of rows per chunk of the source; the last chunk may be smaller.
 
-    The last chunk may be smaller.
+    The result is None if there is only one chunk, or if chunks have different sizes.
 
     Examples
     --------
@@ -673,16 +679,16 @@ def source_rows(source: Source) -> int | None:
 
 
 def _checked(store: CodeStore, coding: Coding | None = None) -> CodeStore:
-    """Return the store; warn about classes of one sample, classes that may be numbers, few groups.
+    """Warn about classes of one sample, classes that may be numbers, and few groups.
 
-    ``coding`` is given if the labels were made by this call.
+    Returns the store. ``coding`` is None if the labels were already in the store.
     """
     labels = store.labels
     if coding is not None and coding.n_whole:
         warnings.warn(
             f"target {labels.name!r} holds {coding.n_whole} different whole numbers as floats and "
             f"is cut into {len(labels.classes)} ranges; if the numbers are classes, give "
-            'target_kind="class", else target_kind="continuous"',
+            'target_kind="class", otherwise target_kind="continuous"',
             stacklevel=3,
         )
     single = [c for c, n in zip(labels.classes, labels.counts, strict=True) if n == 1]
@@ -697,8 +703,8 @@ def _checked(store: CodeStore, coding: Coding | None = None) -> CodeStore:
     groups = store.groups
     if groups is not None and groups.n_groups < FEW_GROUPS:
         warnings.warn(
-            f"groups {groups.name!r} has only {groups.n_groups} groups, so that estimates by fold "
-            f"and resample vary much; give {FEW_GROUPS} groups or more if there are smaller ones",
+            f"groups {groups.name!r} has only {groups.n_groups} groups, so estimates by fold and "
+            f"resample vary strongly; give {FEW_GROUPS} groups or more if a finer grouping exists",
             stacklevel=3,
         )
     return store

@@ -1,7 +1,7 @@
 """Select the samples that have a target; all others are ignored.
 
-Bins, tables, folds, resamples and chunks count kept samples only, so a target with missing values
-gives the same result as a source without those samples.
+Bins, tables, folds, resamples and chunks depend only on the kept samples. A target with missing
+values therefore gives the same result as a source without these samples.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from hofs_dask.store.summary import clean_objects
 if TYPE_CHECKING:
     from hofs_dask.io.source import Source
 
-#: Packed bits that say which rows of a block are kept; None if all are.
+#: Packed bits that mark the rows of a block that are kept; None if all rows are kept.
 Mask = np.ndarray | None
 
 
 @dataclass(frozen=True)
 class Span:
-    """The rows of the source that hold the samples of one chunk of a store."""
+    """The rows of the source that contain the samples of one chunk of a store."""
 
     n_source: int
     mask: Mask
@@ -92,7 +92,7 @@ class Kept:
         return [Span(b - a, self._mask(a, b)) for a, b in itertools.pairwise(edges)]
 
     def _end(self, n_kept: int) -> int:
-        """Return how many leading source rows hold ``n_kept`` kept rows."""
+        """Return how many rows from the start of the source contain ``n_kept`` kept rows."""
         if self.whole:
             return n_kept
         starts, firsts = [0, *itertools.accumulate(self.sizes)], self.firsts
@@ -117,7 +117,7 @@ class Kept:
 
 
 def find_kept(source: Source) -> Kept:
-    """Return the samples of a source that have a target; raise a ValueError if none has.
+    """Return the samples of a source that have a target; raise a ValueError if there are none.
 
     Examples
     --------

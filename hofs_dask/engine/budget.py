@@ -17,7 +17,7 @@ from hofs_dask.engine.reduction import Request
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.layout import layout_of
 
-#: Planned fraction of a worker's memory limit, below the 80 % at which a worker pauses.
+#: Fraction of a worker's memory limit that a scan may use; Dask pauses a worker at 80 %.
 USABLE = 0.75
 #: Maximum fraction of a worker's memory limit for cached chunks.
 CACHE_SHARE = 0.3
@@ -54,7 +54,7 @@ class Estimate:
 
     @property
     def needed(self) -> int:
-        """The bytes that the scan cannot do without: all except the cache."""
+        """The bytes that the scan needs: all except the cache, which is optional."""
         return self.resident + self.tasks + self.partials + self.context
 
     @property
@@ -83,7 +83,7 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
     scan
         The reductions that share the scan.
     workers
-        The processes that run it.
+        The processes that run the scan.
     """
     worker = min(workers, key=lambda worker: worker.memory_limit - worker.resident)
     layout = layout_of(codes)
@@ -91,14 +91,15 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
     resampled = any(request.resample is not None for request in scan)
     chunk = held_bytes(layout, len(columns), CHUNK_COPIES + resampled)
     groups = Partition(layout).groups(sum(worker.n_threads for worker in workers))
-    # a task keeps a float total for each node of the tree, at most two per level
+    # for float sums, a task keeps one total per node of the tree, at most two per level
     n_nodes = 2 * max(group.stop - group.start for group in groups).bit_length() - 1
     partial = sum(
         request.reduction.nbytes(request.context, layout.chunks[1])
         * (1 if request.reduction.exact(request.context) else n_nodes)
         for request in scan
     )
-    # few map tasks leave few waiting partials: a worker's own, the inputs of one combine, its sum
+    # Partials that wait on a worker: those of its own map tasks, the inputs of one combine task and
+    # the sum. With few map tasks there are fewer than `WAITING`.
     n_own = -(-len(layout.tiles) * len(groups) // len(workers))
     n_waiting = min(WAITING, n_own + min(FAN_IN, len(groups)) + 1)
     found = Estimate(
@@ -109,7 +110,7 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
         cache=0,
         limit=worker.memory_limit,
     )
-    # codes, labels and copied columns, divided among the workers in whole chunks
+    # the share of one worker in the codes, labels and copied columns, in whole chunks
     width = (codes.n_features + len(columns)) * codes.bits / 8 + 1
     share = int((codes.n_samples // len(workers) + codes.chunks[0]) * width)
     room = int(USABLE * found.limit) - found.needed
@@ -118,7 +119,7 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
 
 
 def check(codes: CodeStore, request: Request, found: Estimate, workers: tuple[Worker, ...]) -> None:
-    """Raise a MemoryError if a reduction does not fit, with the chunks to use instead."""
+    """Raise a MemoryError if a reduction does not fit; the message suggests chunks that fit."""
     if found.fits:
         return
     enough = format_bytes(int(found.needed / USABLE) + 1)
@@ -155,7 +156,7 @@ def room() -> Room | None:
 def _fitting_chunks(
     codes: CodeStore, request: Request, workers: tuple[Worker, ...]
 ) -> tuple[int, int] | None:
-    """Return chunks with which a reduction fits, or None if there are none."""
+    """Return a chunk shape with which the reduction fits, or None if there is none."""
     usable = min(int(USABLE * worker.memory_limit) - worker.resident for worker in workers)
     n_threads = max(worker.n_threads for worker in workers)
     samples, features = choose_layout(

@@ -1,7 +1,7 @@
-"""Choose the chunks of a store such that a scan fits the memory of a worker.
+"""Choose the chunks of a store so that a scan fits into the memory of a worker.
 
 The layout depends on the numbers of samples, features, codes and classes and on the memory of a
-worker. Every choice comes with its reason as text.
+worker. It includes the reason for every choice as text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from hofs_dask.engine.partition import CHUNK_COPIES, SAMPLE_BYTES, WAITING
 from hofs_dask.kernels.planes import WORD, n_bits
 from hofs_dask.store.layout import Layout, check_chunks
 
-#: Cells per chunk if memory allows: large enough that the overhead of a task and a read is small.
+#: Cells (samples times features) per chunk if memory allows. Chunks of this size are so large that
+#: the overhead of a task and of a read is small.
 CHUNK_CELLS = 8 * 2**20
 #: Maximum number of features per chunk, which keeps the contexts and partials of a tile small.
 CHUNK_FEATURES = 1024
@@ -22,11 +23,11 @@ CHUNK_FEATURES = 1024
 MIN_CHUNK_SAMPLES = 1024
 #: Number of chunks of a store with few features and enough samples, to keep workers busy.
 MIN_CHUNKS = 16
-#: Minimum number of samples per chunk when cutting to reach `MIN_CHUNKS`.
+#: Chunks are not made shorter than this many samples to reach `MIN_CHUNKS`.
 SHARED_CHUNK_SAMPLES = 8192
 #: Samples in a cache line of a bit plane: eight words.
 LINE = 8 * WORD
-#: Bytes per cell of pair counts, the largest partial: int64 in four folds.
+#: Bytes per cell of pair counts, the largest partial: an int64 for each of four folds.
 PAIR_BYTES = 4 * 8
 #: Fractions of the free memory of a worker that are planned for partials and for chunks.
 PARTIAL_SHARE, CHUNK_SHARE = 0.5, 0.25
@@ -34,7 +35,7 @@ PARTIAL_SHARE, CHUNK_SHARE = 0.5, 0.25
 
 @dataclass(frozen=True)
 class Room:
-    """Free memory of a worker, and its threads; the defaults are for an unknown worker."""
+    """Free memory and number of threads of a worker; the defaults are for an unknown worker."""
 
     n_bytes: int = 2**30
     n_threads: int = 1

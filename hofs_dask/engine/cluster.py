@@ -41,12 +41,13 @@ class _LostError(Exception):
 #: Approximate memory of a worker before a scan: its libraries and compiled kernels.
 RESIDENT = 340 * 2**20
 
-#: Bytes of free memory that a worker's malloc keeps, and the largest array that malloc serves from
-#: it. With Dask's default of 64 KiB, malloc maps new pages for every array of 128 KiB or more, and
-#: touching new pages takes longer than reading a chunk of a Zarr array into them.
+#: Bytes of free memory that the malloc of a worker keeps instead of returning them to the system.
+#: Arrays up to this size are allocated from the kept memory. With Dask's default of 64 KiB, malloc
+#: maps new pages for every array of 128 KiB or more, and the first access to new pages takes longer
+#: than reading a chunk into them.
 KEPT_MEMORY = 32 * 2**20
 
-#: Packages that must have the same version in all processes, since the result depends on them.
+#: Packages that must have the same version in all processes, because results depend on them.
 SAME_VERSIONS = ("hofs-dask", "dask", "distributed", "numpy", "numba", "zarr")
 
 
@@ -68,9 +69,10 @@ def current_workers(scan: Sequence[Request] = (), *, anew: bool = False) -> tupl
     Parameters
     ----------
     scan
-        Requests whose kernels the workers compile first, since compiled kernels stay in memory.
+        Requests whose kernels the workers compile before their memory is measured, because compiled
+        kernels stay in memory.
     anew
-        Whether to query workers again whose memory is known from an earlier query.
+        Whether to query again the workers whose memory is known from an earlier query.
 
     Examples
     --------
@@ -105,10 +107,10 @@ def current_workers(scan: Sequence[Request] = (), *, anew: bool = False) -> tupl
 
 
 def kernels_to_compile(scan: Sequence[Request]) -> list[str]:
-    """Return the names of kernels that a scan needs and that have to be compiled first.
+    """Return the names of the kernels that must be compiled before a scan.
 
-    Each kernel is returned once. For a cluster, the disk of this machine stands for that of its
-    workers.
+    Later calls do not return a kernel again. For a cluster, this checks the kernel cache on the
+    disk of this machine, as if the workers shared it.
 
     Examples
     --------
@@ -129,7 +131,10 @@ def _modules(scan: Iterable[Request]) -> frozenset[str]:
 
 
 def _kernels(modules: Iterable[str]) -> list[Any]:
-    """Return the kernels of modules of reductions; one of a user's own need not name any."""
+    """Return the kernels of modules that define reductions.
+
+    A reduction that a user defines may be in a module without `KERNEL_MODULES`.
+    """
     found = (importlib.import_module(module) for module in modules)
     named = (getattr(module, "KERNEL_MODULES", ()) for module in found)
     return kernels_in(dict.fromkeys(each for modules in named for each in modules))
@@ -216,7 +221,7 @@ def _describe(
         check_cluster(client)
     except OSError as error:  # a worker was lost during the query
         raise _LostError from error
-    # tasks, not `client.run`: compiling in the event loop would delay the worker's heartbeats
+    # `client.run` is not used, because compiling in the event loop would delay the heartbeats
     prepared = [
         client.submit(_prepare, modules, key=f"prepare-{uuid4()}", workers=[address], priority=10)
         for address in addresses
@@ -227,7 +232,7 @@ def _describe(
     except StrandedError as error:
         raise _LostError from error
     finally:
-        for future in prepared:  # a stored traceback would keep them alive
+        for future in prepared:  # otherwise a stored traceback could keep them alive
             future.release()
     return dict(zip(addresses, found, strict=True))
 
@@ -260,7 +265,10 @@ def _give_back() -> None:
 
 
 def _limits(dask_scheduler: Any) -> dict[str, tuple[int, int]]:
-    """Return the memory limit, 0 for none, and threads of each worker; runs on the scheduler."""
+    """Return the memory limit (0 if there is none) and the number of threads of each worker.
+
+    This function runs on the scheduler.
+    """
     workers = dask_scheduler.workers.items()
     return {address: (each.memory_limit or 0, each.nthreads) for address, each in workers}
 

@@ -26,9 +26,10 @@ from hofs_dask.kernels.planes import add_plane_counts, cell_masks
 #: The modules of the kernels that the reductions call.
 KERNEL_MODULES = (counting, hashing, planes)
 
-#: Up to this many pairs of bit masks per feature, intersecting masks is faster than counting cell
-#: by cell. An intersection takes 0.0032 ns per sample with AVX2 and 0.0013 ns with AVX-512, a cell
-#: 0.5 ns with unpacking, so the break-even is at 160 and at 370.
+#: There are two ways to count: intersect bit masks, or unpack the codes and count sample by sample.
+#: Up to this many intersections per feature, the first way is faster. An intersection takes 0.0032
+#: ns per sample with AVX2 and 0.0013 ns with AVX-512. The second way takes 0.5 ns per sample, so it
+#: is faster from about 160 intersections on with AVX2, and from about 370 on with AVX-512.
 MOST_PRODUCTS = 200
 
 
@@ -42,7 +43,7 @@ class MarginalContext(Context):
     """Context of `MARGINAL_COUNTS`."""
 
     n_classes: int
-    n_codes: int  # the largest of all features
+    n_codes: int  # the largest number of codes of a feature
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class PairContext(Context):
     """Context of `PAIR_COUNTS`."""
 
     n_classes: int
-    n_codes: int  # the largest of all features
+    n_codes: int  # the largest number of codes of a feature
     by_fold: bool  # whether each fold is counted separately
 
 
@@ -63,7 +64,7 @@ class PairTermsContext(Context):
     after: np.ndarray  # (column,) the first feature that each column is counted with
     numbers: np.ndarray = per_feature()  # (feature, code) the numeric value of each code
     position: np.ndarray = per_feature()  # (feature,) position among all features
-    marginals: np.ndarray = per_feature()  # (feature, class, code) counts of the same samples
+    marginals: np.ndarray = per_feature()  # (feature, class, code) counts over the same samples
 
 
 #: A digit of a sample's cell number, and its base. The digit is the code of a column, given by the
@@ -95,7 +96,7 @@ def _add(
     table
         Position of the table.
     known
-        Cells before this one may be skipped.
+        Cells before this one do not have to be counted.
     """
     m, n_tables, n_cells, n_codes = counts.shape
     start = table * n_cells * n_codes
@@ -119,9 +120,9 @@ def _add(
 
 
 def _numbered(block: Block, digits: Sequence[_Digit]) -> np.ndarray:
-    """Return the number that the digits of every sample form.
+    """Return, for every sample, the cell number that its digits form.
 
-    The result has the smallest type that fits, because allocations beyond 128 KiB are slow.
+    The array has the smallest possible integer type, because allocations beyond 128 KiB are slow.
     """
     largest = math.prod(base for _, base in digits)
     kind = "uint16" if largest <= 2**16 else "uint32"
@@ -179,7 +180,7 @@ def _terms_chunk(context: PairTermsContext, block: Block, partial: Partial) -> N
     tables = _tables(partial["counts"], len(block.columns))
     for j in range(len(block.columns)):
         digits: list[_Digit] = [(j, context.parents.shape[1]), (block.labels, n_classes)]
-        # a pair that occurs twice is counted only the second time
+        # if both features of a pair are columns, the pair is counted only once
         first = int(np.searchsorted(context.position, context.after[j]))
         _add(block, digits, tables, first=first, table=j, known=n_classes)
 
@@ -199,5 +200,5 @@ def _terms(context: PairTermsContext, total: Partial) -> Partial:
 
 
 #: ``terms[i, j]`` for every feature with every column: I(x_i : x_j), I(x_i : y | x_j),
-#: H(x_i, x_j, y), and the Gram sums of the classes.
+#: H(x_i, x_j, y), and the Gram sums of each class.
 PAIR_TERMS = Reduction("pair-terms", _terms_layout, _terms_chunk, _terms)

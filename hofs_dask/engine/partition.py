@@ -1,4 +1,4 @@
-"""Partition a scan into tasks: spans of chunks, groups of spans, and memory of a task."""
+"""Division of a scan into tasks: a task reads a group of spans, and a span is several chunks."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from hofs_dask.store.layout import Layout, cuts
 TASK_CELLS = 256 * 2**20
 #: Maximum tasks per thread: a scheduler handles a few thousand tasks per second.
 MOST_TASKS = 16
-#: Limits for the number of spans, the leaves of the tree of float sums; fewer if chunks are few.
+#: Minimum and maximum number of spans, the leaves of the tree of float sums. A store with fewer
+#: chunks than the minimum has one span per chunk.
 LEAST_SPANS, MOST_SPANS = 64, 2**14
-#: Partials that one combine task takes: few, so that few wait in memory.
+#: Number of partials that one combine task adds. It is small so that few partials wait in memory.
 FAN_IN = 4
-#: Partials of a worker in addition to one per thread: the inputs of a combine task, its sum, and
-#: two in transfer.
+#: Maximum number of partials on a worker in addition to one per thread: the inputs of a combine
+#: task, the sum, and two that are being transferred.
 WAITING = FAN_IN + 3
 
-#: Unpacked copies of a chunk in a task: all samples, and those that have a label.
+#: Number of unpacked copies of a chunk in a task: all samples, and those that have a label.
 CHUNK_COPIES = 2
-#: Bytes per sample in addition to its codes: row number and hash, label and fold.
+#: Bytes per sample in addition to the codes: for row number, hash, label and fold.
 SAMPLE_BYTES = 40
 
 
@@ -54,7 +55,7 @@ class Partition:
 
     @property
     def spans(self) -> list[slice]:
-        """The samples of each span: whole chunks, independent of the workers."""
+        """The samples of each span. Spans are whole chunks and do not depend on the workers."""
         n_samples, (length, width) = self.layout.n_samples, self.layout.chunks
         n_chunks = -(-n_samples // length)
         by_cells = min(-(-n_samples * width // self.task_cells), MOST_SPANS)
@@ -62,7 +63,7 @@ class Partition:
         return cuts(slice(0, n_samples), length * -(-n_chunks // n_spans))
 
     def groups(self, n_threads: int) -> list[slice]:
-        """Return the spans of each map task of a tile: the same number of tasks for each thread."""
+        """Return the spans of each map task of a tile, so that all threads get about equal work."""
         cells_a_thread = self.layout.n_samples * self.layout.n_features / n_threads
         n_tasks = n_threads * min(max(round(cells_a_thread / self.task_cells), 1), self.most_tasks)
         n_spans = len(self.spans)
@@ -71,7 +72,7 @@ class Partition:
         return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
     def n_tasks(self, n_threads: int) -> int:
-        """Return the number of tasks of one scan: map tasks and the tree of each tile."""
+        """Return the number of tasks of one scan: for each tile, the map tasks and their tree."""
         level = len(self.groups(n_threads))
         total = level
         while level > FAN_IN:
@@ -81,7 +82,7 @@ class Partition:
 
 
 def held_bytes(layout: Layout, n_columns: int = 0, copies: int = CHUNK_COPIES) -> int:
-    """Return the bytes that a thread holds of a chunk, packed and unpacked, and of other columns.
+    """Return the bytes that a thread holds: a chunk, packed and unpacked, and the other columns.
 
     Examples
     --------
@@ -95,7 +96,7 @@ def held_bytes(layout: Layout, n_columns: int = 0, copies: int = CHUNK_COPIES) -
 def read_bytes(layout: Layout, n_columns: int = 0) -> int:
     """Return the number of bytes that a scan reads.
 
-    It reads all codes once, and the labels and the copied columns once per tile.
+    A scan reads all codes once, and the labels and the copied columns once per tile.
 
     Examples
     --------

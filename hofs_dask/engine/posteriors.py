@@ -1,4 +1,8 @@
-"""The reduction that computes the gain of each kind of row of each candidate in a posterior."""
+"""The reduction `POSTERIOR_GAINS`: how much each candidate improves a class posterior.
+
+A posterior is built from rows. A row is a model of one feature within each class, given some of the
+features before it (its parents). Rows are of several kinds, and each kind has its own gain.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +32,16 @@ from hofs_dask.scheduling.process import PROCESS
 #: The modules of the kernels that the reductions call.
 KERNEL_MODULES = (grids, hashing, planes, kernel)
 
-#: The kinds of rows: a table of the code alone; linear in the parents, with slopes shared by the
-#: classes or separate for each class; and a table of the code and a parent's code.
+#: The kinds of rows: "table" has one probability per code. "shared" and "class" are linear in the
+#: parents, with slopes that all classes share or that each class has. "pair" has one probability
+#: per code and code of a parent.
 KINDS = ("table", "shared", "class", "pair")
 
-#: Approximate samples of one fold per piece: enough that the overhead of a piece is small for few
-#: candidates, and few enough for the L2 cache.
+#: Approximate number of samples per piece, all of one fold. It is large enough that the overhead of
+#: a piece is small for few candidates, and small enough for the L2 cache.
 BLOCK = 2**14
-#: Maximum codes, and maximum values of picks or probabilities, per piece. With many candidates,
-#: picks or classes a piece has fewer than `BLOCK` samples.
+#: Maximum number of codes per piece, and maximum number of values of picks or of probabilities.
+#: With many candidates, picks or classes, a piece has fewer than `BLOCK` samples.
 BLOCK_CODES, BLOCK_NUMBERS = 4 * 2**20, 2**18
 
 
@@ -52,11 +57,11 @@ class LinearTerm:
 
 @dataclass(frozen=True)
 class PosteriorRow:
-    """One row of a class posterior, cross-fitted: once without each fold."""
+    """One row of a class posterior. It is cross-fitted: fitted once without each fold."""
 
     kind: str  # of KINDS
     column: int  # position among the columns of the reduction
-    parents: np.ndarray  # (parent,) positions of its parents
+    parents: np.ndarray  # (parent,) positions of the parents among the columns
     table: np.ndarray  # logs, (table, fold, class, cell); a pair has one table per parent
     linear: LinearTerm | None = None
 
@@ -65,8 +70,8 @@ class PosteriorRow:
 class CandidateRows(FeatureRecord):
     """The rows that each candidate could add to a class posterior, at most one of each kind.
 
-    Rows are fitted once without each fold, or once on all samples, with a fold axis of length 1.
-    They are ratios between classes, not logs.
+    Rows are fitted once without each fold, or only once on all samples; the fold axis then has
+    length 1. Tables hold factors, not logs, and only their ratios between classes matter.
     """
 
     linear: tuple[str, ...]  # the kinds of linear rows, of `KINDS`
@@ -91,7 +96,7 @@ class CandidateRows(FeatureRecord):
         n_parents: int = 0,
         n_pairs: int = 0,
     ) -> CandidateRows:
-        """Return rows of these sizes filled with placeholders, which take no memory.
+        """Return rows of these sizes whose arrays are placeholders that take no memory.
 
         Parameters
         ----------
@@ -139,7 +144,7 @@ class CandidateRows(FeatureRecord):
         i, kind
             The candidate, and a kind of row that it has.
         column
-            Its position among the columns.
+            The position of the candidate among the columns.
         """
         with np.errstate(divide="ignore"):  # a table may rule out a class
             if kind == "table":
@@ -170,7 +175,7 @@ class GainsContext(Context):
     parts: tuple[int, ...]  # parts of the samples to sum over
     squares: bool  # whether to also sum the squares of gains
     candidates: CandidateRows = per_feature()
-    wanted: np.ndarray = per_feature()  # bool (feature,); the gains of the others are zero
+    wanted: np.ndarray = per_feature()  # bool (feature,); for other features the gains are zero
     places: np.ndarray | None = None  # (wanted feature,) positions in the tile, set by `_narrowed`
     grids: tuple[np.ndarray | None, ...] = ()  # one for each of `rows`, set by `_prepared`
 
@@ -219,8 +224,8 @@ class _Piece:
 def _pieces(context: GainsContext, block: Block) -> Iterator[_Piece]:
     """Yield the samples of the requested parts in pieces of one fold each.
 
-    Tables that were fitted once, on all samples, have one fold. All pieces share one buffer, so a
-    piece is valid only until the next one is requested.
+    Tables that were fitted only once, on all samples, have a single fold. All pieces share one
+    buffer, so a piece is valid only until the next one is requested.
     """
     n_features, n_folds, n_classes = context.candidates.table.shape[:3]
     of_fold = [sum(part % n_folds == fold for part in context.parts) for fold in range(n_folds)]
@@ -261,7 +266,10 @@ def _piece(
 
 
 def _grids(context: GainsContext) -> tuple[np.ndarray | None, ...]:
-    """Return the logs of linear rows with few cells, (1, fold, class, cell); None for others."""
+    """Return the log table (1, fold, class, cell) of each linear row with few cells.
+
+    The entry is None for all other rows.
+    """
     found: list[np.ndarray | None] = []
     for row in context.rows:
         grid = None
@@ -309,7 +317,7 @@ def _gain_layout(_context: GainsContext, n_features: int) -> Layout:
 
 
 def _narrowed(context: GainsContext) -> GainsContext:
-    """Return the context of the wanted features only, with their positions."""
+    """Return the context of only the wanted features, with their positions in the tile."""
     if context.places is not None:
         return context
     places = np.flatnonzero(context.wanted)
@@ -329,7 +337,7 @@ def _prepared(context: GainsContext) -> GainsContext | None:
 def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
     """Add the gains of a block and, if requested, their squares.
 
-    Without squares, the log tables of the true class are left to `_gains`.
+    Without squares, the log tables of the true class are not added here, but in `_gains`.
     """
     rows, places = context.candidates, context.places
     assert places is not None  # the context is prepared
@@ -408,7 +416,7 @@ def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
 def _exact_tables(
     piece: _Piece, posterior: np.ndarray, i: int, parents: np.ndarray, tables: np.ndarray
 ) -> float:
-    """Return the result of `kernel.score_tables` for one feature whose products underflow."""
+    """Return what `kernel.score_tables` should, for one feature whose products underflow in it."""
     row = np.zeros(posterior.shape)
     with np.errstate(divide="ignore"):  # a table may rule out a class that is not the true one
         logs = frozen(np.log(tables))
@@ -417,7 +425,7 @@ def _exact_tables(
 
 
 def _of_truth(piece: _Piece, i: int, parent: int, table: np.ndarray) -> float:
-    """Return the sum over samples of the log of a table (fold, class, cell) at the true class."""
+    """Return the sum over samples of the log of a table (fold, class, cell) for the true class."""
     cells = piece.bases[parent] + piece.codes[i].astype(np.intp)
     return float(np.log(table[piece.fold, piece.labels, cells]).sum())
 
@@ -427,7 +435,7 @@ def _exact_linear(
 ) -> float:
     """Return the score of one linear row of a feature whose products underflow in the kernel.
 
-    ``whole`` says whether to include the log table of the true class.
+    If ``whole`` is true, the log table of the true class is included.
     """
     rows = context.candidates
     after = posterior.copy()
@@ -443,7 +451,7 @@ def _exact_linear(
 
 
 def _few_cells(context: GainsContext) -> np.ndarray:
-    """Return which features have linear rows for `grids.score_grids`, bool (feature,)."""
+    """Return which features have linear rows that `grids.score_grids` scores, bool (feature,)."""
     rows = context.candidates
     n_parents = (rows.parents >= 0).sum(axis=1)
     width = float(max(rows.values.shape[1], context.numbers.shape[1], 1))
@@ -465,11 +473,11 @@ def _gains(context: GainsContext, total: Partial) -> Partial:
     return {"gain": gain, "square": total["square"] / context.n_samples}
 
 
-#: ``gain[i, kind]``, in the order of `KINDS`: the mean gain in the log posterior of the true class
-#: from each kind of row of each candidate, zero if a candidate has no such row. ``square[i, kind]``
-#: is the mean square of the gains of samples, or slightly more. With squares, the tables of the
-#: true class are summed over the samples. Otherwise `CandidateRows.truth` is added, and the parts
-#: must be whole folds.
+#: ``gain[i, kind]``, with kinds in the order of `KINDS`, is the increase of the mean log posterior
+#: of the true class if the row of this kind of candidate i is added; 0 if there is no such row.
+#: ``square[i, kind]`` is the mean square of the increase of single samples, or slightly more. If
+#: squares are requested, the tables of the true class are summed over the samples. Otherwise their
+#: known sum `CandidateRows.truth` is added, and the parts must be whole folds.
 POSTERIOR_GAINS = Reduction(
     "posterior-gains", _gain_layout, _gain_chunk, _gains, _prepared, _narrowed
 )

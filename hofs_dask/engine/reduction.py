@@ -17,7 +17,8 @@ Partial = dict[str, np.ndarray]
 Layout = Mapping[str, tuple[tuple[int, ...], type[np.generic]]]
 
 
-#: Number of folds of the samples, and number of parts; the parts of equal remainder form a fold.
+#: Number of folds and number of parts of the samples. A fold consists of several parts: part p is
+#: in fold ``p % N_FOLDS``.
 N_FOLDS, N_PARTS = hashing.N_FOLDS, 16
 
 NO_PLACES = np.zeros(0, np.int64)
@@ -37,9 +38,9 @@ class Tile:
     """
 
     def __init__(self, planes: np.ndarray, n_chunk: int, samples: np.ndarray | None = None) -> None:
-        self.planes: np.ndarray = frozen(planes)  # uint64 (feature, bit, word), all of the chunk
+        self.planes: np.ndarray = frozen(planes)  # uint64 (feature, bit, word), the whole chunk
         self._n_chunk = n_chunk
-        self._samples = samples  # positions in the chunk, ascending; None for every sample once
+        self._samples = samples  # ascending positions in the chunk; None for all samples
 
     @classmethod
     def of(cls, codes: np.ndarray) -> Tile:
@@ -47,7 +48,7 @@ class Tile:
         return cls(pack(codes, n_bits(int(codes.max(initial=0)) + 1)), codes.shape[1])
 
     def take(self, samples: np.ndarray) -> Tile:
-        """Return the tile of the samples at these positions, ascending."""
+        """Return the tile of the samples at these positions, which must be ascending."""
         places = samples if self._samples is None else self._samples[samples]
         return Tile(self.planes, self._n_chunk, places)
 
@@ -60,7 +61,7 @@ class Tile:
 
     @property
     def places(self) -> np.ndarray:
-        """The positions of the samples in the chunk, int64; empty for every sample once."""
+        """The positions of the samples in the chunk, int64; empty if all samples are taken once."""
         found: np.ndarray = frozen(NO_PLACES if self._samples is None else self._samples)
         return found
 
@@ -70,7 +71,10 @@ class Tile:
         return bool((self.places[1:] == self.places[:-1]).any())
 
     def spread(self, values: np.ndarray, n_values: int) -> np.ndarray:
-        """Return values of the samples, uint8 (sample,), as bit planes, uint64 (bit, word)."""
+        """Return values of the samples, uint8 (sample,), as bit planes of the chunk.
+
+        The planes are uint64 (bit, word). Samples that are not in the tile have the value 0.
+        """
         if self._samples is not None:
             chunk = np.zeros(self._n_chunk, np.uint8)
             chunk[self._samples] = values
@@ -79,13 +83,14 @@ class Tile:
         return planes
 
     def some(self, samples: np.ndarray, work: np.ndarray) -> np.ndarray:
-        """Return the codes of some samples in this order, uint8 (feature, sample).
+        """Return the codes of some samples, in the given order, uint8 (feature, sample).
 
         Parameters
         ----------
         samples
-            Integers (sample,), positions among the samples of the tile. They should be near each
-            other, such that the codes of one feature between them fit the CPU cache.
+            Integers (sample,), positions among the samples of the tile. They should be close
+            together, so that the codes of one feature from the first to the last fit into the CPU
+            cache.
         work
             uint8 buffer for the codes.
         """
@@ -150,7 +155,7 @@ class FeatureRecord:
     """
 
     def take(self, features: slice | np.ndarray) -> Self:
-        """Return the record of some features."""
+        """Return the record for some of the features."""
         cut = {}
         for item in fields(self):
             if item.metadata.get("per_feature"):
@@ -180,8 +185,8 @@ def placeholder(*shape: int) -> np.ndarray:
 def frozen(value: Any) -> Any:
     """Return the value with every array in it read-only.
 
-    Arrays that crossed the network are read-only, and numba compiles a second version of a kernel
-    for writable ones. With read-only input everywhere, each kernel is compiled once.
+    Arrays that were sent over the network are read-only. For writable arrays, numba would compile
+    a second version of a kernel. If all input is read-only, each kernel is compiled once.
 
     Examples
     --------
@@ -226,25 +231,25 @@ def _as_given(context: C) -> C:
 class Reduction(Generic[C]):
     """A mergeable sum over samples.
 
-    The finished total does not depend on how the samples are split into blocks and the blocks into
-    partials: exactly for integers, up to rounding for floats.
+    The result does not depend on how the samples are split into blocks, and the blocks into
+    partials. For integers, it is exactly the same; for floats, up to rounding.
     """
 
     name: str
     layout: Callable[[C, int], Layout]  # the arrays of a partial, features along axis 0
     chunk: Callable[[C, Block, Partial], None]  # adds a block to a partial
-    # Returns the result from a tile's total, features along axis 0. It runs on the worker that has
-    # the total, so that only the result is transferred.
+    # Computes the result from the total of a tile, with features along axis 0. This runs on the
+    # worker that has the total, so that only the result is transferred.
     finalize: Callable[[C, Partial], Partial]
-    # Returns the context that `chunk` gets, computed once per task; None if no feature of the tile
-    # is needed, whose codes are then not read.
+    # Returns the context that is passed to `chunk`; called once per task. None means that no
+    # feature of the tile is needed, so its codes are not read.
     prepare: Callable[[C], C | None] = _as_given
-    # Returns the part of a tile's context that is sent to its tasks. `prepare` and `finalize` get
-    # this part; they also accept the full context.
+    # Returns the part of the context of a tile that is sent to its tasks. `prepare` and `finalize`
+    # are called with this part; they must also accept the full context.
     narrow: Callable[[C], C] = _as_given
 
     def exact(self, context: C) -> bool:
-        """Return whether the total is bit-identical in any order of summation."""
+        """Return whether the total has the same bits for any order of summation."""
         layout = self.layout(context, 0)
         return all(issubclass(dtype, np.integer) for _, dtype in layout.values())
 
@@ -266,6 +271,6 @@ class Request:
     reduction: Reduction[Any]
     context: Context
     columns: tuple[int, ...] = ()  # features that every tile needs in addition to its own
-    key: Hashable = None  # requests of equal keys have equal totals; None is never equal
+    key: Hashable = None  # requests with equal keys have equal totals; None equals no other key
     resample: int | None = None  # number of the bootstrap resample; None for the original samples
-    share: float = 1.0  # approximate fraction of the cells that it computes with
+    share: float = 1.0  # approximate fraction of the cells that the reduction uses

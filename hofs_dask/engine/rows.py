@@ -1,9 +1,9 @@
 """The reductions for ICA rows of the label given a subset and each candidate.
 
-A Newton step needs sums over samples of functions of a signal, and samples with equal codes have
-equal signals. If a subset and a candidate have few combinations of codes, one reduction counts
-them, and all steps use the counts. Otherwise every step is a reduction. This module uses neither
-Dask nor Zarr.
+A Newton step needs sums over samples of functions of a signal, the output of a row. Samples with
+equal codes have equal signals. If the codes of a subset and a candidate have few combinations, one
+reduction counts the samples of each combination, and all Newton steps use these counts. Otherwise,
+every Newton step is a reduction. This module uses neither Dask nor Zarr.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hofs_dask.kernels import rows as kernel
 #: The modules of the kernels that the reductions call.
 KERNEL_MODULES = (hashing, planes, kernel)
 
-#: Samples that are sorted by class at a time, such that their codes stay in the L2 cache.
+#: Number of samples that are sorted by class at a time, so that their codes stay in the L2 cache.
 BLOCK = 8192
 
 
@@ -100,8 +100,8 @@ def _solved(context: RowValuesContext, total: Partial) -> Partial:
     return {"value": chain.solve(total["counts"], members, context.values).value}
 
 
-#: ``value[i]``, the optimal value of the chained rows of the label columns, summed, given a subset
-#: and each candidate.
+#: ``value[i]``: the optimal values of the chained rows of the label columns given a subset and
+#: candidate i, summed over these rows.
 ROW_VALUES = Reduction("row-values", _counts_layout, _counts_chunk, _solved)
 
 
@@ -135,6 +135,6 @@ def _means(context: RowTermsContext, total: Partial) -> Partial:
     return {name: array / context.n_samples for name, array in total.items()}
 
 
-#: The means over samples of phi and its derivatives, for rows like those of `ROW_VALUES` with too
-#: many cells to count.
+#: The means over samples of phi and its first two derivatives, for the same rows as `ROW_VALUES` if
+#: there are too many cells to count.
 ROW_TERMS = Reduction("row-terms", _terms_layout, _terms_chunk, _means)

@@ -1,4 +1,7 @@
-"""Run scans over the code store: map tasks that read chunks, a fixed tree, one compute."""
+"""Run scans over the code store: map tasks read chunks, and a fixed tree combines their partials.
+
+A scan is one call of Dask's compute.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +40,13 @@ from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.copies import add_copies, copy_chunks, joined, known_copies, write_copy
 from hofs_dask.store.layout import Layout, cuts, layout_of
 
-#: If the columns are more than this fraction of a tile, reading whole tiles costs no more than
-#: copying the columns.
+#: Columns are copied only if they are at most this fraction of a tile. For more columns, reading
+#: whole tiles costs no more than copying.
 COPY_SHARE = 0.125
 #: Up to this many columns are copied even if the tiles are narrow.
 COPY_ALWAYS = 32
-#: Maximum bytes of repeated plans in a graph, and approximate bytes of a plan without contexts.
+#: Maximum bytes of all plans in a graph if every task has its own, and approximate bytes of a plan
+#: without contexts.
 SMALL_GRAPH, PLAN_BYTES = 2**18, 2**10
 
 
@@ -122,18 +126,19 @@ class _Plan:
     contexts: tuple[Context, ...]
 
 
-#: Partial totals, by node (level, position) of a fixed binary tree over the spans. Floats are added
-#: in the same order however the spans are distributed over tasks. Integer totals do not depend on
-#: the order and have a single node, None.
+#: Partial totals, by node (level, position) of a fixed binary tree over the spans. The tree ensures
+#: that floats are added in the same order, regardless of which tasks read which spans. Integer
+#: totals do not depend on the order and have a single node, None.
 _Nodes = dict[tuple[int, int] | None, Partial]
 
 
 def scans(
     codes: CodeStore, requests: Sequence[Request], workers: tuple[Worker, ...] | None = None
 ) -> list[list[Request]]:
-    """Return the requests, in order, as few scans that fit the memory of the workers.
+    """Group the requests, in order, into few scans that each fit the memory of the workers.
 
-    By default the current workers are used, which first compile the kernels of the requests.
+    By default, the workers are those of the current client. They first compile the kernels of the
+    requests.
     """
     if len(requests) == 1:  # skip the query of the workers, which takes time
         return [list(requests)]
@@ -156,10 +161,10 @@ def run(
 ) -> list[Partial]:
     """Return the totals of several reductions, computed in one scan over all samples.
 
-    One task reads some spans of row chunks of one tile of features. The spans depend only on the
-    store, so the sums are the same on any cluster; the number of spans per task depends on the
-    workers. If there are several tiles, the columns that all tiles need are copied first, so that
-    no task reads a second tile.
+    A task reads some spans of one tile of features. The spans depend only on the store, so the sums
+    are the same on any cluster. The number of spans per task depends on the workers. If there are
+    several tiles, the columns that the tasks of all tiles need are copied first, so that no task
+    has to read a second tile.
     """
     workers = current_workers(scan)
     found = estimate(codes, scan, workers)
@@ -195,8 +200,8 @@ def run(
         of_plan = _tasks_of(_Plan(place, features, jobs, contexts), len(groups))
         partials = []
         for position, (group, copy) in enumerate(zip(groups, copies, strict=True)):
-            # Neighbours go to the same worker in every round: its cache holds their chunks, and
-            # their partials are combined without a transfer.
+            # Neighbouring groups go to the same worker in every round, because its cache holds
+            # their chunks, and their partials are then combined without a transfer.
             task = number * len(groups) + position
             with _at(workers[task * len(workers) // (len(tiles) * len(groups))], pinned):
                 partials.append(
@@ -254,7 +259,7 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
 
     def copy(column: int, n_codes: int) -> np.ndarray:
         def read(_keep: bool) -> np.ndarray:
-            # a new buffer, since the shared buffer of uncached chunks holds the tile
+            # a new buffer, because the shared buffer of uncached chunks still holds the tile
             content = copied[column].read(0, row)
             return _as_planes(content, (1, layout.bits), 1, n_words)
 
@@ -285,7 +290,7 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
             columns[j] = others[column // width][column % width]
     parts = fold_of(rows.start, rows.stop, N_PARTS)
     if place.groups is not None:
-        # all samples of a group are in one fold; the part within it still depends on the row
+        # all samples of a group are in one fold; the part of the fold still depends on the row
         parts -= parts % np.uint8(N_FOLDS)
         parts += (read_groups(place, rows) % N_FOLDS).astype(np.uint8)
     return Block(Tile(planes, n_rows), Tile(columns, n_rows), labels, parts)
@@ -327,9 +332,10 @@ def _taken(block: Block, samples: np.ndarray) -> Block:
 
 
 def _at(worker: Worker, pinned: bool) -> AbstractContextManager[object]:
-    """Return a context in which new tasks prefer a worker; another may run them if it is lost.
+    """Return a context in which new tasks are assigned to a worker.
 
-    If all workers are lost at once, the scheduler keeps such tasks waiting for this worker.
+    If the worker is lost, another one may run the tasks. But if all workers are lost at once, the
+    scheduler keeps the tasks waiting for this one.
     """
     if not worker.address or not pinned:
         return nullcontext()
@@ -347,10 +353,10 @@ def is_small(shared: object, n_tasks: int) -> bool:
 
 
 def _tasks_of(plan: _Plan, n_tasks: int) -> Callable[..., Delayed]:
-    """Return a function that makes the tasks of a tile; each task gets the plan as first argument.
+    """Return a function that makes the tasks of a tile; the plan is the first argument of each.
 
-    A large plan is one key of the graph. All other tasks wait for that key, about 6 ms, so a small
-    plan is repeated in every task.
+    A large plan is a separate key of the graph, for which all other tasks wait about 6 ms. A small
+    plan is instead repeated in every task.
     """
     if is_small((plan.place, plan.contexts), n_tasks):
         return lambda name, function, *arguments: _task(
@@ -363,7 +369,7 @@ def _tasks_of(plan: _Plan, n_tasks: int) -> Callable[..., Delayed]:
 def _copies(
     codes: CodeStore, columns: tuple[int, ...], groups: list[slice], name: str
 ) -> tuple[_Copied, list[Any]]:
-    """Return the existing copies of columns, and one task per group that makes the missing ones."""
+    """Return the existing copies of columns, and a task per group that makes the missing copies."""
     have = known_copies(codes)
     new = tuple(column for column in columns if column not in have)
     copied = {column: have[column] for column in columns if column in have}
@@ -499,7 +505,7 @@ def _finish(plan: _Plan, *partials: tuple[_Nodes, ...]) -> tuple[Partial, ...]:
 
 
 def _joined(tiles: list[Partial]) -> Partial:
-    """Return the total of all features by concatenating those of the tiles."""
+    """Return the total of all features: the totals of the tiles, concatenated."""
     if len(tiles) == 1:
         return tiles[0]
     return {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}

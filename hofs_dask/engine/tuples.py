@@ -1,4 +1,7 @@
-"""The reduction that counts pairs or triples of features and returns those of most synergy."""
+"""The reduction that counts pairs or triples of features and returns those with most synergy.
+
+A tuple consists of a head, which is one or two of the given columns, and a later feature of a tile.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,14 @@ from hofs_dask.kernels.tuples import (
 #: The modules of the kernels that the reduction calls.
 KERNEL_MODULES = (hashing, planes, tuples)
 
-#: Approximate bytes of the sets of a slice of samples, and the least number of its samples.
+#: Samples are processed in slices: approximate bytes of the bit sets of a slice, and minimum number
+#: of samples in a slice.
 SLICE_BYTES, LEAST_SLICE = 8 * 2**20, 4096
-#: Counts below this number have their n log n in a table.
+#: For counts n below this number, n log n is looked up in a table.
 MOST_LOGS = 2**16
-#: Rounding error of a bound, in nats.
+#: Maximum rounding error of a bound of the synergy, in nats.
 ROUNDING = 1e-12
-#: Tables that are fitted at a time.
+#: Maximum number of tables that are fitted at a time.
 FITTED = 4096
 
 
@@ -46,8 +50,8 @@ class TupleContext(Context):
     """Context of `TUPLES`."""
 
     order: int  # features in a tuple: 2 or 3
-    top: int  # most tuples to return
-    least: float  # tuples of less synergy are not returned
+    top: int  # maximum number of tuples to return
+    least: float  # tuples with less synergy than this are not returned
     heads: np.ndarray  # int64 (head, order - 1) positions in columns, ascending
     columns: np.ndarray  # int64 (column,) position among all features
     column_groups: np.ndarray  # uint8 (column, code) the group of each code
@@ -64,12 +68,12 @@ class TupleContext(Context):
 
     @property
     def n_groups(self) -> int:
-        """The number of groups of codes, the largest of all features."""
+        """The largest number of groups of codes that a feature has."""
         return int(self.counts.shape[2])
 
     @property
     def first(self) -> np.ndarray:
-        """The first feature of the tile after the last column of each head."""
+        """For each head, the first feature of the tile that comes after its last column."""
         after = self.columns[self.heads[:, -1]]
         return np.searchsorted(self.position, after, side="right").astype(np.int64)
 
@@ -118,7 +122,10 @@ def _chunk(context: TupleContext, block: Block, partial: Partial) -> None:
 def _sorted(
     labels: np.ndarray, first: int, n_classes: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the samples by class, their bits, and the first word of each class."""
+    """Return the samples sorted by class, the bit of each, and the first word of each class.
+
+    The bits of a class start at a new word.
+    """
     samples = np.argsort(labels, kind="stable")
     counts = np.bincount(labels, minlength=n_classes)
     starts = np.concatenate([[0], np.cumsum(-(-counts // WORD))])
@@ -128,7 +135,7 @@ def _sorted(
 
 
 def _finalize(context: TupleContext, total: Partial) -> Partial:
-    """Return the tuples of most synergy: columns, and the terms of `fit_tables`."""
+    """Return the tuples with the most synergy: their columns, and the terms of `fit_tables`."""
     first, heads = context.first, context.heads
     shape = (*[context.n_groups] * context.order, context.n_classes)
     subsets, signs, sizes = subsets_of(shape)
@@ -160,7 +167,8 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
         )
     bound[:, ~context.usable] = -np.inf
     flat = bound.ravel()
-    # The fit of the tuples of the largest bounds gives the least synergy that others have to reach.
+    # Tuples with the largest bounds are fitted first. Their synergy is what the bound of any other
+    # tuple must reach for it to be fitted.
     (candidates,) = np.nonzero(flat >= max(context.least, 0.0) - ROUNDING)
     candidates = candidates[np.argsort(-flat[candidates], kind="stable")]
     kept = np.zeros(0, np.intp)
@@ -191,5 +199,5 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
     }
 
 
-#: The tuples of most synergy among those of a head of columns and a later feature.
+#: The tuples with the most synergy among all tuples of a head and a later feature.
 TUPLES = Reduction("tuples", _layout, _chunk, _finalize, _prepare)

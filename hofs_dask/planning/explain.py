@@ -29,7 +29,7 @@ from hofs_dask.store.layout import Layout, layout_of
 if TYPE_CHECKING:
     from hofs_dask.io.source import Source
 
-#: Width of a terminal in columns, and a space at which no line is broken.
+#: Width of a terminal in columns, and a space at which lines are not broken.
 WIDTH, NO_BREAK = 80, "\N{NO-BREAK SPACE}"
 
 
@@ -163,7 +163,7 @@ def plan_encoding(
 ) -> tuple[CodeStore, Plan]:
     """Return the code store that an encoding would make, and the plan of the encoding.
 
-    The numbers of codes and classes are assumed, since no data is read.
+    The numbers of codes and classes are assumptions, because no data is read.
     """
     continuous = target_kind == "continuous" or (
         target_kind == "auto" and source.target_type == "number"
@@ -255,7 +255,7 @@ def plan_search(
         for request in [max(method_requests, key=lambda each: _partial_bytes(each, layout))]
     ]
     cut = scans(codes, widest, workers)
-    n_scans = len(cut) * (1 + max(bound.in_all for bound in bounds))  # and the marginal counts
+    n_scans = len(cut) * (1 + max(bound.in_all for bound in bounds))  # 1 for the marginal counts
     refusal = ""
     found = [estimate(codes, scan, workers) for scan in cut]
     for request in (request for method_requests in largest for request in method_requests):
@@ -289,7 +289,7 @@ def plan_search(
 
 
 def _explained(codes: CodeStore) -> Layout:
-    """Return the layout of a store, with reasons if `choose_layout` would choose it again."""
+    """Return the layout of a store, with reasons if it is the one that `choose_layout` chooses."""
     free = room()
     chosen, given = (
         choose_layout(
@@ -306,11 +306,11 @@ def _explained(codes: CodeStore) -> Layout:
 
 
 def _joined(bounds: Sequence[ReductionBound], n_runs: int) -> dict[str, int]:
-    """Return the number of reductions of all methods in ``n_runs`` runs each, by name."""
+    """Return the number of reductions by name, if every method runs ``n_runs`` times."""
     found: Counter[str] = Counter()
     for bound in bounds:
         found.update({name: n_runs * n for name, n in bound.by_name.items()})
-    found[MARGINAL_COUNTS.name] = n_runs  # one serves every method
+    found[MARGINAL_COUNTS.name] = n_runs  # shared by all methods
     return dict(found)
 
 
@@ -370,7 +370,7 @@ def _indented(name: str, text: str) -> list[str]:
 
 
 def _listed(items: Iterable[str]) -> str:
-    """Return items joined by commas, such that no item is broken at the end of a line."""
+    """Return items joined by commas; lines will not be broken within an item."""
     return ", ".join(item.replace(" ", NO_BREAK) for item in items)
 
 

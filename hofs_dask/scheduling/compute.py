@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
     """Return the results of tasks, computed on the current client or the configured scheduler.
 
-    With ``here=True``, the tasks run in this thread, which avoids sending data that is in memory.
-    The warning of a client about graphs above 10 MB is disabled: these graphs contain in-memory
-    data or the context of a reduction, and contain it once.
+    With ``here=True``, the tasks run in this thread, so that data in memory is not sent anywhere.
+    Dask's warning about graphs above 10 MB is disabled, because the large objects in these graphs
+    (data in memory, or the context of a reduction) are sent only once.
 
     Raises
     ------
     StrandedError
-        Tasks wait for workers that are gone; they can be submitted again.
+        Tasks wait for workers that were lost. The tasks can be submitted again.
     LostSchedulerError
         The connection to the scheduler was lost.
     RuntimeError
@@ -39,7 +39,8 @@ def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
     >>> compute(delayed(1), delayed(2))
     (1, 2)
     """
-    # set only after distributed was imported: set earlier, it would replace distributed's defaults
+    # Set only after distributed was imported. A value that is set earlier would replace the
+    # defaults of distributed.
     quiet = (
         dask.config.set({"distributed.admin.large-graph-warning-threshold": "100 GiB"})
         if "distributed" in sys.modules and not here
@@ -60,10 +61,10 @@ def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
 
 
 def _scheduler(here: bool) -> str | None:
-    """The scheduler to name where there is no client; None for Dask's own choice."""
+    """Return the scheduler to use if there is no client; None lets Dask choose."""
     if here:
         return "sync"
-    # Dask would import distributed, which takes 0.2 s, to find that there is no client
+    # to find out that there is no client, Dask would import distributed, which takes 0.2 s
     unset = dask.config.get("scheduler", None) is None and dask.config.get("pool", None) is None
     return "threads" if "distributed" not in sys.modules and unset else None
 
@@ -102,9 +103,9 @@ def current_client() -> Client | None:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Secede from the worker's thread pool in the block, if this code runs in a task.
+    """Secede from the thread pool of the worker in the block, if this code runs in a task.
 
-    Otherwise a task that waits for other tasks would occupy the thread that they need.
+    If it did not secede, a task that waits for other tasks would occupy a thread that they need.
 
     Examples
     --------

@@ -2,9 +2,10 @@
 
 No other module has mutable state of a process.
 
-A scan reads every chunk once, in order. An LRU cache would always have evicted the chunk that is
-needed next. This cache keeps the first chunks until its budget is used, and does not keep the rest.
-So data that fits is read once, and of larger data a part is read once.
+Every scan reads all chunks in the same order. If they do not all fit, an LRU cache would always
+have evicted the chunk that is needed next. This cache instead keeps the first chunks until its
+budget is used up, and does not keep the others. Data that fits is therefore read only once, and so
+is a part of larger data.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ class ChunkCache:
         n_bytes
             Bytes of this chunk.
         read
-            Reads the chunk; its argument is whether the chunk will be kept.
+            Function that reads the chunk. Its argument is whether the chunk will be kept.
         check
-            Raises an error if the content is invalid. It is called only when a chunk is read for
-            the first time; later reads rely on the checksum.
+            Function that raises an error if the content is invalid. It is called only when a chunk
+            is read for the first time; later reads rely on the checksum.
 
         Examples
         --------
@@ -107,8 +108,8 @@ class Process:
     def memory(self, use: str, n_bytes: int) -> np.ndarray:
         """Return uint8 work memory of this thread with at least ``n_bytes`` bytes, for one use.
 
-        Its content is undefined. It is kept, because the first access to new memory takes longer
-        than the computation.
+        The content is undefined. The memory is reused by later calls, because the first access to
+        new memory takes longer than the computation.
 
         Examples
         --------

@@ -17,8 +17,8 @@ class Session:
     Attributes
     ----------
     last
-        Futures of the last computation. Releasing them sends a message, after which a client sends
-        nothing for 10 ms. So they are released only after the next tasks were submitted.
+        Futures of the last computation. They are released only after the next tasks were submitted,
+        because a release sends a message, after which the client sends nothing for 10 ms.
     compiled
         Modules of reductions whose kernels the workers have compiled.
     workers

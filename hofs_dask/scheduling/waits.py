@@ -1,4 +1,4 @@
-"""Waits for a Dask cluster with a time limit: they return the result or raise a helpful error.
+"""Functions that wait for a Dask cluster, but not forever: they return a result or raise an error.
 
 A wait continues while there is progress: tasks change their state, or a worker executes a task. It
 ends after a time without progress. The default is ten minutes; to change it::
@@ -38,7 +38,7 @@ class LostSchedulerError(RuntimeError):
 
 
 class StrandedError(RuntimeError):
-    """Tasks wait for workers that are gone, and the scheduler will not reassign them."""
+    """Tasks wait for workers that were lost, and the scheduler will not reassign them."""
 
 
 def timeout() -> float:
@@ -102,13 +102,13 @@ def gather(client: Client, futures: Sequence[Future[Any]], *, strict: bool = Fal
     futures
         The futures to wait for.
     strict
-        Whether to raise a StrandedError immediately for tasks that are restricted to a worker that
-        is gone. If False, wait until the worker returns or the time limit is reached.
+        Whether to raise a StrandedError at once if tasks may only run on a worker that was lost. If
+        False, wait until the worker returns or the time limit is reached.
 
     Raises
     ------
     StrandedError
-        Tasks wait for workers that are gone.
+        Tasks wait for workers that were lost.
     LostSchedulerError
         The connection to the scheduler was lost.
     RuntimeError
@@ -127,7 +127,8 @@ def gather(client: Client, futures: Sequence[Future[Any]], *, strict: bool = Fal
                 await watch.look()
             return await gathering
         except BaseException:
-            # releasing the futures ends the gather; cancelling it would leave tasks on the loop
+            # Releasing the futures ends the gather. Cancelling the gather would leave tasks on the
+            # event loop.
             release()
             if not (await asyncio.wait({gathering}, timeout=FIRST_LOOK))[0]:
                 gathering.cancel()

@@ -1,8 +1,8 @@
 """Quantization: bin edges, categories and the values of codes.
 
 The first read of a source makes a `Summary` of each block. The summaries are merged in row order.
-`make_tables` turns the merged summary into one `Feature` per column, and the second read encodes
-the blocks with these.
+`make_tables` converts the merged summary to one `Feature` per column, which describes the codes of
+this column. The second read encodes the blocks accordingly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Bins = int | Literal["auto", "width"] | None
 
 #: Maximum number of codes of a feature, 0..253; 255 is the fill value of the store.
 MAX_CODES = 254
-#: The range of ``bins="auto"``, and the samples that a (bin, bin, class) cell should contain.
+#: Minimum and maximum number of bins for ``bins="auto"``, and the number of samples that a (bin,
+#: bin, class) cell should contain.
 MIN_AUTO, MAX_AUTO, CELL_SAMPLES = 5, 32, 10
 #: A text column with more rows than this, all different, is an identifier.
 IDENTIFIER_ROWS = 20
@@ -95,7 +96,7 @@ def most_bins(bins: Bins) -> int:
 
 @dataclass(frozen=True)
 class Feature:
-    """How one feature is coded.
+    """The coding of one feature: which values each code represents.
 
     Attributes
     ----------
@@ -125,7 +126,10 @@ class Feature:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a feature cannot be coded: its column, the error type and the message after its name."""
+    """Why a feature cannot be coded: its column, the type of the error, and the error message.
+
+    The message starts after the name of the feature.
+    """
 
     column: int
     error: type[Exception]
@@ -142,7 +146,7 @@ def make_tables(
     summary : Summary
         The summary of all rows.
     first : int
-        The position of its first column in the data.
+        The position in the data of the first column of the summary.
     bins : int, "auto", "width" or None
         The option of the user.
     n_bins : int
@@ -194,7 +198,7 @@ def _make_feature(
     if j in summary.counts:
         return _make_nominal(summary.counts[j], summary.n_rows, n_missing, summary.dtype == object)
     n_bins = min(n_bins, MAX_CODES - (n_missing > 0))
-    # Integers past 2**53 can be equal as floats.
+    # Different integers above 2**53 can be equal as floats.
     distinct = np.unique(summary.distinct[: summary.n_distinct[j], j])
     if summary.n_distinct[j] <= n_bins and summary.n_distinct[j] < len(summary.distinct):
         edges, values = distinct[1:], distinct
@@ -262,11 +266,11 @@ def quantile_edges(ordered: np.ndarray, n_bins: int, low: float, high: float) ->
     Notes
     -----
     An *atom* is a value that more than ``1 / n_bins`` of the samples have. It gets a separate bin.
-    The other bins are divided among the stretches between atoms in proportion to their counts. If
-    too few bins remain for the stretches, the atoms with the smallest counts are treated as
-    ordinary values. An edge is the lowest sampled value of the bin above it, or the next
-    floating-point number after an atom. An increasing transformation of the data does not change
-    the bins.
+    The values between two atoms are a *stretch*. The remaining bins are divided among the stretches
+    in proportion to their counts. If there are too few bins for this, the atoms with the smallest
+    counts are treated as ordinary values. An edge is the lowest sampled value of the bin above it,
+    or the next floating-point number after an atom. An increasing transformation of the data does
+    not change which samples share a bin.
 
     Examples
     --------
@@ -321,7 +325,7 @@ def width_edges(low: float, high: float, n_bins: int) -> np.ndarray:
 
 
 def bin_means(ordered: np.ndarray, edges: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Return the mean of the values in each bin; the midpoint of its edges for an empty bin.
+    """Return the mean of the values in each bin; for an empty bin, the midpoint of its edges.
 
     Parameters
     ----------
@@ -348,18 +352,21 @@ def bin_means(ordered: np.ndarray, edges: np.ndarray, low: float, high: float) -
     scaled = np.ldexp(ordered, -power) if power else ordered
     sums = np.add.reduceat(scaled, first, dtype=np.float64) if len(first) else first
     means = np.append(low, edges) / 2 + np.append(edges, high) / 2
-    # Rounding must not move a mean out of its bin, nor off the value of a one-value bin.
+    # Rounding must not move a mean out of its bin; if all values of a bin are equal, the mean must
+    # be this value.
     exact = np.ldexp(sums / counts[used], power)
     means[used] = np.clip(exact, ordered[first], ordered[last])
     return means
 
 
 def _plain_cuts(ordered: np.ndarray, n_bins: int) -> np.ndarray | None:
-    """Return the first position of every bin but the first, or None if there are atoms or ties.
+    """Return the first position of every bin except the first, or None if this is not simple.
 
-    A run of equal values that is longer than a bin contains one of the ideal bin ends. So it is
-    enough to look at the ideal ends to find out whether there are atoms. Without atoms, a bin ends
-    at the nearer end of the run at its ideal end, unless two bins would end there.
+    A bin should ideally end at a multiple of the bin size. If equal values are on both sides of
+    this position, the bin ends at the nearer end of this run of equal values. The result is None if
+    there are atoms, if there are fewer values than bins, or if a bin would be empty. Every run of
+    equal values that is longer than a bin contains an ideal end, so only the runs at ideal ends can
+    be atoms.
     """
     n_values = len(ordered)
     if n_values < n_bins:
@@ -389,7 +396,10 @@ def _atoms(counts: np.ndarray, n_bins: int) -> list[int]:
 
 
 def _share_bins(totals: np.ndarray, n_values: np.ndarray, n_bins: int) -> list[int]:
-    """Return the bins of each stretch: in proportion to its total, from 1 to one per value."""
+    """Return the number of bins of each stretch, in proportion to its total.
+
+    A stretch gets at least one bin, and at most one bin per distinct value.
+    """
     if len(totals) == 1:
         return [min(n_bins, int(n_values[0]))]
     shares = np.ones(len(totals), np.int64)
@@ -402,7 +412,7 @@ def _share_bins(totals: np.ndarray, n_values: np.ndarray, n_bins: int) -> list[i
 
 
 def _cuts(counts: np.ndarray, n_bins: int) -> np.ndarray:
-    """Return the first position of every bin but the first, for bins of nearly equal counts."""
+    """Return the first position of every bin except the first, for bins of nearly equal counts."""
     steps = np.arange(1, n_bins)
     ends = np.cumsum(counts)
     # Multiplied by n_bins, so that integers are compared.
@@ -518,7 +528,7 @@ def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarra
 
 
 def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return edges rounded up to a float type, whose numbers then keep their bins."""
+    """Return edges rounded up to a float type; numbers of this type keep their bins."""
     rounded = edges.astype(dtype)
     too_low = rounded < edges
     rounded[too_low] = np.nextafter(rounded[too_low], dtype.type(np.inf))
@@ -526,7 +536,7 @@ def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _encode_categories(column: np.ndarray, feature: Feature) -> np.ndarray:
-    """Return the codes of a numeric column of categories; unknown ones get the code of "other"."""
+    """Return the codes of a numeric column of categories; unknown values become "other"."""
     categories = feature.categories or ()
     kind = column.dtype if column.dtype.kind in "iu" else np.float64
     known = np.array(categories[: -1 if feature.n_folded else None], kind)
@@ -544,9 +554,9 @@ def _encode_categories(column: np.ndarray, feature: Feature) -> np.ndarray:
 
 
 def _find_integers(column: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-    """Return the index of each integer in ``known``, or ``len(known)`` if it is not there.
+    """Return the index of each integer in ``known``, or ``len(known)`` if it is not in ``known``.
 
-    It uses a table over the range of the integers, and returns None if that is too wide.
+    This uses a table over the range of the integers. If the range is too wide, None is returned.
     """
     if column.dtype.kind not in "iu" or not len(known):
         return None

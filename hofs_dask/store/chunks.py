@@ -1,8 +1,8 @@
 """Read and write the chunks and tables of a code store, with checksums.
 
-A chunk is one file: its bytes followed by their checksum, in the format of Zarr's bytes, planes and
-crc32c codecs. Every chunk read is compared with its checksum in the manifest, so that a damaged
-chunk, or one from another position or another store, is an error.
+A chunk is one file: its bytes, followed by their checksum, in the format of the Zarr codecs bytes,
+planes and crc32c. Every chunk that is read is compared with its checksum in the manifest. A damaged
+chunk, or a chunk from another position or another store, is therefore an error.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from hofs_dask.kernels.planes import WORD, first_bits
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.store.manifest import Table
 
-#: Zarr's fill values for absent chunks; no code and no label has these values.
+#: The values that Zarr reads for absent chunks; no code and no label has these values.
 CODE_FILL, LABEL_FILL = 255, 255
 
-#: The fill value of groups, and the bytes of the group of a sample.
+#: The fill value of groups, and the number of bytes per sample that groups take.
 GROUP_FILL, GROUP_BYTES = 2**32 - 1, 4
 
 CHECKSUM_BYTES = 4
@@ -41,7 +41,7 @@ class Chunks:
     Attributes
     ----------
     store : str
-        Path of the store, for messages.
+        Path of the store, for error messages.
     place : str
         Path or URL of the folder of the array.
     name : str
@@ -160,7 +160,7 @@ def write_chunk(place: str, file: str, content: np.ndarray) -> int:
 
 
 def whole_planes(planes: np.ndarray, n_samples: int, chunk: tuple[int, int]) -> np.ndarray:
-    """Return planes padded to a whole chunk; the last chunks of an axis are stored padded.
+    """Return bit planes padded to a whole chunk, as the last chunks of an axis are stored.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def _table_file(name: str, ndim: int) -> str:
 
 
 def _buffer(n_bytes: int, keep: bool) -> np.ndarray:
-    """Return memory aligned to 64 bytes; the operating system reads into it five times faster."""
+    """Return memory that is aligned to 64 bytes, because reading into it is five times faster."""
     n_all = n_bytes + ALIGNMENT
     buffer = np.empty(n_all, np.uint8) if keep else PROCESS.memory("chunk", n_all)
     start = -buffer.ctypes.data % ALIGNMENT

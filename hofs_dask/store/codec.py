@@ -1,7 +1,7 @@
 """The Zarr codec that stores codes as bit planes.
 
 Zarr users see an array of uint8 codes. The bytes of a chunk are the bit planes of its features, so
-that the engine counts codes without decoding them.
+that the engine can count codes without decoding them.
 """
 
 from __future__ import annotations

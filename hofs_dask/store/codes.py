@@ -13,7 +13,7 @@ Layout::
         n_codes, missing_code, nominal (feature,);  values, edges (feature, code)
         columns/        copies of single features, made when a selection needs them
 
-A store is written into a new folder, and its manifest last. Until then, readers use the earlier
+The arrays are written into a new folder, and the manifest last. Until then, readers use the earlier
 folder. Samples without a target are not in the store. Zarr's fill values are never written.
 """
 
@@ -56,7 +56,7 @@ __all__ = ["CodeStore", "is_codes", "open_codes", "read_codes", "read_labels", "
 
 #: Prefix of the folders of a store.
 FOLDER = "codes-"
-#: Temporary files that remain if a process is killed while it writes one of these files.
+#: Temporary files that remain if a process is killed while it writes a zarr.json or manifest.json.
 PARTIAL = re.compile(r"(zarr|manifest)\.json\.[0-9a-f]{32}\.partial")
 #: Maximum bytes of the files that are read to find out whether a path is a code store.
 MOST_METADATA = 2**26
@@ -243,8 +243,8 @@ def open_codes(path: str | os.PathLike[str], target: str | None = None) -> CodeS
     FileNotFoundError
         There is no code store at this path.
     ValueError
-        The path is not a code store, or the store is not finished. Or `target` is None and the
-        store has targets with different names, or no target has this name or key.
+        The path is not a code store; or the store is not finished; or no target has this name or
+        key; or `target` is None, but the store has targets with different names.
     CodeStoreError
         The code store is damaged.
 
@@ -312,7 +312,7 @@ def get_manifest(path: str) -> Manifest:
 
 
 def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
-    """Return the code store of a manifest with one of its targets, and verify its tables."""
+    """Return the code store of a manifest, with one of its targets, after verifying its tables."""
     content = manifest.content
     place = f"{path}/{manifest.folder}"
     tables = {
@@ -373,9 +373,9 @@ def _groups(target: Target) -> Groups | None:
 def writing(path: str) -> Iterator[str]:
     """Hold the lock of the store at a path in a ``with`` block, and create a folder for its arrays.
 
-    The value of the block is the name of the folder. The path must be empty, absent or a code
-    store. At the end of the block, folders that the manifest does not name are removed, and the
-    store is removed if it has no manifest.
+    The name of the folder is yielded. The path must be an empty folder, absent or a code store. At
+    the end of the block, folders that the manifest does not name are removed, and the store itself
+    is removed if it has no manifest.
 
     Raises
     ------
@@ -487,7 +487,10 @@ def as_planes(store: CodeStore, content: np.ndarray) -> np.ndarray:
 
 
 def _pieces(region: slice, size: int, chunk: int) -> Iterator[tuple[int, slice, slice]]:
-    """Yield each chunk along an axis that a region needs, its part, and the part of the output."""
+    """Yield each chunk along an axis that overlaps a region, with the overlap in two forms.
+
+    The first is its slice of the chunk, the second its slice of the region.
+    """
     first, last, _ = region.indices(size)
     for number in range(first // chunk, -(-last // chunk) if first < last else 0):
         start, stop = max(first, number * chunk), min(last, (number + 1) * chunk)
@@ -507,7 +510,10 @@ def store_version(path: str) -> object:
 
 
 def _check_place(path: str) -> object:
-    """Return the version of the store at a path, None if empty; raise if it has other content."""
+    """Return the version of the store at a path, or None if there is nothing.
+
+    Raise a ValueError if the path has other content.
+    """
     if not is_url(path):
         local = Path(path)
         if local.is_symlink() and not local.exists():
@@ -527,7 +533,7 @@ def _check_place(path: str) -> object:
 
 
 def _remove_others(path: str) -> None:
-    """Remove the folders that the manifest does not name, and partial files, of a locked store."""
+    """Remove partial files and the folders that the manifest does not name from a locked store."""
     manifest = read_manifest(path)
     for name in places.children(path):
         is_left = name.startswith(FOLDER) and (manifest is None or name != manifest.folder)

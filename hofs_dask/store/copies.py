@@ -1,7 +1,8 @@
-"""Copies of single columns, so that a wide store need not be read for one column.
+"""Copies of single columns, so that whole tiles do not have to be read for one column.
 
 All runs write the same bytes, so several runs that share a store may write the same copy. One
-sealed document lists the complete copies with their checksums. Read-only stores have no copies.
+sealed document lists the complete copies with their checksums. Nothing is copied if the store is
+read-only.
 """
 
 from __future__ import annotations

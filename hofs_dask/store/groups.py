@@ -1,4 +1,4 @@
-"""The groups of samples: their ids, their order, and the folds that they are dealt into."""
+"""The groups of samples: their ids, their numbers, and the fold that each group is assigned to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from hofs_dask.kernels.hashing import N_FOLDS
 from hofs_dask.store.summary import MAX_DISTINCT, Category, is_missing, merge_counts
 
-#: Fewer groups than this are few for cross-fitting and for resamples.
+#: Fewer groups than this are too few for reliable cross-fitting and resamples.
 FEW_GROUPS = 8
 
 
@@ -48,7 +48,7 @@ class GroupCounts:
 
 @dataclass(frozen=True)
 class Dealt:
-    """The groups by id. The stored value of a group is ``N_FOLDS * number + fold``, a uint32."""
+    """The stored value of each group, by id: ``N_FOLDS * number + fold``, a uint32."""
 
     ids: dict[Category, int]
 
@@ -90,8 +90,9 @@ def merge_groups(parts: Sequence[GroupCounts]) -> GroupCounts:
 def deal_groups(found: GroupCounts, name: str) -> Dealt:
     """Return the number and the fold of each group; raise a ValueError for unusable groups.
 
-    Groups are numbered in the order of the hash of their id. The largest group first, and groups of
-    equal size in the order of their numbers, each joins the fold that has the fewest samples.
+    Groups are numbered in the order of the hashes of their ids. Then they are assigned to folds,
+    the largest group first and groups of equal size in the order of their numbers. Each group joins
+    the fold that has the fewest samples so far.
 
     Examples
     --------
@@ -155,7 +156,7 @@ def _ids(block: np.ndarray) -> tuple[list[Category], np.ndarray]:
         return list(places), np.array(found, np.int64)
     if block.dtype.kind in "Mm":
         missing = np.isnat(block)
-        # one unit, so that the same dates have the same ids
+        # convert to one unit, so that equal dates have equal ids
         block = np.where(missing, 0, block.astype(f"{block.dtype.kind}8[ns]").astype(np.int64))
     else:
         missing = np.isnan(block) if block.dtype.kind == "f" else np.zeros(len(block), bool)

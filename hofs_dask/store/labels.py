@@ -54,7 +54,7 @@ class Labels:
     counts : ndarray of int64 (class)
         Number of samples of each class.
     values : ndarray of float64 (class)
-        The number of each class: its value, the mean of its interval, or its index.
+        The number that each class represents: its value, the mean of its interval, or its index.
     n_dropped : int
         Number of samples with a missing target, which are not in the store.
     identity : str
@@ -81,7 +81,10 @@ class Labels:
 
 @dataclass(frozen=True)
 class TargetSummary:
-    """Summary of some rows of the target: its numbers, and the counts of its values or None."""
+    """Summary of some rows of the target: statistics of its numbers, and counts of its values.
+
+    The counts are None if there are too many values, or if they are not needed.
+    """
 
     numbers: Summary
     counts: dict[Category, int] | None
@@ -94,14 +97,14 @@ class Coding:
     Attributes
     ----------
     kind, classes, values
-        As in `Labels`.
+        See `Labels`.
     feature : Feature
-        The coding of the values, as for a feature.
+        The codes of the target values; the target is coded like a feature.
     class_of : ndarray of uint8
         The class of each code; `DROPPED` for the missing code.
     n_whole : int
-        For a target that ``target_kind="auto"`` divided into ranges although its values are
-        integers and few enough to be classes: the number of distinct values. Otherwise 0.
+        The number of distinct values, if ``target_kind="auto"`` divided the target into ranges
+        although its values are integers and few enough to be classes. Otherwise 0.
     """
 
     kind: Kind
@@ -193,7 +196,7 @@ def make_coding(
     name : str
         Name of the target, for messages.
     target_kind, kind
-        As in `summarise_target`.
+        See `summarise_target`.
 
     Examples
     --------
@@ -236,7 +239,7 @@ def make_coding(
 
 
 def encode_target(block: np.ndarray, coding: Coding) -> np.ndarray:
-    """Return the class of each row, `DROPPED` if the target is missing.
+    """Return the class of each row, or `DROPPED` if the target is missing.
 
     Examples
     --------
@@ -251,7 +254,7 @@ def encode_target(block: np.ndarray, coding: Coding) -> np.ndarray:
 
 
 def _count_whole(sample: np.ndarray) -> int:
-    """Return the number of distinct values, 0 if some are not integers or there are too many."""
+    """Return the number of distinct values, or 0 if some are not integers or there are too many."""
     values = np.unique(sample[~np.isnan(sample)])
     whole = N_QUANTILES < len(values) <= MAX_CODES and bool((values == np.round(values)).all())
     return len(values) if whole else 0
@@ -304,7 +307,7 @@ def _discrete(
     class_of_label[order] = np.arange(len(labels))
     classes = [labels[code] for code in order]
     if kind != "number" and all(isinstance(each, float) and each.is_integer() for each in classes):
-        # Integers are stored as floats if some values are missing.
+        # If some values are missing, integers are given as floats.
         classes = [int(each) for each in classes]
     return Coding(
         kind=target_kind,

@@ -22,7 +22,7 @@ class Layout:
     n_samples, n_features
         Shape of the store.
     chunks
-        Samples and features of a chunk. The features of a chunk are the tile of a task.
+        Samples and features of a chunk. The features of a chunk form a tile.
     bits
         Bits per code, determined by the feature with the most codes.
     reasons

@@ -20,10 +20,11 @@ FORMAT = "hofs_dask codes"
 VERSION = 6
 FILE = "manifest.json"
 
-#: Maximum codes of a feature and classes of a target: the values of a byte, less reserved values.
+#: Maximum number of codes of a feature and of classes of a target: a byte has 256 values, some of
+#: which are reserved.
 MOST_CODES, MOST_CLASSES = 255, 254
 
-#: Maximum number of groups; number and fold of a group are stored in 32 bits.
+#: Maximum number of groups, because the number and the fold of a group are stored in 32 bits.
 MOST_GROUPS = 2**29
 
 Name = str | int | float
@@ -60,7 +61,7 @@ class GroupRecord:
     Attributes
     ----------
     name, n_groups
-        As in `Groups`.
+        See `Groups`.
     checksums : str
         Eight hexadecimal digits per chunk of the array ``groups/<key>`` (the key of the target).
     """
@@ -79,7 +80,7 @@ class Target:
     key : str
         Key of the array ``labels/<key>``.
     name, kind, classes, counts, values, n_dropped
-        As in `Labels`.
+        See `Labels`.
     checksums : str
         Eight hexadecimal digits per chunk.
     groups : GroupRecord or None
@@ -186,7 +187,7 @@ class Manifest:
         return digest(self.content)
 
     def with_target(self, target: Target) -> Manifest:
-        """Return the manifest with a target added or replaced, as the latest."""
+        """Return the manifest with a target as the latest; it replaces one with the same key."""
         others = tuple(each for each in self.targets if each.key != target.key)
         return replace(self, targets=(*others, target))
 
@@ -228,7 +229,7 @@ def write_manifest(path: str, manifest: Manifest) -> None:
     Raises
     ------
     ValueError
-        Its parts are inconsistent, because the two reads of the data differed.
+        Parts of the manifest are inconsistent, because the two reads of the data differed.
     """
     try:
         _check(manifest)
@@ -309,7 +310,7 @@ def _parsed(document: dict[str, Any]) -> Manifest:
 
 
 def _check(manifest: Manifest) -> None:
-    """Raise a ValueError if numbers are inconsistent, because kernels rely on them."""
+    """Raise a ValueError if the numbers are inconsistent; kernels rely on their consistency."""
     content = manifest.content
     n_features, n_samples = content.n_features, content.n_samples
     _expect(_is_name(manifest.folder), "folder")

@@ -1,6 +1,6 @@
-"""The tables of a code store, and the metadata with which Zarr and xarray open its arrays.
+"""The tables of a code store, and the metadata that Zarr and xarray need to open its arrays.
 
-This package does not read the metadata; it uses the manifest.
+`hofs_dask` itself does not read this metadata; it uses the manifest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def count_bits(features: list[Feature]) -> int:
 def write_metadata(
     place: str, n_samples: int, grid: tuple[int, int], features: list[Feature]
 ) -> None:
-    """Write the metadata with which Zarr and xarray open codes and tables."""
+    """Write the metadata that Zarr and xarray need to open the codes and tables."""
     group = zarr.create_group({})
     group.create_array(
         "codes",
@@ -61,7 +61,7 @@ def write_metadata(
 def write_label_metadata(
     place: str, key: str, n_samples: int, chunk_rows: int, *, groups: bool = False
 ) -> None:
-    """Write the metadata with which Zarr and xarray open the labels or the groups."""
+    """Write the metadata that Zarr and xarray need to open the labels or the groups."""
     group = zarr.create_group({})
     array = group.create_array(
         f"groups/{key}" if groups else f"labels/{key}",

@@ -13,15 +13,17 @@ from hofs_dask.kernels.hashing import rows_below
 
 Category = str | int | float | bool
 
-#: Number of rows that edges and values are computed from; exact for sources of up to this size.
+#: Bin edges and values are computed from about this many rows. Sources with at most this many rows
+#: are used completely.
 SAMPLE_ROWS = 131_072
 #: A nominal feature with more values than this is an identifier.
 MAX_DISTINCT = 1_000_000
 #: Blocks with fewer cells use numpy, because compiling a kernel would take longer.
 MANY_CELLS = 2**18
-#: Rows that are checked first: they show for most columns that there are more values than bins.
+#: Number of rows that are checked first. For most columns, they already show that there are more
+#: distinct values than bins.
 PREFIX_ROWS = 1024
-#: Integers up to this are exact as float64.
+#: Integers up to this one are exact as float64.
 EXACT = 2**53
 
 
@@ -42,7 +44,7 @@ class Summary:
     n_distinct : ndarray of int64 (feature)
         Number of distinct values. The value ``limit`` means ``limit`` or more.
     counts : dict
-        For each nominal column, the number of rows of each value, or None if there are more than
+        For each nominal column, the number of rows with each value, or None if there are more than
         `MAX_DISTINCT` values.
     strange : dict
         For each column with objects of unsupported types, the names of these types.
@@ -204,9 +206,9 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
 
 
 def count_values(column: np.ndarray) -> dict[Category, int] | None:
-    """Return the number of rows of each value of a numeric or boolean column.
+    """Return the number of rows with each value of a numeric or boolean column.
 
-    Missing values are not counted. Returns None if there are more than `MAX_DISTINCT` values.
+    Missing values are not counted. The result is None if there are more than `MAX_DISTINCT` values.
 
     Examples
     --------
@@ -315,7 +317,10 @@ Look = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def _look_at_few(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
-    """Return missing values, range, up to ``limit`` distinct values and their number, by column."""
+    """Return the number of missing values, range, distinct values and their number, by column.
+
+    At most ``limit`` distinct values are returned and counted.
+    """
     n_rows, n_features = block.shape
     n_missing = np.zeros(n_features, np.int64)
     if block.dtype.kind == "f":
@@ -327,7 +332,7 @@ def _look_at_few(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
     distinct = np.full((limit, n_features), np.nan)
     n_distinct = np.zeros(n_features, np.int64)
     prefix = np.sort(block[:PREFIX_ROWS], axis=0)
-    # NaN sorts last and differs from every value, so missing values are subtracted again.
+    # NaN sorts last and differs from every value, so missing values are subtracted below.
     steps = (prefix[1:] != prefix[:-1]).sum(axis=0)
     if block.dtype.kind == "f":
         steps = steps - np.isnan(prefix).sum(axis=0)
@@ -343,7 +348,10 @@ def _look_at_few(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
 
 
 def _look_at_many(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
-    """Return the same by a kernel that reads the block once; at the limit, no values are kept."""
+    """Return the same as `_look_at_few`, by a kernel that reads the block once.
+
+    If a column has ``limit`` or more distinct values, none of them are returned.
+    """
     cells = as_cells(block)
     n_features = len(wanted)
     n_values = np.where(wanted, 0, limit)
@@ -367,7 +375,7 @@ def _is_exact(block: np.ndarray) -> bool:
 
 
 def _count_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the values of a column and their counts, or None unless a bincount is small."""
+    """Return the values of a column and their counts; None unless they are close integers."""
     if column.dtype.kind not in "iu" or not len(column):
         return None
     low, high = int(column.min()), int(column.max())

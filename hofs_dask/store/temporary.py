@@ -1,4 +1,4 @@
-"""Temporary stores for one run, removed at its end, on SIGTERM, or by a later run."""
+"""Temporary stores of a run, which are removed when it ends, on SIGTERM, or by a later run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import dask.config
 
 from hofs_dask.io.files import locked, read_file
 
-#: Prefixes of folders that a later run may remove, and of folders without a lock.
+#: Prefixes of the folders that a later run may remove, and of folders that have no lock yet.
 PREFIX, UNLOCKED = "hofs_dask-run-", "hofs_dask-new-"
 #: The lock file that a run holds while it uses its folder.
 LOCK = "lock"
@@ -56,9 +56,7 @@ def temporary_store() -> Iterator[str]:
 
 
 def remove_left(parent: Path) -> None:
-    """Remove temporary folders that earlier runs of this user left behind on this machine.
-
-    A killed process leaves such a folder, for example.
+    """Remove temporary folders that killed processes of this user left on this machine.
 
     Parameters
     ----------
@@ -79,7 +77,7 @@ def remove_left(parent: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder, its lock last: later runs do not remove a folder without a lock."""
+    """Remove a folder. Its lock is removed last, because later runs ignore folders without one."""
     shutil.rmtree(folder / STORE, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
