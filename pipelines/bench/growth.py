@@ -58,7 +58,8 @@ def bench_scaling(job: Run) -> Iterator[Figure]:
     with job.cluster():
         for axis, (factors, others) in AXES.items():
             base = _scaled(job.size, others)
-            sizes = [_scaled(base, {axis: factor}) for factor in factors]
+            n_points = len(factors) if job.processes else 3  # a slope needs three
+            sizes = [_scaled(base, {axis: factor}) for factor in factors[:n_points]]
             widest = max(size.n_picks for size in sizes)
             sizes = [replace(size, n_features=max(size.n_features, widest)) for size in sizes]
             for name, method in METHODS.items():
