@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -14,6 +14,7 @@ from hofs_dask.encoding.encode import encode_source, kernels_to_compile
 from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
 from hofs_dask.io.paths import as_path
+from hofs_dask.io.reading import Reading
 from hofs_dask.methods.base import Method
 from hofs_dask.methods.interactions import ORDERS
 from hofs_dask.methods.registry import METHODS, as_method
@@ -55,34 +56,12 @@ MatrixKind = Literal["spectral", "conditional", "joint", "redundancy"]
 
 
 @dataclass(frozen=True)
-class _Reading:
-    """The options of encoding, with the defaults of all functions."""
-
-    feature_dim: Hashable | None = None
-    nominal: Iterable[Hashable] | bool | None = None
-    target_kind: str = "auto"
-    bins: int | str | None = "auto"
-    groups: Any = None
-    store: str | os.PathLike[str] | None = None
-
-    def refuse(self) -> None:
-        """Raise a ValueError if an option of encoding was given for a code store."""
-        for field in fields(self):
-            given, default = getattr(self, field.name), field.default
-            if given is not None if default is None else given != default:
-                shown = given if field.name != "groups" or isinstance(given, str) else "given"
-                raise ValueError(
-                    f"{field.name} is {shown!r}, but the data is a code store, encoded with "
-                    f"options of its own; leave {field.name} out, or encode the data again with it"
-                )
-
-
-@dataclass(frozen=True)
 class _Request:
     """Opened data, and the positions of the columns to include and to exclude."""
 
     data: CodeStore | Source
-    reading: _Reading
+    reading: Reading
+    store: str | os.PathLike[str] | None
     include: list[int]
     exclude: list[int]
 
@@ -91,7 +70,7 @@ class _Request:
         """Paths and URLs of the data and its code store, where no checkpoint may be written."""
         if isinstance(self.data, CodeStore):
             return (self.data.path,)
-        store = self.reading.store
+        store = self.store
         return self.data.places if store is None else (*self.data.places, as_path(store))
 
     def encoded(self, stack: ExitStack, listeners: Sequence[Notify]) -> CodeStore:
@@ -101,8 +80,8 @@ class _Request:
         to_compile = kernels_to_compile(self.data)
         if to_compile:
             tell_all(listeners, CompileStarted(tuple(to_compile)))
+        place = stack.enter_context(temporary_store()) if self.store is None else self.store
         how = self.reading
-        place = stack.enter_context(temporary_store()) if how.store is None else how.store
         return encode_source(
             self.data, place, bins=how.bins, target_kind=how.target_kind, room=room()
         )
@@ -214,8 +193,14 @@ def select(
     _check_numbers(n_features, min_gain)
     _check_listening(callback, progress)
     with ExitStack() as stack:
-        reading = _Reading(feature_dim, nominal, target_kind, bins, groups, store)
-        request = _open(data, target, n_features, reading, include, exclude)
+        reading = Reading(
+            feature_dim=feature_dim,
+            nominal=nominal,
+            target_kind=target_kind,
+            bins=bins,
+            groups=groups,
+        )
+        request = _open(data, target, n_features, reading, store, include, exclude)
         # opened before the data is read, so that a long encoding does not fail at a lock
         kept = None
         if checkpoint is not None:
@@ -303,8 +288,14 @@ def compare(
     _check_listening(callback, progress)
     numbers = [None, *range(n_resamples)]
     with ExitStack() as stack:
-        reading = _Reading(feature_dim, nominal, target_kind, bins, groups, store)
-        request = _open(data, target, n_features, reading, include, exclude)
+        reading = Reading(
+            feature_dim=feature_dim,
+            nominal=nominal,
+            target_kind=target_kind,
+            bins=bins,
+            groups=groups,
+        )
+        request = _open(data, target, n_features, reading, store, include, exclude)
         kept: dict[Hashable, Checkpoint | None] = {
             (label, number): None
             if checkpoint is None
@@ -399,8 +390,14 @@ def information_matrix(
         raise unknown("kind of information_matrix", kind, kinds)
     _check_listening(callback, progress)
     with ExitStack() as stack:
-        reading = _Reading(feature_dim, nominal, target_kind, bins, groups, store)
-        request = _open(data, target, 1, reading, (), ())
+        reading = Reading(
+            feature_dim=feature_dim,
+            nominal=nominal,
+            target_kind=target_kind,
+            bins=bins,
+            groups=groups,
+        )
+        request = _open(data, target, 1, reading, store)
         listeners = _listeners(stack, callback, ScanProgress, progress)
         codes = request.encoded(stack, listeners)
         (matrices,) = drive(codes, {kind: all_pairs(codes)}, listeners)[0].values()
@@ -497,8 +494,14 @@ def interactions(
     _check_count("top", top, 1)
     _check_listening(callback, progress)
     with ExitStack() as stack:
-        reading = _Reading(feature_dim, nominal, target_kind, bins, groups, store)
-        request = _open(data, target, order, reading, (), exclude)
+        reading = Reading(
+            feature_dim=feature_dim,
+            nominal=nominal,
+            target_kind=target_kind,
+            bins=bins,
+            groups=groups,
+        )
+        request = _open(data, target, order, reading, store, (), exclude)
         listeners = _listeners(stack, callback, ScanProgress, progress)
         codes = request.encoded(stack, listeners)
         steps = all_tuples(codes, order, top, request.exclude)
@@ -556,7 +559,17 @@ def encode(
     ...     hd.select(codes, None, n_features=1).features
     ['x0']
     """
-    source = _open_source(data, target, feature_dim, nominal, groups)
+    source = _open_source(
+        data,
+        target,
+        Reading(
+            feature_dim=feature_dim,
+            nominal=nominal,
+            target_kind=target_kind,
+            bins=bins,
+            groups=groups,
+        ),
+    )
     return encode_source(
         source, store, bins=bins, target_kind=target_kind, chunks=chunks, room=room()
     )
@@ -624,8 +637,14 @@ def estimate(
     _check_count("n_resamples", n_resamples, 0)
     if n_features is not None:
         _check_numbers(n_features, None)
-    reading = _Reading(feature_dim, nominal, target_kind, bins, groups)
-    opened = _open(data, target, n_features or 1, reading, include, exclude).data
+    reading = Reading(
+        feature_dim=feature_dim,
+        nominal=nominal,
+        target_kind=target_kind,
+        bins=bins,
+        groups=groups,
+    )
+    opened = _open(data, target, n_features or 1, reading, None, include, exclude).data
     if isinstance(opened, CodeStore):
         if n_features is None:
             raise ValueError(
@@ -639,33 +658,32 @@ def estimate(
     return plan.followed_by(plan_search(made, chosen, n_features, n_resamples))
 
 
-def _open_source(
-    data: Any,
-    target: Any,
-    feature_dim: Hashable | None,
-    nominal: Iterable[Hashable] | bool | None,
-    groups: Any,
-) -> Source:
+def _open_source(data: Any, target: Any, reading: Reading) -> Source:
     # Imported here because the readers are slow to import, and code stores do not need them.
     from hofs_dask.io.source import open_source
 
-    return open_source(data, target, feature_dim=feature_dim, nominal=nominal, groups=groups)
+    return open_source(data, target, reading)
 
 
 def _open(
     data: Any,
     target: Any,
     n_features: int,
-    reading: _Reading,
-    include: Sequence[Hashable],
-    exclude: Sequence[Hashable],
+    reading: Reading,
+    store: str | os.PathLike[str] | None,
+    include: Sequence[Hashable] = (),
+    exclude: Sequence[Hashable] = (),
 ) -> _Request:
     """Open the data and find the included and excluded columns; raise if a name is unknown."""
     if isinstance(data, CodeStore) or _is_code_path(data):
         reading.refuse()
+        if store is not None:
+            raise ValueError(
+                f"store is {store!r}, but the data is a code store already; leave store out"
+            )
         opened: CodeStore | Source = _labelled(data, target)
     else:
-        opened = _open_source(data, target, reading.feature_dim, reading.nominal, reading.groups)
+        opened = _open_source(data, target, reading)
     names = opened.names
     forced, banned = _columns(names, include, "include"), _columns(names, exclude, "exclude")
     both = [names[i] for i in forced if i in banned]
@@ -676,12 +694,12 @@ def _open(
             f"n_features is {n_features} but only {len(names) - len(banned)} features can be "
             f"chosen: {len(names)} features, {len(banned)} of them excluded"
         )
-    if banned and reading.store is None and not isinstance(opened, CodeStore):
+    if banned and store is None and not isinstance(opened, CodeStore):
         # A temporary code store does not need the excluded features, and some of them, such as an
         # identifier, cannot be encoded.
         opened = opened.without(banned)
         forced, banned = [opened.names.index(names[i]) for i in forced], []
-    return _Request(opened, reading, forced, banned)
+    return _Request(opened, reading, store, forced, banned)
 
 
 def _methods(methods: Iterable[str | Method]) -> dict[str, Method]:

@@ -471,7 +471,7 @@ def test_groups_that_are_the_target__are_an_error():
 
 def test_groups_for_a_code_store__are_refused(tmp_path):
     codes = encoded(tmp_path)
-    with pytest.raises(ValueError, match="groups is 'given', but the data is a code store"):
+    with pytest.raises(ValueError, match="groups is given, but the data is a code store"):
         hd.select(codes, None, 1, groups=G)
 
 

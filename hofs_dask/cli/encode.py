@@ -6,11 +6,11 @@ import click
 
 from hofs_dask.cli.clusters import cluster
 from hofs_dask.cli.options import (
+    ReadingOptions,
     cluster_options,
     debug_option,
     examples,
     explain_option,
-    features_of,
     reading_options,
 )
 from hofs_dask.cli.running import advise
@@ -48,11 +48,7 @@ def encode(
     source: str,
     store: str,
     target: str,
-    feature_dim: str | None,
-    nominal: tuple[str, ...],
-    target_kind: str,
-    bins: int | str | None,
-    groups: str | None,
+    reading: ReadingOptions,
     chunks: tuple[int, int] | None,
     explain: bool,
     scheduler: str | None,
@@ -71,17 +67,13 @@ def encode(
     advise(lambda: "the store is not complete; run the same command again.")
     from hofs_dask.api import encode, estimate
 
-    named = features_of(nominal, source, target, feature_dim, groups) or None
+    options = reading.arguments(source, target)
     with cluster(scheduler, workers, cluster_file):
         if explain:
             plan = estimate(
                 source,
                 target,
-                feature_dim=feature_dim,
-                nominal=named,
-                target_kind=target_kind,
-                bins=bins,
-                groups=groups,
+                **options,
                 chunks=chunks,
             )
             click.echo(str(plan))
@@ -90,11 +82,7 @@ def encode(
             source,
             target,
             store,
-            feature_dim=feature_dim,
-            nominal=named,
-            target_kind=target_kind,
-            bins=bins,
-            groups=groups,
+            **options,
             chunks=chunks,
         )
     click.echo(repr(codes))

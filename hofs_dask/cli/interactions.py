@@ -6,11 +6,11 @@ import click
 
 from hofs_dask.cli.clusters import cluster
 from hofs_dask.cli.options import (
+    ReadingOptions,
     check_store,
     cluster_options,
     debug_option,
     examples,
-    features_of,
     progress_option,
     reading_options,
     target_option,
@@ -64,11 +64,7 @@ def interactions(
     plot: str | None,
     target: str | None,
     exclude: tuple[str, ...],
-    feature_dim: str | None,
-    nominal: tuple[str, ...],
-    target_kind: str,
-    bins: int | str | None,
-    groups: str | None,
+    reading: ReadingOptions,
     progress: bool | None,
     scheduler: str | None,
     workers: int | None,
@@ -89,19 +85,15 @@ def interactions(
     from hofs_dask import api
 
     check_store(store, target)
-    named = features_of(nominal, store, target, feature_dim, groups)
-    without = features_of(exclude, store, target, feature_dim, groups)
+    options = reading.arguments(store, target)
+    without = reading.features(exclude, store, target)
     with cluster(scheduler, workers, cluster_file):
         found = api.interactions(
             store,
             target,
             order=order,
             top=top,
-            feature_dim=feature_dim,
-            nominal=named or None,
-            target_kind=target_kind,
-            bins=bins,
-            groups=groups,
+            **options,
             exclude=without,
             progress=progress,
         )

@@ -8,11 +8,11 @@ import click
 
 from hofs_dask.cli.clusters import cluster
 from hofs_dask.cli.options import (
+    ReadingOptions,
     check_store,
     cluster_options,
     debug_option,
     examples,
-    features_of,
     progress_option,
     reading_options,
     target_option,
@@ -55,11 +55,7 @@ def matrix(
     output: str,
     kind: str,
     target: str | None,
-    feature_dim: str | None,
-    nominal: tuple[str, ...],
-    target_kind: str,
-    bins: int | str | None,
-    groups: str | None,
+    reading: ReadingOptions,
     progress: bool | None,
     scheduler: str | None,
     workers: int | None,
@@ -79,17 +75,13 @@ def matrix(
     from hofs_dask.api import information_matrix
 
     check_store(store, target)
-    named = features_of(nominal, store, target, feature_dim, groups)
+    options = reading.arguments(store, target)
     with cluster(scheduler, workers, cluster_file):
         found = information_matrix(
             store,
             target,
             kind=kind,
-            feature_dim=feature_dim,
-            nominal=named or None,
-            target_kind=target_kind,
-            bins=bins,
-            groups=groups,
+            **options,
             progress=progress,
         )
     click.echo(matrix_text(found))

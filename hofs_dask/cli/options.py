@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -66,55 +68,97 @@ def _bins(_ctx: click.Context, _param: click.Parameter, text: str) -> int | str 
     return int(text)
 
 
-def reading_options(command: Command) -> Command:
-    """Return the command with the options of encoding."""
-    for option in (
-        click.option(
-            "--bins",
-            callback=_bins,
-            metavar="NUMBER|auto|width|none",
-            default="auto",
-            show_default=True,
-            help="How to bin numeric features. Each bin becomes an integer code. A feature with no "
-            "more distinct values than bins gets one code per value. auto: 5 to 32 bins of about "
-            "equal counts, more for more samples. NUMBER: this many bins of about equal counts. "
-            "width: as many bins as auto, of equal width. none: no binning; the data must be "
-            "integers from 0 to 253, which are used directly as codes.",
-        ),
-        click.option(
-            "--target-kind",
-            type=click.Choice(["auto", "class", "ordinal", "continuous"]),
-            default="auto",
-            show_default=True,
-            help="How to interpret the target. class: classes without an order. ordinal: classes "
-            "in the order of their values. continuous: numbers, which are cut into 8 classes of "
-            "about equal size. auto: class for booleans, strings and categoricals, and for "
-            "integers if they have at most 254 distinct values; continuous for everything else.",
-        ),
-        click.option(
-            "--nominal",
-            multiple=True,
-            metavar="NAME",
-            help="Treat the numbers of the feature NAME as categories. Can be repeated. Strings, "
-            "categoricals and booleans are always treated as categories.",
-        ),
-        click.option(
-            "--groups",
-            metavar="NAME",
-            help="Name of the variable with the group of each sample, such as a subject. All "
-            "samples of a group are in the same fold, and resamples draw whole groups.",
-        ),
-        click.option(
-            "--feature-dim",
-            metavar="DIM",
-            help="Dimension along which the features lie, such as band; all other dimensions are "
-            "samples. Default: the dimension called feature, if there is one. If not, and if there "
-            "is only one variable besides the target and it has two dimensions: its last "
-            "dimension. In all other cases, every variable is a feature.",
-        ),
-    ):
-        command = option(command)
-    return command
+@dataclass(frozen=True)
+class ReadingOptions:
+    """Values of the options of reading, named after the arguments of `select`."""
+
+    feature_dim: str | None
+    nominal: tuple[str, ...]
+    target_kind: str
+    bins: int | str | None
+    groups: str | None
+
+    def arguments(self, store: str, target: str | None) -> dict[str, Any]:
+        """Return the options as arguments of the functions that read data."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return given | {"nominal": self.features(self.nominal, store, target) or None}
+
+    def features(self, texts: Iterable[str], store: str, target: str | None) -> list[Hashable]:
+        """Return the features of a store for names given on the command line."""
+        from hofs_dask.io.reading import Reading
+        from hofs_dask.io.source import open_source
+        from hofs_dask.store.codes import is_codes, open_codes
+
+        typed = list(texts)
+        if not typed:
+            return []
+        if is_codes(store):
+            return parse_features(typed, open_codes(store, target).names)
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        source = open_source(store, target, Reading(**given | {"nominal": None}))
+        return parse_features(typed, source.names)
+
+
+def reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the options of reading, which it gets as one `ReadingOptions`."""
+
+    @wraps(command)
+    def gathered(**given: Any) -> None:
+        values = {field.name: given.pop(field.name) for field in fields(ReadingOptions)}
+        command(**given, reading=ReadingOptions(**values))
+
+    decorated: Callable[..., None] = gathered
+    for option in _READING:
+        decorated = option(decorated)
+    return decorated
+
+
+#: The options of reading; the last is the first in the help text.
+_READING = (
+    click.option(
+        "--bins",
+        callback=_bins,
+        metavar="NUMBER|auto|width|none",
+        default="auto",
+        show_default=True,
+        help="How to bin numeric features. Each bin becomes an integer code. A feature with no "
+        "more distinct values than bins gets one code per value. auto: 5 to 32 bins of about "
+        "equal counts, more for more samples. NUMBER: this many bins of about equal counts. "
+        "width: as many bins as auto, of equal width. none: no binning; the data must be "
+        "integers from 0 to 253, which are used directly as codes.",
+    ),
+    click.option(
+        "--target-kind",
+        type=click.Choice(["auto", "class", "ordinal", "continuous"]),
+        default="auto",
+        show_default=True,
+        help="How to interpret the target. class: classes without an order. ordinal: classes "
+        "in the order of their values. continuous: numbers, which are cut into 8 classes of "
+        "about equal size. auto: class for booleans, strings and categoricals, and for "
+        "integers if they have at most 254 distinct values; continuous for everything else.",
+    ),
+    click.option(
+        "--nominal",
+        multiple=True,
+        metavar="NAME",
+        help="Treat the numbers of the feature NAME as categories. Can be repeated. Strings, "
+        "categoricals and booleans are always treated as categories.",
+    ),
+    click.option(
+        "--groups",
+        metavar="NAME",
+        help="Name of the variable with the group of each sample, such as a subject. All "
+        "samples of a group are in the same fold, and resamples draw whole groups.",
+    ),
+    click.option(
+        "--feature-dim",
+        metavar="DIM",
+        help="Dimension along which the features lie, such as band; all other dimensions are "
+        "samples. Default: the dimension called feature, if there is one. If not, and if there "
+        "is only one variable besides the target and it has two dimensions: its last "
+        "dimension. In all other cases, every variable is a feature.",
+    ),
+)
 
 
 def progress_option(step: str) -> Callable[[Command], Command]:
@@ -174,32 +218,12 @@ def check_store(store: str, target: str | None) -> None:
             )
         return
     context = click.get_current_context()
-    for name in ("feature_dim", "nominal", "target_kind", "bins", "groups"):
+    for name in (field.name for field in fields(ReadingOptions)):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(
                 f"{store} is a code store, which is already encoded: remove "
                 f"--{name.replace('_', '-')}, or encode the data again with it"
             )
-
-
-def features_of(
-    texts: Iterable[str],
-    store: str,
-    target: str | None,
-    feature_dim: str | None,
-    groups: str | None = None,
-) -> list[Hashable]:
-    """Return the features of a store for names given on the command line."""
-    from hofs_dask.io.source import open_source
-    from hofs_dask.store.codes import is_codes, open_codes
-
-    typed = list(texts)
-    if not typed:
-        return []
-    if is_codes(store):
-        return parse_features(typed, open_codes(store, target).names)
-    source = open_source(store, target, feature_dim=feature_dim, groups=groups)
-    return parse_features(typed, source.names)
 
 
 def parse_features(texts: Iterable[str], names: Iterable[Hashable]) -> list[Hashable]:

@@ -12,11 +12,11 @@ import click
 from hofs_dask.cli.checkpoints import how_to_resume
 from hofs_dask.cli.clusters import cluster
 from hofs_dask.cli.options import (
+    ReadingOptions,
     check_store,
     cluster_options,
     debug_option,
     explain_option,
-    features_of,
     progress_option,
     reading_options,
     target_option,
@@ -40,11 +40,7 @@ class Search:
     store: str
     n_features: int
     target: str | None
-    feature_dim: str | None
-    nominal: tuple[str, ...]
-    target_kind: str
-    bins: int | str | None
-    groups: str | None
+    reading: ReadingOptions
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     min_gain: float | None
@@ -59,22 +55,17 @@ class Search:
 
     def request(self) -> dict[str, Any]:
         """Return the options as arguments of `estimate`, `select` and `compare`."""
-        nominal, include, exclude = (
-            features_of(texts, self.store, self.target, self.feature_dim, self.groups)
-            for texts in (self.nominal, self.include, self.exclude)
+        include, exclude = (
+            self.reading.features(texts, self.store, self.target)
+            for texts in (self.include, self.exclude)
         )
         return {
             "data": self.store,
             "target": self.target,
             "n_features": self.n_features,
-            "feature_dim": self.feature_dim,
-            "nominal": nominal or None,
-            "target_kind": self.target_kind,
-            "bins": self.bins,
-            "groups": self.groups,
             "include": include,
             "exclude": exclude,
-        }
+        } | self.reading.arguments(self.store, self.target)
 
 
 def search_command(

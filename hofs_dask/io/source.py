@@ -36,6 +36,7 @@ from hofs_dask.io.kinds import TargetType
 from hofs_dask.io.listings import Origin
 from hofs_dask.io.mappings import from_mapping
 from hofs_dask.io.paths import as_path
+from hofs_dask.io.reading import DEFAULTS, Reading
 from hofs_dask.io.samples import GROUPS, WEIGHTS, take_column, weights_column
 from hofs_dask.io.targets import fits
 
@@ -180,15 +181,7 @@ class Source:
         return len(self.names)
 
 
-def open_source(
-    data: Any,
-    target: Any,
-    *,
-    feature_dim: Hashable | None = None,
-    nominal: Iterable[Hashable] | bool | None = None,
-    groups: Any = None,
-    weights: Any = None,
-) -> Source:
+def open_source(data: Any, target: Any, reading: Reading = DEFAULTS) -> Source:
     """Return any supported data and its target as a `Source`, reading as little as possible.
 
     Parameters
@@ -198,20 +191,12 @@ def open_source(
         in their order. In a Dataset, either one variable along ``feature_dim`` contains all
         features, or each variable is a feature.
     target : array, name or None
-        One value per sample, or the name of a column, variable or coordinate of ``data``. If the
-        target is a column or variable of ``data``, given by name or as an object, then it is not a
-        feature.
-    feature_dim : hashable, optional
-        The dim of the features of an xarray object; by default ``"feature"``, or the last dim of
-        a two-dimensional array.
-    nominal : iterable of names, or True, optional
-        Features whose numbers are categories; True for all features. Positions are accepted if all
-        names are strings.
-    groups : array, name, mapping or None
-        An id for each sample, see `hofs_dask.select`. A column or variable of ``data`` that is
-        named here is not a feature.
-    weights : array, name or None
-        A weight for each sample, see `hofs_dask.select`; likewise not a feature if named.
+        One value per sample, or the name of a column, variable or coordinate of ``data``. A column
+        or variable of ``data`` that is the target, by name or as an object, is not a feature.
+    reading : Reading
+        The options of reading. ``feature_dim`` is by default ``"feature"``, or the last dim of a
+        two-dimensional array. A column or variable of ``data`` that another option names, such as
+        ``groups``, is not a feature.
 
     Notes
     -----
@@ -230,6 +215,7 @@ def open_source(
     >>> source.names, source.n_samples
     (('x0', 'x1'), 4)
     """
+    feature_dim, groups, weights = reading.feature_dim, reading.groups, reading.weights
     data, ids = take_column(data, groups, GROUPS, {"target": target})
     data, weighing = take_column(data, weights, WEIGHTS, {"target": target, GROUPS: groups})
     if isinstance(data, str | os.PathLike):
@@ -255,7 +241,7 @@ def open_source(
     return _check(
         features,
         column,
-        nominal,
+        reading.nominal,
         None if ids is None else groups_column(ids, features),
         None if weighing is None else weights_column(weighing, features),
     )

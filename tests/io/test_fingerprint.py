@@ -25,6 +25,7 @@ from zarr.storage import (
 from hofs_dask.io.fingerprint import array_identity
 from hofs_dask.io.graphs import guard_arrays
 from hofs_dask.io.listings import Present, _shows_changes, chunk_at
+from hofs_dask.io.reading import Reading
 from hofs_dask.io.source import open_source
 
 rng = np.random.default_rng(0)
@@ -254,7 +255,7 @@ def test_fingerprint__of_open_netcdf_is_none_and_its_state_depends_on_the_file(t
         data.to_netcdf(path, engine="h5netcdf")
         for chunks in (None, {}):
             with xr.open_dataset(path, engine="h5netcdf", chunks=chunks) as opened:
-                yield open_source(opened, "y", feature_dim="band")
+                yield open_source(opened, "y", Reading(feature_dim="band"))
                 yield open_source(opened["x"][5:] * 2, opened["y"][5:])
         with xr.open_dataset(path, engine="h5netcdf").load() as loaded:
             yield open_source(loaded["x"], loaded["y"])

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 import zarr
 
+from hofs_dask.io.reading import Reading
 from hofs_dask.io.source import open_source
 
 X = np.arange(24.0).reshape(8, 3)
@@ -41,7 +42,7 @@ GIVEN = {
 @pytest.mark.parametrize("kind", GIVEN)
 def test_weights__of_every_kind_are_the_same_column(kind, tmp_path):
     data, target, weights = GIVEN[kind](tmp_path)
-    source = open_source(data, target, weights=weights)
+    source = open_source(data, target, Reading(weights=weights))
     assert source.n_features == 3
     assert source.weights.values.chunks[0] == source.parts[0].chunks[0]
     assert np.array_equal(source.weights.values.compute(), W)
@@ -50,9 +51,8 @@ def test_weights__of_every_kind_are_the_same_column(kind, tmp_path):
 @pytest.mark.parametrize("opened", [False, True])
 def test_weights_and_groups__are_both_taken_from_a_zarr_group(tmp_path, opened):
     path = _zarr(tmp_path)
-    source = open_source(
-        zarr.open_group(path, mode="r") if opened else path, "y", weights="w", groups="g"
-    )
+    data = zarr.open_group(path, mode="r") if opened else path
+    source = open_source(data, "y", Reading(weights="w", groups="g"))
     assert source.names == ("x0", "x1", "x2")
     assert np.array_equal(source.weights.values.compute(), W)
     assert np.array_equal(source.groups.values.compute(), Y)
@@ -63,11 +63,11 @@ def test_weights__with_some_dims_are_broadcast_by_name_and_stay_lazy():
         da.zeros((4, 5, 6, 2), chunks=(2, 5, 6, 2)), dims=("time", "lat", "lon", "band")
     )
     weights = xr.DataArray(np.cos(np.arange(5.0) / 4), dims="lat")
-    source = open_source(data, np.zeros((4, 5, 6)), feature_dim="band", weights=weights)
+    source = open_source(data, np.zeros((4, 5, 6)), Reading(feature_dim="band", weights=weights))
     expected = np.broadcast_to(weights.values[None, :, None], (4, 5, 6)).reshape(-1)
     assert source.weights.values.chunks[0] == (60, 60)
     assert np.array_equal(source.weights.values.compute(), expected)
-    other = open_source(data, np.zeros((4, 5, 6)), feature_dim="band", weights=weights + 1)
+    other = open_source(data, np.zeros((4, 5, 6)), Reading(feature_dim="band", weights=weights + 1))
     assert source.weights.fingerprint != other.weights.fingerprint
     assert source.fingerprint == other.fingerprint
 
@@ -99,5 +99,5 @@ ERRORS = [
 @pytest.mark.parametrize(("data", "weights", "error", "message"), ERRORS)
 def test_weights__that_cannot_be_used_are_refused(data, weights, error, message):
     with pytest.raises(error) as caught:
-        open_source(data, "y", weights=weights, groups="g")
+        open_source(data, "y", Reading(weights=weights, groups="g"))
     assert str(caught.value).startswith(message)

@@ -17,6 +17,7 @@ from hofs_dask.io import arrays
 from hofs_dask.io import blocks as blocks_module
 from hofs_dask.io import source as source_module
 from hofs_dask.io.paths import as_path
+from hofs_dask.io.reading import Reading
 from hofs_dask.io.source import open_source
 
 rng = np.random.default_rng(0)
@@ -374,7 +375,7 @@ def test_dask_frame__target_taken_from_the_frame_is_not_a_feature():
 )
 def test_feature_dim__is_refused_for_data_without_dims(data):
     with pytest.raises(ValueError, match="feature_dim is 'band'.*omit feature_dim"):
-        open_source(data, Y, feature_dim="band")
+        open_source(data, Y, Reading(feature_dim="band"))
 
 
 # xarray
@@ -390,7 +391,7 @@ def test_data_array__dims_other_than_feature_dim_are_stacked_in_order():
     cube = rng.normal(size=(5, 3, 4, 2))
     for array in (cube, da.from_array(cube, chunks=(2, 2, 3, 1))):
         data = xr.DataArray(array, dims=("time", "band", "y", "x"))
-        source = open_source(data, None, feature_dim="band")
+        source = open_source(data, None, Reading(feature_dim="band"))
         assert np.array_equal(values(source), np.moveaxis(cube, 1, -1).reshape(-1, 3))
         assert source.names == ("x0", "x1", "x2")
 
@@ -405,7 +406,7 @@ def test_data_array__error_lists_the_dims():
     with pytest.raises(ValueError, match=r"'time', 'y', 'wave'.*feature_dim='wave'"):
         open_source(data, None)
     with pytest.raises(ValueError, match="unknown feature_dim 'waves'; valid: 'wave'"):
-        open_source(data, None, feature_dim="waves")
+        open_source(data, None, Reading(feature_dim="waves"))
 
 
 def test_data_array__target_is_aligned_by_dims():
@@ -467,7 +468,7 @@ def test_dataset__variables_without_dims_are_ignored():
     assert open_source(data, "crop").names == tuple(NAMES)
     one = labelled().to_dataset().assign(y=("sample", Y), spatial_ref=0)
     assert open_source(one, "y").names == (0.4, 0.5, 0.6, 0.7)
-    assert open_source(one, "y", feature_dim="band").names == (0.4, 0.5, 0.6, 0.7)
+    assert open_source(one, "y", Reading(feature_dim="band")).names == (0.4, 0.5, 0.6, 0.7)
 
 
 def test_dataset__variables_with_fewer_dims_are_broadcast(tmp_path):
@@ -515,7 +516,7 @@ def test_dataset__variables_are_not_broadcast_if_the_target_has_fewer_values():
 
 def test_dataset__variables_without_the_feature_dim_are_ignored():
     data = labelled().to_dataset().assign(y=("sample", Y), z=("sample", Y))
-    assert open_source(data, "y", feature_dim="band").names == (0.4, 0.5, 0.6, 0.7)
+    assert open_source(data, "y", Reading(feature_dim="band")).names == (0.4, 0.5, 0.6, 0.7)
 
 
 def test_dataset__variables_are_the_features():
@@ -533,7 +534,7 @@ def test_dataset__variables_are_the_features():
 
 def test_dataset__one_variable_contains_all_features():
     data = labelled().to_dataset().assign(y=("sample", Y), width=("band", np.ones(4)))
-    source = open_source(data, "y", feature_dim="band")
+    source = open_source(data, "y", Reading(feature_dim="band"))
     assert source.names == (0.4, 0.5, 0.6, 0.7)
     assert np.array_equal(source.target.compute(), Y)
     # feature_dim may be omitted if there is one candidate variable.
@@ -546,11 +547,11 @@ def test_dataset__errors_name_variables_and_dims():
     with pytest.raises(ValueError, match="unknown variable for the target 'yy'; valid: 'y'"):
         open_source(data, "yy")
     with pytest.raises(ValueError, match="unknown feature_dim 'bnad'; valid: 'band'"):
-        open_source(data, "y", feature_dim="bnad")
+        open_source(data, "y", Reading(feature_dim="bnad"))
     with pytest.raises(ValueError, match="have different dims"):
         open_source(data, "y")
     with pytest.raises(ValueError, match="2 variables have the dim 'band'"):
-        open_source(data.assign(x2=data.x), "y", feature_dim="band")
+        open_source(data.assign(x2=data.x), "y", Reading(feature_dim="band"))
     with pytest.raises(ValueError, match="no variables besides the target"):
         open_source(data[["y"]], "y")
     dates = data.assign(when=("sample", np.arange(60).astype("datetime64[s]")))[["when", "z"]]
@@ -638,7 +639,7 @@ def test_zarr__open_objects_are_accepted(tmp_path, kind):
         # without a fingerprint, task names must be unique, as the data may have changed
         assert (source.parts[0].name == again.parts[0].name) == (kind == "local")
         with pytest.raises(ValueError, match="feature_dim is 'band'.*omit feature_dim"):
-            open_source(data, target, feature_dim="band")
+            open_source(data, target, Reading(feature_dim="band"))
 
 
 def test_zarr__object_and_path_have_the_same_fingerprint(tmp_path):
@@ -663,7 +664,7 @@ def test_zarr__group_of_xarray_as_object(tmp_path, kind):
     data.to_zarr(store, group="deep/down", consolidated=False)
     for mode in ("r", "r+"):
         group = zarr.open_group(store, path="deep/down", mode=mode)
-        source = open_source(group, "y", feature_dim="band")
+        source = open_source(group, "y", Reading(feature_dim="band"))
         assert source.names == (0.4, 0.5, 0.6, 0.7)
         assert np.array_equal(values(source), X)
         assert np.array_equal(source.target.compute(), Y)
@@ -673,7 +674,7 @@ def test_zarr__feature_dim_is_refused_for_arrays_without_dims(tmp_path):
     zarr.create_group(tmp_path / "g.zarr").create_array("table", data=X)
     for path in (tmp_path / "g.zarr", tmp_path / "g.zarr" / "table"):
         with pytest.raises(ValueError, match="feature_dim is 'band'.*omit feature_dim"):
-            open_source(path, Y, feature_dim="band")
+            open_source(path, Y, Reading(feature_dim="band"))
 
 
 def test_path__tilde_is_the_home_directory(tmp_path, monkeypatch):
@@ -713,7 +714,7 @@ def test_xarray_from_zarr__is_lazy_with_and_without_dask(tmp_path):
     labelled().to_dataset().assign(y=("sample", Y)).to_zarr(tmp_path / "d.zarr", consolidated=False)
     for chunks in (None, {}):
         with xr.open_zarr(tmp_path / "d.zarr", chunks=chunks, consolidated=False) as data:
-            source = open_source(data, "y", feature_dim="band")
+            source = open_source(data, "y", Reading(feature_dim="band"))
             assert not data["x"].variable._in_memory
             assert np.array_equal(values(source), X)
 
@@ -773,18 +774,33 @@ def test_target__unknown_name_is_refused():
 
 def test_nominal__accepts_names_positions_or_true():
     frame = pd.DataFrame(X, columns=NAMES)
-    assert open_source(frame, Y, nominal=["b", 3]).nominal.tolist() == [False, True, False, True]
-    assert open_source(frame, Y, nominal="c").nominal.tolist() == [False, False, True, False]
-    assert open_source(frame, Y, nominal=True).nominal.all()
-    assert not open_source(frame, Y, nominal=()).nominal.any()
+    assert open_source(frame, Y, Reading(nominal=["b", 3])).nominal.tolist() == [
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert open_source(frame, Y, Reading(nominal="c")).nominal.tolist() == [
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert open_source(frame, Y, Reading(nominal=True)).nominal.all()
+    assert not open_source(frame, Y, Reading(nominal=())).nominal.any()
     numbered = pd.DataFrame(X, columns=[3, 2, 1, 0])
-    assert open_source(numbered, Y, nominal=[3]).nominal.tolist() == [True, False, False, False]
+    assert open_source(numbered, Y, Reading(nominal=[3])).nominal.tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_nominal__error_suggests_the_most_similar_name():
     frame = pd.DataFrame(X, columns=["colour", "size", "weight", "age"])
     with pytest.raises(ValueError, match="unknown feature in nominal 'color'; valid: 'colour'"):
-        open_source(frame, Y, nominal=["color"])
+        open_source(frame, Y, Reading(nominal=["color"]))
 
 
 # Fingerprints
@@ -821,7 +837,7 @@ def test_fingerprint__of_files_depends_on_their_timestamps(tmp_path):
         unchunked = xr.open_zarr(path, consolidated=False, chunks=None)
         sources = [
             open_source(path, "y"),
-            open_source(opened, "y", feature_dim="band"),
+            open_source(opened, "y", Reading(feature_dim="band")),
             open_source(opened["x"] * 2, opened["y"]),
             open_source(unchunked["x"], unchunked["y"]),
             open_source(da.from_zarr(path / "x"), da.from_zarr(path / "y")),

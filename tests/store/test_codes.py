@@ -18,6 +18,7 @@ import hofs_dask as hd
 from hofs_dask.encoding import encode as encode_module
 from hofs_dask.encoding.encode import encode_source
 from hofs_dask.errors import CodeStoreError
+from hofs_dask.io.reading import Reading
 from hofs_dask.io.source import open_source
 from hofs_dask.kernels.planes import unpacked
 from hofs_dask.store import metadata as metadata_module
@@ -52,7 +53,7 @@ X, Y = make_data()
 
 
 def encode(path, data=X, target=Y, *, nominal=None, feature_dim=None, **options):
-    source = open_source(data, target, nominal=nominal, feature_dim=feature_dim)
+    source = open_source(data, target, Reading(nominal=nominal, feature_dim=feature_dim))
     return encode_source(source, path, **options)
 
 
