@@ -97,6 +97,8 @@ def select(
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
+    where: Any = None,
+    ignore_label: Any = None,
     groups: Any = None,
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
@@ -133,14 +135,20 @@ def select(
         categoricals and booleans are always treated as categories.
     target_kind
         ``"class"``, ``"ordinal"``, ``"continuous"`` or ``"auto"``. With ``"auto"``, booleans,
-        strings, categoricals and integers with at most 254 distinct values are classes, and
-        everything else is continuous.
+        strings, categoricals, integers with at most 254 distinct values and floats that are at
+        most 20 different whole numbers are classes, and everything else is continuous.
     bins
         Number of bins of a numeric feature, from 2 to 254. The bins have about equal counts.
         ``"auto"`` uses 5 to 32 bins, more for more samples. ``"width"`` uses as many bins as
         ``"auto"``, but of equal width. A feature that has no more distinct values than bins gets
         one code per value. With None, the data must be integers from 0 to 253, which are used as
         codes.
+    where
+        The samples to use: booleans or the positions of samples, as an array, or the name of a
+        column, variable or coordinate of `data`. A DataArray is broadcast along sample dims that it
+        lacks. All other samples are as if they were not there.
+    ignore_label
+        A class whose samples are not used, such as 0 for pixels without a label.
     groups
         The group of each sample, if samples are not independent: for example, the subject of each
         measurement. Give an array of ids, or the name of a column, variable or coordinate of
@@ -198,6 +206,8 @@ def select(
             nominal=nominal,
             target_kind=target_kind,
             bins=bins,
+            where=where,
+            ignore_label=ignore_label,
             groups=groups,
         )
         request = _open(data, target, n_features, reading, store, include, exclude)
@@ -231,6 +241,8 @@ def compare(
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
+    where: Any = None,
+    ignore_label: Any = None,
     groups: Any = None,
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
@@ -247,7 +259,7 @@ def compare(
 
     Parameters
     ----------
-    data, target, n_features, feature_dim, nominal, target_kind, bins, groups
+    data, target, n_features, feature_dim, nominal, target_kind, bins, where, ignore_label, groups
         As for `select`.
     methods
         Names of methods, or method objects with options, such as ``MIFS(beta=0.5)``.
@@ -293,6 +305,8 @@ def compare(
             nominal=nominal,
             target_kind=target_kind,
             bins=bins,
+            where=where,
+            ignore_label=ignore_label,
             groups=groups,
         )
         request = _open(data, target, n_features, reading, store, include, exclude)
@@ -348,6 +362,8 @@ def information_matrix(
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
+    where: Any = None,
+    ignore_label: Any = None,
     groups: Any = None,
     store: str | os.PathLike[str] | None = None,
     callback: Callable[[Event], None] | None = None,
@@ -357,7 +373,9 @@ def information_matrix(
 
     Parameters
     ----------
-    data, target, feature_dim, nominal, target_kind, bins, store, callback, progress
+    data, target, feature_dim, nominal, target_kind, bins, where, ignore_label, store
+        As for `select`.
+    callback, progress
         As for `select`.
     groups
         As for `select`. Groups do not change the matrix, but they are kept in `store`. A column of
@@ -395,6 +413,8 @@ def information_matrix(
             nominal=nominal,
             target_kind=target_kind,
             bins=bins,
+            where=where,
+            ignore_label=ignore_label,
             groups=groups,
         )
         request = _open(data, target, 1, reading, store)
@@ -432,6 +452,8 @@ def interactions(
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
+    where: Any = None,
+    ignore_label: Any = None,
     groups: Any = None,
     exclude: Sequence[Hashable] = (),
     store: str | os.PathLike[str] | None = None,
@@ -445,7 +467,9 @@ def interactions(
 
     Parameters
     ----------
-    data, target, feature_dim, nominal, target_kind, bins, store, callback, progress
+    data, target, feature_dim, nominal, target_kind, bins, where, ignore_label, store
+        As for `select`.
+    callback, progress
         As for `select`.
     groups
         As for `select`. Groups do not change the tuples: all samples are counted, and the p-values
@@ -499,6 +523,8 @@ def interactions(
             nominal=nominal,
             target_kind=target_kind,
             bins=bins,
+            where=where,
+            ignore_label=ignore_label,
             groups=groups,
         )
         request = _open(data, target, order, reading, store, (), exclude)
@@ -524,6 +550,8 @@ def encode(
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
+    where: Any = None,
+    ignore_label: Any = None,
     groups: Any = None,
     chunks: tuple[int, int] | None = None,
 ) -> CodeStore:
@@ -533,7 +561,7 @@ def encode(
 
     Parameters
     ----------
-    data, target, feature_dim, nominal, target_kind, bins, groups
+    data, target, feature_dim, nominal, target_kind, bins, where, ignore_label, groups
         As for `select`.
     store
         Path of the store. An existing store of the same data and options is reused, and a new
@@ -567,6 +595,8 @@ def encode(
             nominal=nominal,
             target_kind=target_kind,
             bins=bins,
+            where=where,
+            ignore_label=ignore_label,
             groups=groups,
         ),
     )
@@ -586,6 +616,8 @@ def estimate(
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
+    where: Any = None,
+    ignore_label: Any = None,
     groups: Any = None,
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
@@ -608,8 +640,10 @@ def estimate(
         One method as for `select`, or several as for `compare`.
     n_resamples
         As for `compare`.
-    feature_dim, nominal, target_kind, bins, groups, include, exclude
+    feature_dim, nominal, target_kind, bins, ignore_label, groups, include, exclude
         As for `select`.
+    where
+        As for `select`. It is not read: the plan is that of all samples.
     chunks
         As for `encode`.
 
@@ -642,6 +676,8 @@ def estimate(
         nominal=nominal,
         target_kind=target_kind,
         bins=bins,
+        where=where,
+        ignore_label=ignore_label,
         groups=groups,
     )
     opened = _open(data, target, n_features or 1, reading, None, include, exclude).data

@@ -307,11 +307,11 @@ def test_method_class__error_suggests_an_instance():
 @pytest.mark.parametrize("lazy", [False, True])
 def test_float_target_with_integer_values__warns_that_it_is_binned(lazy):
     x = np.random.default_rng(3).normal(size=(300, 3))
-    y = np.arange(300) % 10 * 1.0
+    y = np.arange(300) % 30 * 1.0
     target = da.from_array(y, chunks=100) if lazy else y
-    with pytest.warns(UserWarning, match='10 different whole numbers .* target_kind="class"'):
+    with pytest.warns(UserWarning, match='30 different whole numbers .* target_kind="class"'):
         hd.select(x, target, 1)
-    assert hd.select(x, target, 1, target_kind="class").to_dataset().attrs["n_classes"] == 10
+    assert hd.select(x, target, 1, target_kind="class").to_dataset().attrs["n_classes"] == 30
     assert hd.select(x, target, 1, target_kind="continuous").to_dataset().attrs["n_classes"] == 8
     hd.select(x, y % 8, 1)  # eight values in eight bins: no warning
     hd.select(x, y + 0.5, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, fields
@@ -68,6 +69,15 @@ def _bins(_ctx: click.Context, _param: click.Parameter, text: str) -> int | str 
     return int(text)
 
 
+def _label(
+    _ctx: click.Context, _param: click.Parameter, text: str | None
+) -> str | int | float | None:
+    for kind in (int, float):
+        with contextlib.suppress(TypeError, ValueError):
+            return kind(text)  # type: ignore[arg-type]
+    return text
+
+
 @dataclass(frozen=True)
 class ReadingOptions:
     """Values of the options of reading, named after the arguments of `select`."""
@@ -76,6 +86,8 @@ class ReadingOptions:
     nominal: tuple[str, ...]
     target_kind: str
     bins: int | str | None
+    where: str | None
+    ignore_label: str | int | float | None
     groups: str | None
 
     def arguments(self, store: str, target: str | None) -> dict[str, Any]:
@@ -134,8 +146,9 @@ _READING = (
         show_default=True,
         help="How to interpret the target. class: classes without an order. ordinal: classes "
         "in the order of their values. continuous: numbers, which are cut into 8 classes of "
-        "about equal size. auto: class for booleans, strings and categoricals, and for "
-        "integers if they have at most 254 distinct values; continuous for everything else.",
+        "about equal size. auto: class for booleans, strings and categoricals, for integers if "
+        "they have at most 254 distinct values, and for floats that are at most 20 different "
+        "whole numbers; continuous for everything else.",
     ),
     click.option(
         "--nominal",
@@ -149,6 +162,18 @@ _READING = (
         metavar="NAME",
         help="Name of the variable with the group of each sample, such as a subject. All "
         "samples of a group are in the same fold, and resamples draw whole groups.",
+    ),
+    click.option(
+        "--ignore-label",
+        callback=_label,
+        metavar="LABEL",
+        help="Class whose samples are not used, such as 0 for pixels without a label.",
+    ),
+    click.option(
+        "--where",
+        metavar="NAME",
+        help="Name of the boolean variable that is true for the samples to use. All other samples "
+        "are as if they were not there.",
     ),
     click.option(
         "--feature-dim",

@@ -86,6 +86,8 @@ if TYPE_CHECKING:
 
 #: Maximum bytes of the sampled rows from which one task makes the tables of its features.
 TILE_BYTES = 32 * 2**20
+#: A warning is given if at least this share of the samples misses every feature.
+MANY_EMPTY = 0.01
 #: Up to this many tiles, the tasks that use a tile also slice it from its block. With more tiles,
 #: each slice is a separate task, which delays the next block of the worker.
 FEW_TILES = 4
@@ -163,11 +165,14 @@ def encode_source(
     path = as_path(store)
     check_apart(path, source.places, "store")
     fingerprint = key = None
-    if source.fingerprint is not None:
+    masks = [] if source.where is None else [source.where.fingerprint]
+    if source.fingerprint is not None and None not in masks:
         nominal = source.nominal.tolist()
-        fingerprint = digest([source.fingerprint, checked_bins, nominal, VERSION])
+        fingerprint = digest([source.fingerprint, checked_bins, nominal, VERSION, *masks])
     if source.target_fingerprint is not None:
         parts = [source.target_fingerprint, source.target_name, kind, VERSION]
+        if source.ignore_label is not None:
+            parts.append(source.ignore_label)
         groups = source.groups
         if groups is None:
             key = digest(parts)[:16]
@@ -233,7 +238,7 @@ def _encode(
 ) -> tuple[Manifest, Coding]:
     """Write codes, tables and labels into the folder of a job; return their manifest."""
     source, kept = job.source, find_kept(job.source)
-    coding, features, n_bins = _first_read(source, kept, bins, kind)
+    coding, features, n_bins, empty = _first_read(source, kept, bins, kind)
     grid = choose_layout(
         kept.n_rows,
         source.n_features,
@@ -274,15 +279,31 @@ def _encode(
         kept=kept.digest,
         n_absent=source.n_absent_chunks,
         content=content,
-        targets=(_target(job, kept, coding, [*coded, *more], groups),),
+        targets=(_target(job, kept, coding, [*coded, *more], groups, _empty_note(empty)),),
     )
     return manifest, coding
 
 
+def _empty_note(share: float) -> tuple[str, ...]:
+    """Return a note, and warn, if many samples miss every feature."""
+    if share < MANY_EMPTY:
+        return ()
+    found = f"{share:.1%} of the samples miss every feature"
+    warnings.warn(
+        f"{found}, and a missing value is a value of its own, which may predict the target; if "
+        "they are outside of a mask, leave them out with where=",
+        stacklevel=5,
+    )
+    return (found,)
+
+
 def _first_read(
     source: Source, kept: Kept, bins: Bins, target_kind: TargetKind
-) -> tuple[Coding, list[Feature], int]:
-    """Read the source once; return the coding of the target and of each feature."""
+) -> tuple[Coding, list[Feature], int, float]:
+    """Read the source once; return the coding of the target and of each feature.
+
+    The last values are the number of bins, and the share of samples that miss every feature.
+    """
     run = uuid.uuid4().hex
     coding = _coding(source, kept, target_kind, run)
     n_bins = delayed(_resolve_bins)(bins, kept.n_rows, coding, dask_key_name=f"encode-bins-{run}")
@@ -338,11 +359,15 @@ def _first_read(
                 )
             first_feature += n_columns
     made, coded, resolved = compute(tables, coding, n_bins)
-    problems = [problem for _, several in made for problem in several]
+    problems = [problem for _, several, _ in made for problem in several]
     if problems:
         first_one: Refusal = min(problems, key=lambda problem: problem.column)
         raise first_one.error(f"feature {source.names[first_one.column]!r} {first_one.text}")
-    return coded, [feature for several, _ in made for feature in several], resolved
+    empty = [flags for _, _, flags in made]
+    share = 0.0
+    if source.n_features > 1 and not any(flags is None for flags in empty):
+        share = int(np.unpackbits(np.bitwise_and.reduce(empty)).sum()) / rows
+    return coded, [feature for several, _, _ in made for feature in several], resolved, share
 
 
 def _add_labels(
@@ -353,8 +378,8 @@ def _add_labels(
     if kept.digest != manifest.kept:
         others = some_of(sorted({each.name for each in manifest.targets}))
         raise ValueError(
-            f"target {source.target_name!r} is missing for other samples than {others}, the target "
-            f"that the store {job.path!r} was encoded with; give another store"
+            f"target {source.target_name!r} is missing or ignored for other samples than {others}, "
+            f"the target that the store {job.path!r} was encoded with; give another store"
         )
     rows = manifest.content.chunks[0]
     (coding,) = compute(_coding(source, kept, target_kind, uuid.uuid4().hex))
@@ -384,8 +409,12 @@ def _target(
     coding: Coding,
     written: list[tuple[np.ndarray, int]],
     groups: GroupRecord | None,
+    notes: tuple[str, ...] = (),
 ) -> Target:
     """Return the manifest entry of the written labels."""
+    if coding.n_whole and coding.kind == "class":
+        found = f"{coding.n_whole} different whole numbers as floats"
+        notes = (f"target {job.source.target_name!r} holds {found}, which are classes", *notes)
     counts = np.sum([each for each, _ in written], axis=0)
     return Target(
         key=job.key,
@@ -394,9 +423,10 @@ def _target(
         classes=coding.classes,
         counts=tuple(counts.tolist()),
         values=tuple(coding.values.tolist()),
-        n_dropped=job.source.n_samples - kept.n_rows,
+        n_dropped=kept.dropped.n_missing,
         checksums=as_digits(np.array([checksum for _, checksum in written], np.uint32)),
         groups=groups,
+        notes=(*job.source.notes, *kept.dropped.notes(job.source.ignore_label), *notes),
     )
 
 
@@ -649,10 +679,12 @@ def _tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) ->
 
 def _make_tables(
     summaries: list[Summary], cut: slice | None, first: int, bins: Bins, n_bins: int
-) -> tuple[list[Feature], list[Refusal]]:
+) -> tuple[list[Feature], list[Refusal], np.ndarray | None]:
+    """Return tables and refusals, and which sampled rows miss all of these features (bits)."""
     if cut is not None:
         summaries = [each.columns(cut.start, cut.stop) for each in summaries]
-    return make_tables(merge_summaries(summaries), first, bins, n_bins)
+    merged = merge_summaries(summaries)
+    return *make_tables(merged, first, bins, n_bins), merged.empty_rows()
 
 
 def _make_coding(
@@ -684,7 +716,7 @@ def _checked(store: CodeStore, coding: Coding | None = None) -> CodeStore:
     Returns the store. ``coding`` is None if the labels were already in the store.
     """
     labels = store.labels
-    if coding is not None and coding.n_whole:
+    if coding is not None and coding.n_whole and labels.kind == "continuous":
         warnings.warn(
             f"target {labels.name!r} holds {coding.n_whole} different whole numbers as floats and "
             f"is cut into {len(labels.classes)} ranges; if the numbers are classes, give "

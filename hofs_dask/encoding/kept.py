@@ -1,7 +1,8 @@
-"""Select the samples that have a target; all others are ignored.
+"""Select the samples that have a target and are in the mask; all others are ignored.
 
 Bins, tables, folds, resamples and chunks depend only on the kept samples. A target with missing
-values therefore gives the same result as a source without these samples.
+values, a mask or an ignored class therefore gives the same result as a source without these
+samples.
 """
 
 from __future__ import annotations
@@ -34,6 +35,37 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Dropped:
+    """The numbers of samples that are not kept: each is counted for its first reason.
+
+    Attributes
+    ----------
+    n_outside : int
+        Samples outside of the mask.
+    n_ignored : int
+        Samples of the ignored class.
+    n_missing : int
+        Samples without a target.
+    """
+
+    n_outside: int = 0
+    n_ignored: int = 0
+    n_missing: int = 0
+
+    def notes(self, label: object) -> tuple[str, ...]:
+        """Return the samples that the user dropped, as text; ``label`` is the ignored class.
+
+        Examples
+        --------
+        >>> Dropped(n_outside=7).notes(None)
+        ('where leaves out 7 samples',)
+        """
+        outside = f"where leaves out {_samples(self.n_outside)}"
+        ignored = f"ignore_label={label!r} leaves out {_samples(self.n_ignored)}"
+        return (outside,) * bool(self.n_outside) + (ignored,) * (label is not None)
+
+
+@dataclass(frozen=True)
 class Kept:
     """The rows of a source that are kept, block by block.
 
@@ -43,10 +75,13 @@ class Kept:
         Number of rows of each block of the source.
     masks : tuple of Mask
         The kept rows of each block.
+    dropped : Dropped
+        The other rows.
     """
 
     sizes: tuple[int, ...]
     masks: tuple[Mask, ...]
+    dropped: Dropped = Dropped()
 
     @cached_property
     def _counts(self) -> list[int]:
@@ -117,7 +152,7 @@ class Kept:
 
 
 def find_kept(source: Source) -> Kept:
-    """Return the samples of a source that have a target; raise a ValueError if there are none.
+    """Return the samples of a source that are kept; raise a ValueError if none is.
 
     Examples
     --------
@@ -127,14 +162,36 @@ def find_kept(source: Source) -> Kept:
     """
     target: Any = source.target
     sizes = tuple(target.chunks[0])
-    if target.dtype.kind in "iub":  # these types have no missing values
+    blocks: list[Any] = [None] * len(sizes)
+    if target.dtype.kind not in "iub" or source.ignore_label is not None:
+        # integers have no missing values
+        blocks = target.to_delayed(optimize_graph=False)
+    elif source.where is None:
         return Kept(sizes, (None,) * len(sizes))
-    blocks = target.to_delayed(optimize_graph=False)
-    masks = compute(*(delayed(_present)(block) for block in blocks), here=source.target_in_memory)
-    kept = Kept(sizes, masks)
+    inside: list[Any] = [None] * len(sizes)
+    in_memory = source.target_in_memory or blocks[0] is None
+    if source.where is not None:
+        inside = source.where.values.to_delayed(optimize_graph=False)
+        in_memory = in_memory and source.where.in_memory
+    made = compute(
+        *(
+            delayed(_keep)(size, block, flags, source.ignore_label)
+            for size, block, flags in zip(sizes, blocks, inside, strict=True)
+        ),
+        here=in_memory,
+    )
+    counts = [vars(dropped).values() for _, dropped in made]
+    kept = Kept(
+        sizes, tuple(mask for mask, _ in made), Dropped(*map(sum, zip(*counts, strict=True)))
+    )
     if not kept.n_rows:
+        found, name = kept.dropped, source.target_name
+        if found.n_missing == source.n_samples:
+            raise ValueError(f"target {name!r} has no values: all {found.n_missing} are missing")
         raise ValueError(
-            f"target {source.target_name!r} has no values: all {source.n_samples} are missing"
+            f"none of the {source.n_samples} samples is left: {found.n_outside} are outside of "
+            f"where, {found.n_ignored} have the ignored label {source.ignore_label!r}, and target "
+            f"{name!r} of {found.n_missing} is missing"
         )
     return kept
 
@@ -150,15 +207,48 @@ def take(block: np.ndarray, mask: Mask) -> np.ndarray:
     return block if mask is None else block[_unpack(mask, len(block))]
 
 
-def _present(block: np.ndarray) -> Mask:
-    """Return the mask of the values of a target that are not missing."""
+def _keep(
+    size: int, block: np.ndarray | None, inside: np.ndarray | None, label: object
+) -> tuple[Mask, Dropped]:
+    """Return the mask of the kept rows of a block, and the numbers of the others.
+
+    ``block`` is the target, None if no value can be missing or ignored; ``inside`` is the mask.
+    """
+    flags = np.ones(size, bool) if inside is None else np.array(inside, bool)
+    dropped = Dropped(n_outside=size - int(flags.sum()))
+    if block is not None:
+        ignored = flags & _is_label(block, label)
+        missing = flags & ~ignored & ~_present(block)
+        flags &= ~(ignored | missing)
+        dropped = Dropped(dropped.n_outside, int(ignored.sum()), int(missing.sum()))
+    return None if flags.all() else np.packbits(flags), dropped
+
+
+def _present(block: np.ndarray) -> np.ndarray:
+    """Return whether each value of a target is not missing."""
     if block.dtype == object:
         values, strange = clean_objects(block)
         # unsupported types are kept here: a later check refuses them by name
-        flags = np.array([bool(strange) or value is not None for value in values], dtype=bool)
-    else:
-        flags = ~np.isnan(block)
-    return None if flags.all() else np.packbits(flags)
+        return np.array([bool(strange) or value is not None for value in values], dtype=bool)
+    return np.ones(len(block), bool) if block.dtype.kind in "iub" else ~np.isnan(block)
+
+
+def _is_label(block: np.ndarray, label: object) -> np.ndarray:
+    """Return whether each value of a target is the ignored class."""
+    if label is None:
+        return np.zeros(len(block), bool)
+    if isinstance(label, str) != (block.dtype == object) and not isinstance(label, bool):
+        held = "text" if block.dtype == object else "numbers"
+        raise ValueError(f"ignore_label is {label!r}, but the target holds {held}")
+    return (
+        np.fromiter((each == label for each in block), bool, len(block))
+        if (block.dtype == object)
+        else np.asarray(block == label)
+    )
+
+
+def _samples(number: int) -> str:
+    return f"{number} sample" + "s" * (number != 1)
 
 
 def _unpack(mask: np.ndarray, size: int) -> np.ndarray:

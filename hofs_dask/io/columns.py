@@ -40,6 +40,8 @@ class Features:
         and chunks.
     index : pandas.Index or None
         The index of a pandas data frame.
+    notes : tuple of str
+        What the reader left out, for the user.
     """
 
     names: Sequence[Hashable]
@@ -49,6 +51,7 @@ class Features:
     sample_shape: tuple[int, ...]
     grid: Any = None
     index: Any = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ class Reading:
     nominal: Iterable[Hashable] | bool | None = None
     target_kind: str = "auto"
     bins: int | str | None = "auto"
+    where: Any = None
+    ignore_label: Any = None
     groups: Any = None
     weights: Any = None
 

@@ -1,4 +1,4 @@
-"""Further columns with one value per sample: groups and weights."""
+"""Further columns with one value per sample: groups, weights and masks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hofs_dask.io.paths import as_path
 from hofs_dask.io.targets import as_column, as_series, names_column, target_name
 
 #: The roles of a column, which are the names of the options.
-GROUPS, WEIGHTS = "groups", "weights"
+GROUPS, WEIGHTS, WHERE = "groups", "weights", "where"
 
 
 def take_column(data: Any, given: Any, role: str, others: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -35,10 +35,11 @@ from hofs_dask.io.groups import groups_column
 from hofs_dask.io.kinds import TargetType
 from hofs_dask.io.listings import Origin
 from hofs_dask.io.mappings import from_mapping
+from hofs_dask.io.masks import mask_column
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.reading import DEFAULTS, Reading
-from hofs_dask.io.samples import GROUPS, WEIGHTS, take_column, weights_column
-from hofs_dask.io.targets import fits
+from hofs_dask.io.samples import GROUPS, WEIGHTS, WHERE, take_column, weights_column
+from hofs_dask.io.targets import check_ignored, fits
 
 #: The kinds of data that `open_source` reads.
 KINDS = (
@@ -52,7 +53,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class SampleColumn:
-    """A further column of a source, with one value per sample: groups or weights.
+    """A further column of a source, with one value per sample: groups, weights or a mask.
 
     Attributes
     ----------
@@ -61,7 +62,7 @@ class SampleColumn:
     in_memory : bool
         Whether the values are in the memory of this process.
     name : str
-        The name, ``"groups"`` or ``"weights"`` if it has none.
+        The name, that of the option if it has none.
     fingerprint : str or None
         Fingerprint of the ids, see `Source`.
     """
@@ -97,13 +98,19 @@ class Source:
         change of the content cannot be detected, for example if tasks run functions of the user;
         such data is encoded every time.
     origins : tuple of Origin
-        The files and Zarr arrays that features, target, groups and weights are read from.
+        The files and Zarr arrays that features, target and further columns are read from.
     opened_state : str
         The value of `state` when the source was opened.
     groups : SampleColumn or None
         The id of the group of each sample; None if samples are not grouped.
     weights : SampleColumn or None
         The weight of each sample; None if all samples count equally.
+    where : SampleColumn or None
+        Whether each sample is used; None if all are. The others are ignored.
+    ignore_label
+        The class whose samples are ignored; None for none.
+    notes : tuple of str
+        What was left out when the source was opened, for the user.
     """
 
     names: tuple[Name, ...]
@@ -119,6 +126,9 @@ class Source:
     opened_state: str = ""
     groups: SampleColumn | None = None
     weights: SampleColumn | None = None
+    where: SampleColumn | None = None
+    ignore_label: Any = None
+    notes: tuple[str, ...] = ()
 
     def state(self) -> str:
         """Return a digest of the current state of all input files, without reading data.
@@ -218,6 +228,8 @@ def open_source(data: Any, target: Any, reading: Reading = DEFAULTS) -> Source:
     feature_dim, groups, weights = reading.feature_dim, reading.groups, reading.weights
     data, ids = take_column(data, groups, GROUPS, {"target": target})
     data, weighing = take_column(data, weights, WEIGHTS, {"target": target, GROUPS: groups})
+    others = {"target": target, GROUPS: groups, WEIGHTS: weights}
+    data, mask = take_column(data, reading.where, WHERE, others)
     if isinstance(data, str | os.PathLike):
         features, column = from_path(as_path(data), target, feature_dim)
     elif isinstance(data, zarr.Array | zarr.Group):
@@ -244,6 +256,8 @@ def open_source(data: Any, target: Any, reading: Reading = DEFAULTS) -> Source:
         reading.nominal,
         None if ids is None else groups_column(ids, features),
         None if weighing is None else weights_column(weighing, features),
+        None if mask is None else mask_column(mask, features),
+        reading.ignore_label,
     )
 
 
@@ -268,6 +282,8 @@ def _check(
     nominal: Iterable[Hashable] | bool | None,
     groups: Column | None,
     weights: Column | None,
+    where: Column | None,
+    ignore_label: Any,
 ) -> Source:
     names = tuple(plain(name) for name in features.names)
     if any(part.ndim != 2 for part in features.parts):
@@ -307,7 +323,7 @@ def _check(
     target = None
     if column is not None:
         target = _check_target(column, features.sample_shape, parts[0].chunks[0])
-    columns = [each for each in (column, groups, weights) if each is not None]
+    columns = [each for each in (column, groups, weights, where) if each is not None]
     origins = sum((each.identity.origins for each in columns), features.identity.origins)
     return Source(
         names=names,
@@ -323,6 +339,9 @@ def _check(
         opened_state=digest([origin.opened_state() for origin in origins]),
         groups=_further(groups, features.sample_shape, parts[0].chunks[0], GROUPS),
         weights=_further(weights, features.sample_shape, parts[0].chunks[0], WEIGHTS),
+        where=_further(where, features.sample_shape, parts[0].chunks[0], WHERE),
+        ignore_label=check_ignored(ignore_label),
+        notes=features.notes,
     )
 
 
@@ -347,7 +366,7 @@ def _check_target(
     role: str = "target",
 ) -> da.Array:
     array = column.array
-    what = f"{role} {column.name!r}"
+    what = role if role == column.name == WHERE else f"{role} {column.name!r}"
     if role != GROUPS or array.dtype.kind not in "Mm":  # dates are valid ids
         refuse_dtype(what, array.dtype)
     n_samples = int(np.prod(sample_shape))

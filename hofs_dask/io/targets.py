@@ -102,6 +102,24 @@ def as_series(target: Any) -> Any:
     return target
 
 
+def check_ignored(label: Any) -> Any:
+    """Return the option ``ignore_label`` as a plain value, or raise an error.
+
+    Examples
+    --------
+    >>> check_ignored([0, 255])
+    Traceback (most recent call last):
+    ...
+    TypeError: ignore_label is [0, 255]; give one class, such as 0, or where=~target.isin([0, 255])
+    """
+    plain = label.item() if isinstance(label, np.generic) else label
+    if plain is None or (isinstance(plain, str | int | float) and plain == plain):
+        return plain
+    raise TypeError(
+        f"ignore_label is {label!r}; give one class, such as 0, or where=~target.isin({label!r})"
+    )
+
+
 def target_name(target: Any, role: str = "target") -> str:
     """Return the name of a labelled target, or ``role`` if it has none.
 

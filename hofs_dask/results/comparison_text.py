@@ -11,6 +11,7 @@ from hofs_dask.results.text import (
     aligned,
     counted,
     facts,
+    notes_of,
     share,
     shortened,
     unusable,
@@ -75,7 +76,8 @@ def summary(dataset: xr.Dataset) -> list[str]:
     details = facts(dataset.attrs)
     if "n_resamples" in dataset.attrs:
         details.append(counted(dataset.attrs["n_resamples"], "resample"))
-    return [headline, *filter(None, [", ".join(details), unusable(dataset)])]
+    more = filter(None, [", ".join(details), unusable(dataset)])
+    return [headline, *more, *notes_of(dataset.attrs)]
 
 
 def names_of(dataset: xr.Dataset) -> dict[str, list[Any]]:

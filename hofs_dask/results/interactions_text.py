@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hofs_dask.results.text import aligned, counted, facts, left_out, unusable
+from hofs_dask.results.text import aligned, counted, facts, left_out, notes_of, unusable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ def summary(dataset: xr.Dataset) -> list[str]:
     )
     codes = f"at most {attrs['n_codes']} codes per feature"
     details = "; ".join(filter(None, [", ".join(facts(attrs)), codes, "nats"]))
-    return [headline, details, *filter(None, [unusable(dataset)])]
+    return [headline, details, *filter(None, [unusable(dataset)]), *notes_of(attrs)]
 
 
 def frame(dataset: xr.Dataset) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,7 @@ def summary(dataset: xr.Dataset) -> list[str]:
     options = json.loads(attrs.get("options", "{}"))
     given = [f"{name}={value}" for name, value in options.items() if value is not None]
     more = [", ".join(given), grouped(attrs), unusable(dataset)]
-    return [headline, details, *filter(None, more)]
+    return [headline, details, *filter(None, more), *notes_of(attrs)]
 
 
 def grouped(attrs: Mapping[str, Any]) -> str:
@@ -95,6 +96,21 @@ def grouped(attrs: Mapping[str, Any]) -> str:
     )
     name = "" if attrs["groups"] == "groups" else f" of {attrs['groups']}"
     return f"{counted(attrs['n_groups'], 'group')}{name}: {use}"
+
+
+def notes_of(attrs: Mapping[str, Any]) -> list[str]:
+    """Return what was left out when the data was read, as lines.
+
+    Examples
+    --------
+    >>> notes_of({"notes": "where leaves out 7 samples"})
+    ['note: where leaves out 7 samples']
+    """
+    return [
+        line
+        for note in attrs.get("notes", "").splitlines()
+        for line in textwrap.wrap(f"note: {note}", WIDTH, subsequent_indent="  ")
+    ]
 
 
 def unusable(dataset: xr.Dataset) -> str:

@@ -223,6 +223,7 @@ class CodeStore:
         ]
         if self.groups is not None:
             lines.append(f"  groups    {self.groups.n_groups} of {self.groups.name}")
+        lines += [f"  note      {note}" for note in labels.notes]
         return "\n".join(lines)
 
 
@@ -354,6 +355,7 @@ def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
             n_dropped=target.n_dropped,
             identity=target.content,
             checksums=as_numbers(target.checksums),
+            notes=target.notes,
         ),
         n_absent=manifest.n_absent,
         checksums=as_numbers(content.checksums).reshape(content.grid),

@@ -34,6 +34,8 @@ TargetKind = Literal["auto", "class", "ordinal", "continuous"]
 DROPPED = 255
 #: Number of quantile classes of a continuous target.
 N_QUANTILES = 8
+#: Whole numbers that are stored as floats are classes if there are at most this many.
+MOST_WHOLE = 20
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Labels:
         A digest of the labels: equal for equal content.
     checksums : ndarray of uint32 (row chunk)
         Checksums of the chunks of the array.
+    notes : tuple of str
+        What was left out when the data was read, and how the target was understood.
     """
 
     name: str
@@ -72,6 +76,7 @@ class Labels:
     n_dropped: int
     identity: str = ""
     checksums: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint32))
+    notes: tuple[str, ...] = ()
 
     @property
     def n_classes(self) -> int:
@@ -103,8 +108,8 @@ class Coding:
     class_of : ndarray of uint8
         The class of each code; `DROPPED` for the missing code.
     n_whole : int
-        The number of distinct values, if ``target_kind="auto"`` divided the target into ranges
-        although its values are integers and few enough to be classes. Otherwise 0.
+        For a target of floats that are whole numbers, if ``target_kind="auto"`` decided what they
+        are and they are few enough to be classes: the number of distinct values. Otherwise 0.
     """
 
     kind: Kind
@@ -164,7 +169,7 @@ def summarise_target(
     if block.dtype == object:
         return TargetSummary(numbers, numbers.counts[0])
     if target_kind == "continuous" or (target_kind == "auto" and kind == "number"):
-        return TargetSummary(numbers, None)
+        return TargetSummary(numbers, _count_whole(block) if target_kind == "auto" else None)
     return TargetSummary(numbers, count_values(block))
 
 
@@ -220,16 +225,18 @@ def make_coding(
         )
     if n_missing == numbers.n_rows:
         raise ValueError(f"target {name!r} has no values: all {numbers.n_rows} are missing")
-    asked = target_kind
+    n_whole = 0
     if target_kind == "auto":
-        few = kind == "integer" and counts is not None and len(counts) <= MAX_CODES
+        most = MOST_WHOLE if kind == "number" else MAX_CODES
+        few = kind != "nominal" and counts is not None and len(counts) <= most
         target_kind = "class" if kind == "nominal" or few else "continuous"
+        if kind == "number" and counts is not None and len(counts) <= MAX_CODES:
+            n_whole, kind = len(counts), "integer"
     if target_kind == "continuous":
         coding = _continuous(numbers, name)
-        if asked == "auto":
-            coding = replace(coding, n_whole=_count_whole(numbers.sample[0]))
     else:
         coding = _discrete(counts, n_missing, name, target_kind, kind)
+    coding = replace(coding, n_whole=n_whole)
     if coding.n_classes < 2:
         raise ValueError(
             f"target {name!r} has only one value, {coding.classes[0]!r}; give a target with two "
@@ -253,11 +260,14 @@ def encode_target(block: np.ndarray, coding: Coding) -> np.ndarray:
     return np.asarray(coding.class_of[codes])
 
 
-def _count_whole(sample: np.ndarray) -> int:
-    """Return the number of distinct values, or 0 if some are not integers or there are too many."""
-    values = np.unique(sample[~np.isnan(sample)])
-    whole = N_QUANTILES < len(values) <= MAX_CODES and bool((values == np.round(values)).all())
-    return len(values) if whole else 0
+def _count_whole(block: np.ndarray) -> dict[Category, int] | None:
+    """Return the number of rows of each value, None if some are not whole or there are many."""
+    values = block[~np.isnan(block)]
+    for some in (values[:1024], values):  # the first rows are enough for most numbers
+        if not (np.isfinite(some) & (some == np.round(some))).all():
+            return None
+    counts = count_values(values)
+    return None if counts is None or len(counts) > MAX_CODES else counts
 
 
 def _continuous(numbers: Summary, name: str) -> Coding:

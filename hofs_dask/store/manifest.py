@@ -85,6 +85,8 @@ class Target:
         Eight hexadecimal digits per chunk.
     groups : GroupRecord or None
         The groups of the samples.
+    notes : tuple of str
+        What was left out when the data was read, for the user.
     """
 
     key: str
@@ -96,11 +98,13 @@ class Target:
     n_dropped: int
     checksums: str
     groups: GroupRecord | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def content(self) -> str:
-        """A digest of the labels without their key and groups."""
-        return digest({**vars(self), "key": "", "groups": None})
+        """A digest of the labels without their key, groups and notes."""
+        own = {name: value for name, value in vars(self).items() if name != "notes"}
+        return digest({**own, "key": "", "groups": None})
 
 
 @dataclass(frozen=True)
@@ -299,6 +303,7 @@ def _parsed(document: dict[str, Any]) -> Manifest:
                         "counts": _integers(target["counts"]),
                         "values": tuple(float(value) for value in target["values"]),
                         "groups": target["groups"] and GroupRecord(**target["groups"]),
+                        "notes": tuple(map(str, target.get("notes", ()))),
                     }
                 )
                 for target in known["targets"]

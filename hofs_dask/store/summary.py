@@ -66,6 +66,18 @@ class Summary:
     dtype: np.dtype
     sample: np.ndarray
 
+    def empty_rows(self) -> np.ndarray | None:
+        """Return which sampled rows miss all columns, as packed bits; None if not floats.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> block = np.array([[np.nan, np.nan], [1.0, np.nan]])
+        >>> summarise(block, 0, 2, np.array([False, False]), 33).empty_rows()
+        array([128], dtype=uint8)
+        """
+        return np.packbits(np.isnan(self.sample).all(axis=0)) if self.dtype.kind == "f" else None
+
     def columns(self, first: int, last: int) -> Summary:
         """Return the summary of the columns from ``first`` to ``last - 1``.
 

@@ -1,0 +1,75 @@
+"""The mask of samples, given as booleans or as positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hofs_dask.io.columns import Column, Features
+from hofs_dask.io.fingerprint import array_identity
+from hofs_dask.io.frames import check_index
+from hofs_dask.io.samples import WHERE, sample_column
+from hofs_dask.io.targets import as_series, target_name
+
+
+def mask_column(where: Any, features: Features) -> Column:
+    """Return a mask as a column of booleans, one per sample of the features.
+
+    Examples
+    --------
+    >>> from hofs_dask.io.arrays import from_array
+    >>> mask_column([0, 2], from_array(np.zeros((3, 2)), None)[0]).array.tolist()
+    [True, False, True]
+    """
+    where = as_series(where)
+    if isinstance(where, Mapping | slice):
+        raise TypeError(f"where is {where!r}; {_ADVICE}")
+    if isinstance(where, pd.Series):
+        name = target_name(where, WHERE)
+        if pd.api.types.is_bool_dtype(where.dtype):
+            if features.index is not None:
+                check_index(where, features.index, WHERE)
+            flags = where.to_numpy(dtype=bool, na_value=False)
+            return Column(flags, "nominal", name, array_identity(flags))
+        where = where.to_numpy()
+    if isinstance(where, list | tuple | range | pd.Index | pd.api.extensions.ExtensionArray):
+        where = np.asarray(where)
+    if (isinstance(where, np.ndarray) and where.dtype.kind in "iu") or _is_empty(where):
+        return _from_positions(where, int(np.prod(features.sample_shape)))
+    column = sample_column(where, features, WHERE)
+    if column.array.dtype.kind != "b":
+        raise TypeError(f"where is {column.array.dtype}; {_ADVICE}")
+    return column
+
+
+_ADVICE = (
+    "give booleans, one per sample, such as label > 0 or label.notnull(), or the positions of "
+    "samples as integers"
+)
+
+
+def _is_empty(where: Any) -> bool:
+    return isinstance(where, np.ndarray) and where.size == 0
+
+
+def _from_positions(where: np.ndarray, n_samples: int) -> Column:
+    """Return the mask that is true at some positions of the stacked samples."""
+    if where.ndim != 1:
+        raise TypeError(f"where is {where.dtype} of shape {where.shape}; {_ADVICE}")
+    outside = where[(where < 0) | (where >= n_samples)]
+    if outside.size:
+        raise ValueError(
+            f"where has the position {outside[0]}, but the data has {n_samples} samples; give "
+            f"positions from 0 to {n_samples - 1}"
+        )
+    flags = np.zeros(n_samples, bool)
+    flags[where.astype(np.int64)] = True
+    if flags.sum() < len(where):
+        raise ValueError(
+            f"where has {len(where)} positions of {flags.sum()} samples, so that some are given "
+            "twice; give each position once, or booleans, for example where.astype(bool)"
+        )
+    return Column(flags, "nominal", WHERE, array_identity(flags))
