@@ -86,7 +86,8 @@ if TYPE_CHECKING:
 
 #: Maximum bytes of the sampled rows from which one task makes the tables of its features.
 TILE_BYTES = 32 * 2**20
-#: A warning is given if at least this share of the samples misses every feature.
+#: A warning is given if this share of the samples misses every feature, and half more than by
+#: chance.
 MANY_EMPTY = 0.01
 #: Up to this many tiles, the tasks that use a tile also slice it from its block. With more tiles,
 #: each slice is a separate task, which delays the next block of the worker.
@@ -359,15 +360,17 @@ def _first_read(
                 )
             first_feature += n_columns
     made, coded, resolved = compute(tables, coding, n_bins)
-    problems = [problem for _, several, _ in made for problem in several]
+    problems = [problem for _, several, *_ in made for problem in several]
     if problems:
         first_one: Refusal = min(problems, key=lambda problem: problem.column)
         raise first_one.error(f"feature {source.names[first_one.column]!r} {first_one.text}")
-    empty = [flags for _, _, flags in made]
+    empty = [flags for _, _, flags, _ in made]
     share = 0.0
-    if source.n_features > 1 and not any(flags is None for flags in empty):
+    if not any(flags is None for flags in empty):
         share = int(np.unpackbits(np.bitwise_and.reduce(empty)).sum()) / rows
-    return coded, [feature for several, _, _ in made for feature in several], resolved, share
+        by_chance = math.prod(each for *_, each in made)
+        share = share if share > 1.5 * by_chance else 0.0
+    return coded, [feature for several, *_ in made for feature in several], resolved, share
 
 
 def _add_labels(
@@ -679,12 +682,14 @@ def _tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) ->
 
 def _make_tables(
     summaries: list[Summary], cut: slice | None, first: int, bins: Bins, n_bins: int
-) -> tuple[list[Feature], list[Refusal], np.ndarray | None]:
-    """Return tables and refusals, and which sampled rows miss all of these features (bits)."""
+) -> tuple[list[Feature], list[Refusal], np.ndarray | None, float]:
+    """Return tables and refusals, which sampled rows miss all features (bits), and how likely."""
     if cut is not None:
         summaries = [each.columns(cut.start, cut.stop) for each in summaries]
     merged = merge_summaries(summaries)
-    return *make_tables(merged, first, bins, n_bins), merged.empty_rows()
+    features, refusals = make_tables(merged, first, bins, n_bins)
+    by_chance = float(np.prod(merged.n_missing / merged.n_rows))
+    return features, refusals, merged.empty_rows(), by_chance
 
 
 def _make_coding(
