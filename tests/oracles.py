@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -54,6 +55,8 @@ def select(
     threshold: float = 0.2,
     affinity: str | None = None,
     rows: Integers | None = None,
+    folds: Integers | None = None,
+    groups: Integers | None = None,
 ) -> list[Pick]:
     """Return the picks of HOFS in order.
 
@@ -73,6 +76,8 @@ def select(
         The options of the selection.
     rows : (n,)
         Row number of each sample, which determines its fold. By default the position.
+    folds, groups : (n,)
+        Fold and group of each sample, if samples are grouped; at most 64 groups.
 
     Examples
     --------
@@ -88,6 +93,8 @@ def select(
     if rows is None:
         rows = np.arange(len(labels))
     data = Data(codes, values, n_codes, nominal, labels, label_values, rows)
+    if groups is not None and folds is not None:
+        data.folds, data.groups = folds, groups
     if affinity is None:
         affinity = "within" if criterion == "joint" else "correlation"
     closeness = {"within": data.within, "correlation": data.correlation}[affinity]
@@ -99,7 +106,7 @@ def select(
 # The data, and statistics of one or two features
 
 
-@dataclass
+@dataclass(eq=False)
 class Data:
     """The samples, with a standardized numeric value for every cell, 0 for missing.
 
@@ -126,6 +133,7 @@ class Data:
     label_values: Floats
     rows: Integers
     numbers: Floats = field(init=False)
+    groups: Integers | None = None
 
     def __post_init__(self) -> None:
         """Compute the numeric value of each cell and the fold of each sample."""
@@ -162,6 +170,32 @@ class Data:
         return [
             i for i in range(self.n_features) if len(set(self.codes[~self.missing[:, i], i])) >= 2
         ]
+
+    @cache  # noqa: B019
+    def effective_size(self, i: int) -> float:
+        """Return the number of independent samples that the cells of a feature are worth."""
+        if self.groups is None:
+            return float(self.n_samples)
+        of_code = np.zeros((self.n_samples, self.n_samples))
+        for b in set(self.codes[:, i].tolist()):
+            here = (self.codes[:, i] == b).astype(float)
+            frequency = here.mean()
+            for c in set(self.labels.tolist()):
+                here[self.labels == c] -= here[self.labels == c].mean()
+            of_code += np.outer(here, here) / frequency
+        of_class = np.zeros_like(of_code)
+        for c in set(self.labels.tolist()):
+            here = (self.labels == c) - (self.labels == c).mean()
+            of_class += np.outer(here, here) / (self.labels == c).mean()
+        scale = of_code.trace() * of_class.trace() / self.n_samples
+        excess = 0.0
+        for g in set(self.groups.tolist()):
+            (rows,) = np.nonzero(self.groups == g)
+            pairs = np.ix_(rows, rows)
+            apart = ~np.eye(len(rows), dtype=bool)
+            products = of_code[pairs][apart].sum() * of_class[pairs][apart].sum()
+            excess += products / max(len(rows) * (len(rows) - 1), 1)
+        return self.n_samples / (1 + max(0.0, excess / scale if scale > 0 else 0.0))
 
     def relevance(self, i: int) -> float:
         """Return the information of a feature about the class."""
@@ -469,7 +503,7 @@ def _select_joint(
         scored = []
         for row, n_alternatives in rows:
             bound = _posterior_information(data, posterior + row)
-            scored.append(Judged(bound, np.log(n_alternatives) / n, posterior + row))
+            scored.append(Judged(bound, np.log(n_alternatives) / sizes[i], posterior + row))
         return max(scored, key=lambda each: each.bound - each.penalty)
 
     picks: list[Pick] = []
@@ -479,19 +513,26 @@ def _select_joint(
     posterior, before, charged, epoch = np.tile(prior, (n, 1)), 0.0, 0.0, 0
     to_earlier_epochs = dict.fromkeys(data.usable(), 0.0)
     relevance = {i: information(data.codes[:, i], data.labels) for i in data.usable()}
+    sizes = {i: data.effective_size(i) for i in data.usable()}
+    most = max(data.effective_size(i) if i in sizes else n for i in range(data.n_features))
     while len(picks) < n_features:
         forced = len(picks) < len(include)
         left = [i for i in data.usable() if i not in chosen]
-        penalty = 2 * np.log(len(left)) / n
+        penalties = {i: 2 * np.log(len(left)) / sizes[i] for i in left}
+        least = 2 * np.log(len(left)) / most
         judged = {i: best_row(i) for i in left}
         nets = {i: each.bound - each.penalty for i, each in judged.items()}
         # a millionth of the relevance breaks ties before the column order does
-        scores = {i: nets[i] + to_earlier_epochs[i] + 1e-6 * relevance[i] for i in left}
+        scores = {
+            i: nets[i] + to_earlier_epochs[i] + 1e-6 * relevance[i] - (penalties[i] - least)
+            for i in left
+        }
         i = include[len(picks)] if forced else _best(scores)
-        total = max(0.0, nets[i] - charged - penalty)
+        total = max(0.0, nets[i] - charged - penalties[i])
         without = _posterior_information(data, posterior)
         gains = {j: net - without for j, net in nets.items()}
-        if parents and not forced and gains[i] < _needed_gain(data, list(gains.values())) - 1e-12:
+        needed = _needed_gain(data, {j: sizes[j] * gain for j, gain in gains.items()}, sizes[i])
+        if parents and not forced and gains[i] < needed - 1e-12:
             for j in left:
                 to_earlier_epochs[j] += max(gains[j], 0.0)
             parents, posterior, before, charged = [], np.tile(prior, (n, 1)), 0.0, 0.0
@@ -512,24 +553,24 @@ def _select_joint(
         chosen.append(i)
         parents.append(i)
         posterior, before = judged[i].posterior, total
-        charged += penalty + judged[i].penalty
+        charged += penalties[i] + judged[i].penalty
     return picks
 
 
-def _needed_gain(data: Data, gains: list[float]) -> float:
+def _needed_gain(data: Data, evidence: dict[int, float], size: float) -> float:
     """Return the gain that the best candidate needs, or the search restarts.
 
-    The k-th largest of m gains is likely real if noise is expected to exceed it at most k / 2
-    times, m exp(-n gain) <= k / 2.
+    The k-th largest of m values of evidence (gain times samples) is likely real if noise is
+    expected to exceed it at most k / 2 times, m exp(-evidence) <= k / 2.
     """
-    n, m = data.n_samples, len(gains)
+    m = len(evidence)
     h = entropy(data.labels.tolist())
     likely = [
-        gain
-        for k, gain in enumerate(sorted(gains, reverse=True), start=1)
-        if m * np.exp(-n * gain) <= k / 2
+        each
+        for k, each in enumerate(sorted(evidence.values(), reverse=True), start=1)
+        if m * np.exp(-each) <= k / 2
     ]
-    return max(min(likely, default=np.inf), 1e-3 * min(1.0, h / np.log(2)))
+    return max(min(likely, default=np.inf) / size, 1e-3 * min(1.0, h / np.log(2)))
 
 
 def _posterior_information(data: Data, posterior: Floats) -> float:
@@ -557,7 +598,7 @@ def _table(data: Data, i: int, fold: int) -> Floats:
     if not data.categorical[i] and n_codes > 2:
         target = _trend(data, i, counts, p)
         freedom = (n_codes - 2) * (n_classes - 1)
-    trust = _trust(counts, target, freedom)
+    trust = _trust(counts, target, freedom * data.n_samples / data.effective_size(i))
     shrunk: Floats = trust * (counts + p[:, None]) / (of_class + 1) + (1 - trust) * target
     return shrunk
 
@@ -582,7 +623,8 @@ def _trend(data: Data, i: int, counts: Floats, p: Floats) -> Floats:
     n = counts.sum(0)
     means = np.array([(counts[:, c] * v).sum() / max(n[c], 1) for c in range(len(n))])
     chi2 = (n * means**2).sum()
-    means = means * max(0.0, 1 - (len(n) - 1) / chi2 if chi2 > 0 else 0.0)
+    freedom = (len(n) - 1) * data.n_samples / data.effective_size(i)
+    means = means * max(0.0, 1 - freedom / chi2 if chi2 > 0 else 0.0)
     result = np.empty(counts.shape)
     for c, wanted in enumerate(means):
         t = min(max(wanted, -1.0), 1.0)
@@ -679,6 +721,7 @@ def _pair_table(data: Data, i: int, u: int, fold: int) -> Floats:
     for a, c, b in zip(data.codes[kept, u], data.labels[kept], data.codes[kept, i], strict=True):
         counts[a, c, b] += 1
     n_parent_codes, n_classes, n_codes = counts.shape
+    n_prior = n_codes * data.n_samples / data.effective_size(i)
     result = np.empty(counts.shape)
     for a in range(n_parent_codes):
         expected = np.zeros(n_codes)
@@ -686,12 +729,12 @@ def _pair_table(data: Data, i: int, u: int, fold: int) -> Floats:
             expected += counts[a, c].sum() * p[:, c]
         ratio = np.ones(n_codes)
         if expected.sum() > 0:
-            weight = n_codes * expected / expected.sum()
+            weight = n_prior * expected / expected.sum()
             ratio = (counts[a].sum(0) + weight) / (expected + weight)
         for c in range(n_classes):
             guess = p[:, c] * ratio
             guess = guess / guess.sum()
-            result[a, c] = (counts[a, c] + n_codes * guess) / (counts[a, c].sum() + n_codes)
+            result[a, c] = (counts[a, c] + n_prior * guess) / (counts[a, c].sum() + n_prior)
     return result
 
 

@@ -490,3 +490,29 @@ def test_groups_of_one_class_each__give_a_finite_result():
     ids = np.arange(N) // 75 * 2 + Y
     found = hd.select(X, Y, 3, groups=ids)
     assert np.isfinite(found.to_dataset()["score"]).all()
+
+
+# The effective number of samples
+
+
+def subjects(seed, n_subjects=40, n_rows=60, n_noise=11):
+    """Rows of subjects of one class each; x0 depends on the class, the others on the subject."""
+    draws = np.random.default_rng(seed)
+    subject = np.repeat(np.arange(n_subjects), n_rows)
+    y = draws.permutation(np.arange(n_subjects) % 2)[subject]
+    x = draws.normal(size=(n_subjects, n_noise + 1))[subject]
+    x += 0.1 * draws.normal(size=x.shape)
+    x[:, 0] = y + draws.normal(size=len(y))
+    return x, y, subject
+
+
+def test_noise_of_groups__rarely_comes_before_a_true_feature():
+    """40 subjects may differ by chance; without groups, every row seems to be independent."""
+    found = {True: 0, False: 0}
+    for seed in range(10):
+        x, y, subject = subjects(seed)
+        for given in found:
+            first = hd.select(x, y, 1, groups=subject if given else None).features
+            found[given] += first == ["x0"]
+    assert found[True] >= 9
+    assert found[False] <= 3

@@ -8,6 +8,7 @@ import pytest
 import hofs_dask as hd
 from hofs_dask.store.codes import CodeStore, read_codes, read_labels
 from tests import oracles
+from tests.test_groups import oracle_folds
 
 SOURCES = ("logistic", "gaussian")
 # The oracle and the package solve a logistic row by different means; all else is arithmetic.
@@ -107,6 +108,8 @@ def assert_same(
     include=(),
     threshold=0.2,
     affinity=None,
+    folds=None,
+    groups=None,
 ):
     """The package and the oracle agree in every pick."""
     method = hd.HOFS(
@@ -126,6 +129,8 @@ def assert_same(
         include=include,
         threshold=threshold,
         affinity=affinity,
+        folds=folds,
+        groups=groups,
     )
     for name in ("index", "subset", "epoch"):
         assert found[name].values.tolist() == [pick[name] for pick in wanted], name
@@ -153,6 +158,25 @@ def test_select__agrees_with_the_oracle(tmp_path, criterion, source, seed, n, n_
 def test_joint__agrees_with_the_oracle_on_many_samples(tmp_path, seed):
     codes = encoded(*class_data(seed, 600, 2 + seed % 3), tmp_path)
     assert_same(codes, "joint", 9, source=SOURCES[seed % 2])
+
+
+@pytest.mark.parametrize(("seed", "n_groups"), [(0, 12), (1, 40), (2, 64)])
+def test_joint__agrees_with_the_oracle_on_samples_in_groups(tmp_path, seed, n_groups):
+    """Some features and part of the class belong to the group."""
+    x, y = class_data(seed, 400, 3)
+    rng = np.random.default_rng(seed)
+    ids = rng.integers(0, n_groups, len(y))
+    for i in (1, 3, 5):
+        of_group = rng.normal(size=n_groups).round()[ids]
+        x[:, i] = np.where(rng.random(len(y)) < 0.8, of_group, x[:, i])
+    whole = ~np.isnan(y)
+    x, y, ids = x[whole], y[whole], ids[whole]
+    y = np.where(rng.random(len(y)) < 0.6, ids % 3, y)
+    path = tmp_path / "codes.zarr"
+    codes = hd.encode(
+        x, y, path, nominal=("x5", "x8"), target_kind="class", bins=6, chunks=(170, 5), groups=ids
+    )
+    assert_same(codes, "joint", 9, folds=oracle_folds(ids.tolist()), groups=ids)
 
 
 @pytest.mark.parametrize("criterion", ["sum", "mean", "joint"])

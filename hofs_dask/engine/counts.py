@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hofs_dask.engine.reduction import (
+    N_CLUSTERS,
     N_FOLDS,
     Block,
     Context,
@@ -20,6 +21,7 @@ from hofs_dask.engine.reduction import (
 )
 from hofs_dask.kernels import counts as counting
 from hofs_dask.kernels import hashing, planes
+from hofs_dask.kernels.clusters import design_effect
 from hofs_dask.kernels.counts import add_counts, pair_terms
 from hofs_dask.kernels.planes import add_plane_counts, cell_masks
 
@@ -44,6 +46,15 @@ class MarginalContext(Context):
 
     n_classes: int
     n_codes: int  # the largest number of codes of a feature
+
+
+@dataclass(frozen=True)
+class GroupsContext(Context):
+    """Context of `DESIGN_EFFECTS`."""
+
+    n_classes: int
+    n_codes: int  # the largest of all features
+    n_groups: int
 
 
 @dataclass(frozen=True)
@@ -150,6 +161,24 @@ def _marginal_chunk(context: MarginalContext, block: Block, partial: Partial) ->
 
 #: ``counts[i, fold, class, code]`` for every feature.
 MARGINAL_COUNTS = Reduction("marginal-counts", _marginal_layout, _marginal_chunk, as_it_is)
+
+
+def _cluster_layout(context: GroupsContext, n_features: int) -> Layout:
+    return {"counts": ((n_features, N_CLUSTERS, context.n_classes, context.n_codes), np.int64)}
+
+
+def _cluster_chunk(context: GroupsContext, block: Block, partial: Partial) -> None:
+    assert block.clusters is not None  # requested only for samples in groups
+    digits = [(block.clusters, N_CLUSTERS), (block.labels, context.n_classes)]
+    _add(block, digits, _tables(partial["counts"], 1))
+
+
+def _effects(context: GroupsContext, total: Partial) -> Partial:
+    return {"effect": design_effect(total["counts"], context.n_groups)}
+
+
+#: ``effect[i]`` for every feature: the design effect of the groups of the samples.
+DESIGN_EFFECTS = Reduction("design-effects", _cluster_layout, _cluster_chunk, _effects)
 
 
 def _pair_layout(context: PairContext, n_features: int) -> Layout:

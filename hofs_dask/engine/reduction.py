@@ -20,6 +20,8 @@ Layout = Mapping[str, tuple[tuple[int, ...], type[np.generic]]]
 #: Number of folds and number of parts of the samples. A fold consists of several parts: part p is
 #: in fold ``p % N_FOLDS``.
 N_FOLDS, N_PARTS = hashing.N_FOLDS, 16
+#: Number of clusters that groups are dealt into, to estimate how much samples depend on each other.
+N_CLUSTERS = 64
 
 NO_PLACES = np.zeros(0, np.int64)
 
@@ -121,6 +123,7 @@ class Block:
     columns: Tile  # the columns of the request, usually chosen features
     labels: np.ndarray  # uint8 (sample,)
     parts: np.ndarray  # uint8 (sample,), below N_PARTS; the fold is part % N_FOLDS
+    clusters: np.ndarray | None = None  # uint8 (sample,), below N_CLUSTERS; None without groups
 
     @property
     def folds(self) -> np.ndarray:

@@ -19,6 +19,7 @@ from hofs_dask.engine.budget import check, estimate, size_of
 from hofs_dask.engine.cluster import Worker, current_workers
 from hofs_dask.engine.partition import FAN_IN, Partition
 from hofs_dask.engine.reduction import (
+    N_CLUSTERS,
     N_FOLDS,
     N_PARTS,
     Block,
@@ -289,11 +290,14 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
                 others = {column // width: tile(column // width, own=False)}
             columns[j] = others[column // width][column % width]
     parts = fold_of(rows.start, rows.stop, N_PARTS)
+    clusters = None
     if place.groups is not None:
         # all samples of a group are in one fold; the part of the fold still depends on the row
+        groups = read_groups(place, rows)
         parts -= parts % np.uint8(N_FOLDS)
-        parts += (read_groups(place, rows) % N_FOLDS).astype(np.uint8)
-    return Block(Tile(planes, n_rows), Tile(columns, n_rows), labels, parts)
+        parts += (groups % N_FOLDS).astype(np.uint8)
+        clusters = (groups // N_FOLDS % N_CLUSTERS).astype(np.uint8)
+    return Block(Tile(planes, n_rows), Tile(columns, n_rows), labels, parts, clusters)
 
 
 def read_groups(place: _Place, rows: slice) -> np.ndarray:
@@ -328,6 +332,7 @@ def _taken(block: Block, samples: np.ndarray) -> Block:
         block.columns.take(samples),
         block.labels[samples],
         block.parts[samples],
+        None if block.clusters is None else block.clusters[samples],
     )
 
 

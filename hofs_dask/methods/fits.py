@@ -42,7 +42,7 @@ def fit_tables(problem: Problem) -> np.ndarray:
     is a trend: the table of all classes, tilted so that its mean is the mean of the class, after
     this mean has been shrunk in the same way to the mean of all classes. For other features, it is
     the table of all classes. There is no tuning constant, and the shrinkage vanishes as the number
-    of samples grows.
+    of samples grows. With groups, ``chi2`` is divided by the design effect.
     """
     counts = without_each_fold(problem.counts, 1).astype(np.float64)
     valid = np.arange(problem.table_width) < problem.n_codes[:, None]
@@ -51,6 +51,7 @@ def fit_tables(problem: Problem) -> np.ndarray:
     size = counts.sum(axis=-1, keepdims=True)
     own = (counts + pooled) / (size + 1)
     n_codes, n_trends = problem.n_codes, np.zeros(problem.n_features)
+    effect = problem.n_samples / problem.n_effective
     prior = pooled
     ordered = np.flatnonzero(problem.numeric & (n_codes > 2))
     if len(ordered):
@@ -58,12 +59,14 @@ def fit_tables(problem: Problem) -> np.ndarray:
         # the standardized numbers are not used, because they depend on the samples of every fold
         values = to_unit_scale(np.nan_to_num(problem.values[ordered]))
         values[np.isnan(problem.numbers[ordered])] = np.nan
-        prior[ordered] = _trends(counts[ordered], pooled[ordered], values[:, None, None])
+        prior[ordered] = _trends(
+            counts[ordered], pooled[ordered], values[:, None, None], effect[ordered]
+        )
         n_trends[ordered] = 1
     shares = counts / np.maximum(size, 1)
     chi2 = (size * (shares - prior) ** 2 / np.where(prior > 0, prior, 1.0)).sum(axis=(2, 3))
     freedom = ((problem.n_classes - 1) * (n_codes - 1 - n_trends))[:, None]
-    kept = _kept(chi2, freedom)[..., None, None]
+    kept = _kept(chi2 / effect[:, None], freedom)[..., None, None]
     return np.where(valid[:, None, None], kept * own + (1 - kept) * prior, 1.0)
 
 
@@ -73,7 +76,9 @@ def _kept(chi2: np.ndarray, freedom: np.ndarray | float) -> np.ndarray:
     return result
 
 
-def _trends(counts: np.ndarray, pooled: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _trends(
+    counts: np.ndarray, pooled: np.ndarray, values: np.ndarray, effect: np.ndarray
+) -> np.ndarray:
     """Return the table of all classes, tilted to the shrunk mean of each class.
 
     The axes are those of ``counts``.
@@ -86,6 +91,8 @@ def _trends(counts: np.ndarray, pooled: np.ndarray, values: np.ndarray) -> np.nd
         Table of all classes, (feature, fold, 1, code).
     values
         The numeric value of each code, (feature, 1, 1, code), NaN for missing.
+    effect
+        The design effect of groups, (feature,).
 
     Notes
     -----
@@ -102,7 +109,8 @@ def _trends(counts: np.ndarray, pooled: np.ndarray, values: np.ndarray) -> np.nd
     unit = centred / np.where(spread > 0, spread, 1.0)
     size = counts.sum(axis=-1, keepdims=True)
     mean = (counts * unit).sum(axis=-1, keepdims=True) / np.maximum(size, 1)
-    mean = mean * _kept((size * mean**2).sum(axis=2, keepdims=True), counts.shape[2] - 1)
+    chi2 = (size * mean**2).sum(axis=2, keepdims=True) / effect[:, None, None, None]
+    mean = mean * _kept(chi2, counts.shape[2] - 1)
     tilt = np.clip(mean, -1.0, 1.0)
     for _ in range(N_TILTS):
         table = _tilted(pooled, tilt * unit)
@@ -118,7 +126,7 @@ def _tilted(table: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     return result
 
 
-def fit_pairs(pair_counts: np.ndarray, tables: np.ndarray, n_codes: np.ndarray) -> np.ndarray:
+def fit_pairs(problem: Problem, pair_counts: np.ndarray, tables: np.ndarray) -> np.ndarray:
     """Return p(code | parent code, class), fitted without each fold.
 
     The axes are (feature, fold, class, parent code, code).
@@ -126,12 +134,14 @@ def fit_pairs(pair_counts: np.ndarray, tables: np.ndarray, n_codes: np.ndarray) 
     Notes
     -----
     The probabilities are shrunk to a model in which the parent has the same effect in every class;
-    this model has the weight of one sample per code. It is ``p(b|c)`` times a ratio: the count of
-    the parent code a and the code b, divided by its expectation if b depended on the class alone.
+    this model has the weight of one independent sample per code. It is ``p(b|c)`` times a ratio:
+    the count of the parent code a and the code b, divided by its expectation if b depended on the
+    class alone.
     """
     counts = without_each_fold(pair_counts, 1).astype(np.float64).transpose(0, 1, 3, 2, 4)
+    n_codes = problem.n_codes
     valid = (np.arange(tables.shape[-1]) < n_codes[:, None])[:, None, None, None]
-    prior = n_codes[:, None, None, None].astype(np.float64)
+    prior = (n_codes * (problem.n_samples / problem.n_effective))[:, None, None, None]
     size = counts.sum(axis=-1)
     tables = np.where(valid[:, 0], tables, 0.0)
     expected = np.einsum("ifca,ifcb->ifab", size, tables)

@@ -115,16 +115,18 @@ class Joint(Search[JointState, JointScores]):
         Notes
         -----
         A candidate without information gains more than g with a probability of about exp(-N g),
-        where N is the number of samples. If k of M candidates gain at least g, the share of false
-        ones among them is therefore about M exp(-N g) / k. The pick is accepted if there is a k for
-        which this share is at most `FALSE_SHARE` (Benjamini & Hochberg 1995).
+        where N is its effective number of samples. If the gain times N is at least z for k of M
+        candidates, the share of false ones among them is therefore about M exp(-z) / k. The pick is
+        accepted if there is a k for which this share is at most `FALSE_SHARE` (Benjamini & Hochberg
+        1995).
         """
-        gains = np.sort(scores.net_gain[candidates])[::-1]
-        n_likely = np.arange(1, len(gains) + 1)
-        least = np.log(len(gains) / (n_likely * FALSE_SHARE)) / self.problem.n_samples
-        likely = gains[gains >= least]
+        sizes = self.problem.n_effective
+        evidence = np.sort((sizes * scores.net_gain)[candidates])[::-1]
+        n_likely = np.arange(1, len(evidence) + 1)
+        least = np.log(len(evidence) / (n_likely * FALSE_SHARE))
+        likely = evidence[evidence >= least]
         smallest = LEAST_GAIN * min(1.0, self.problem.label_entropy / math.log(2))
-        needed = max(likely.min(initial=np.inf), smallest)
+        needed = max(likely.min(initial=np.inf) / sizes[pick], smallest)
         return bool(scores.net_gain[pick] < needed - LEAST_DIFFERENCE)
 
     def start(self) -> JointState:
@@ -223,7 +225,7 @@ class Joint(Search[JointState, JointScores]):
         best = np.arange(len(gains)), kind
         gain, net_gain = gains[best], net[best]
         bound = state.bound + gain
-        charged = state.penalty + penalty[kind] + self._pick_penalty(state)
+        charged = state.penalty + penalty[best] + self._pick_penalty(state)
         known = np.maximum(bound - charged, 0.0)
         score = np.where(may_win, state.bound + net_gain + self._start_of(state), -np.inf)
         return state, JointScores(
@@ -329,30 +331,37 @@ class Joint(Search[JointState, JointScores]):
         }
 
     def _start_of(self, state: JointState) -> np.ndarray:
-        """Return the terms of the scores that do not depend on the current epoch, (feature,)."""
-        result: np.ndarray = state.earlier + HEAD_START * self.problem.relevance
-        return result
+        """Return the terms of the scores that do not depend on the current epoch, (feature,).
 
-    def _pick_penalty(self, state: JointState) -> float:
-        """Return the selection penalty of one pick, in nats per sample.
+        With groups, candidates have different selection penalties: the score contains what exceeds
+        the smallest one.
+        """
+        penalty = self._pick_penalty(state)
+        result: np.ndarray = state.earlier + HEAD_START * self.problem.relevance
+        return result - (penalty - penalty.min())
+
+    def _pick_penalty(self, state: JointState) -> np.ndarray:
+        """Return the selection penalty of each candidate if it is chosen, in nats, (feature,).
 
         The best of M noise features has a score that exceeds the mean of their scores by about
-        log(M) / n_samples. Without the penalty, it would seem to add information.
+        log(M) divided by its effective number of samples. Without the penalty, it would seem to add
+        information.
         """
         n_candidates = int(self.problem.usable.sum()) - len(state.chosen)
-        return PENALTY * math.log(max(n_candidates, 1)) / self.problem.n_samples
+        result: np.ndarray = PENALTY * math.log(max(n_candidates, 1)) / self.problem.n_effective
+        return result
 
     def _kind_penalty(self, state: JointState) -> np.ndarray:
-        """Return the penalty of each kind of row, in nats per sample, (kind,).
+        """Return the penalty of each kind of row of each candidate, in nats, (feature, kind).
 
         A row that is not a table is the best of several alternatives: the kinds of rows and, for a
         pair, its possible parents. The best of k alternatives that are noise has a score that grows
-        like log(k) / n_samples.
+        like log(k) divided by the effective number of samples.
         """
         n_alternatives = np.full(len(KINDS), float(len(KINDS)))
         n_alternatives[KINDS.index("table")] = 1
         n_alternatives[KINDS.index("pair")] *= max(len(state.rows), 1)
-        result: np.ndarray = np.log(n_alternatives) / self.problem.n_samples
+        result: np.ndarray = np.log(n_alternatives) / self.problem.n_effective[:, None]
         return result
 
     def _learn(
@@ -368,7 +377,7 @@ class Joint(Search[JointState, JointScores]):
         affinity = np.concatenate([state.affinity, measure(problem, counts, pick)[None]])
         redundancy = information(counts.sum(axis=(1, 3)))
         gram = gram_row(counts, problem.filled[pick], problem.filled)
-        pairs = fit_pairs(counts, self._tables, problem.n_codes)
+        pairs = fit_pairs(problem, counts, self._tables)
         gain = parent_gain(counts, pairs, self._tables).sum(axis=1)
         better = gain > state.pair_gain
         pick_by = better[:, None, None, None, None]
@@ -417,7 +426,7 @@ class Joint(Search[JointState, JointScores]):
                 scales=np.stack([fit.scales for fit in fits], axis=1),
             )
         if (state.pair_parent >= 0).any():
-            pairs = fit_pairs(state.pair_counts, self._tables, problem.n_codes)
+            pairs = fit_pairs(problem, state.pair_counts, self._tables)
             places = np.where(state.pair_parent >= 0, state.pair_parent + 1, -1)
             gains = parent_gain(state.pair_counts, pairs, self._tables)
             truth[:, KINDS.index("pair")] = (truth[:, 0] + gains) * (places > 0)[:, None]

@@ -26,6 +26,8 @@ class Problem:
     excluded: tuple[int, ...] = ()  # features that are never chosen
     included: tuple[int, ...] = ()  # features that are chosen regardless of their score
     n_groups: int | None = None  # number of groups of samples; None if samples are not grouped
+    # (feature,) the number of samples divided by the effective number; None without groups
+    design_effect: np.ndarray | None = None
 
     @property
     def n_features(self) -> int:
@@ -52,6 +54,12 @@ class Problem:
     def n_samples(self) -> int:
         """The number of samples that have a label."""
         return int(self.class_counts.sum())
+
+    @cached_property
+    def n_effective(self) -> np.ndarray:
+        """The number of independent samples that the counts of each feature are worth."""
+        result: np.ndarray = np.full(self.n_features, float(self.n_samples))
+        return result if self.design_effect is None else result / self.design_effect
 
     @cached_property
     def label_entropy(self) -> float:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hofs_dask.engine.cluster import kernels_to_compile
-from hofs_dask.engine.counts import MARGINAL_COUNTS, MarginalContext
+from hofs_dask.engine.counts import DESIGN_EFFECTS, MARGINAL_COUNTS, GroupsContext, MarginalContext
 from hofs_dask.engine.partition import read_bytes
 from hofs_dask.engine.reduction import N_FOLDS, Partial, Request
 from hofs_dask.engine.scanning import run, scans
@@ -84,7 +84,8 @@ def search(
     shape = (codes.n_features, N_FOLDS, len(codes.labels.classes), int(codes.n_codes.max()))
     saved = checkpoint.load(identity, shape, method.state_type) if checkpoint else None
     counts = saved.counts if saved else (yield from _count_all(codes))
-    problem = describe(codes, counts, exclude, include)
+    effects = yield from _design_effects(codes)
+    problem = describe(codes, counts, exclude, include, effects)
     candidates = problem.candidates.copy()
     if of_resample:
         include = [pick for pick in include if problem.usable[pick]]
@@ -348,6 +349,7 @@ def describe(
     counts: np.ndarray,
     exclude: Sequence[int] = (),
     include: Sequence[int] = (),
+    design_effect: np.ndarray | None = None,
 ) -> Problem:
     """Return the problem of a code store: its tables and the counts of every feature."""
     return Problem(
@@ -361,6 +363,7 @@ def describe(
         excluded=tuple(exclude),
         included=tuple(include),
         n_groups=None if codes.groups is None else codes.groups.n_groups,
+        design_effect=design_effect,
     )
 
 
@@ -369,6 +372,16 @@ def _count_all(codes: CodeStore) -> Generator[Request, Partial, np.ndarray]:
     context = MarginalContext(len(codes.labels.classes), int(codes.n_codes.max()))
     total = yield Request(MARGINAL_COUNTS, context, key="marginal-counts")
     return total["counts"]
+
+
+def _design_effects(codes: CodeStore) -> Generator[Request, Partial, np.ndarray | None]:
+    """Request and return the design effects of the groups of the samples; None without groups."""
+    if codes.groups is None:
+        return None
+    n_classes, n_codes = len(codes.labels.classes), int(codes.n_codes.max())
+    context = GroupsContext(n_classes, n_codes, codes.groups.n_groups)
+    total = yield Request(DESIGN_EFFECTS, context, key=DESIGN_EFFECTS.name)
+    return total["effect"]
 
 
 def _identity(

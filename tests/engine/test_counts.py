@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hofs_dask.engine.counts import (
+    DESIGN_EFFECTS,
     MARGINAL_COUNTS,
     N_FOLDS,
     PAIR_COUNTS,
     PAIR_TERMS,
+    GroupsContext,
     MarginalContext,
     PairContext,
     PairTermsContext,
@@ -68,6 +70,7 @@ def contexts():
     filled = np.nan_to_num(values)
     return {
         MARGINAL_COUNTS: MarginalContext(C, B),
+        DESIGN_EFFECTS: GroupsContext(C, B, 50),
         PAIR_COUNTS: PairContext(C, B, by_fold=True),
         PAIR_TERMS: PairTermsContext(
             n_classes=C,
@@ -116,7 +119,9 @@ def samples(seed):
     def draw(high, *shape):
         return rng.integers(0, high, shape).astype(np.uint8)
 
-    return Block(Tile.of(draw(B, M, N)), Tile.of(draw(B, 2, N)), draw(C, N), draw(N_FOLDS, N))
+    return Block(
+        Tile.of(draw(B, M, N)), Tile.of(draw(B, 2, N)), draw(C, N), draw(N_FOLDS, N), draw(40, N)
+    )
 
 
 def rows_of(block, rows):
@@ -125,6 +130,7 @@ def rows_of(block, rows):
         Tile.of(block.columns.codes[:, rows]),
         block.labels[rows],
         block.folds[rows],
+        block.clusters[rows],
     )
 
 
@@ -171,7 +177,7 @@ def test_reduction__is_the_same_for_any_tiles(reduction, seed, edge):
     for features in (slice(0, edge), slice(edge, M)):
         part = context.take(features)
         partial = reduction.identity(part, features.stop - features.start)
-        cut = Block(Tile.of(block.codes[features]), block.columns, block.labels, block.folds)
+        cut = replace(block, tile=Tile.of(block.codes[features]))
         reduction.chunk(reduction.prepare(part), cut, partial)
         tiles.append(reduction.finalize(part, partial))
     result = {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}

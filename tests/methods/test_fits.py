@@ -102,7 +102,7 @@ def test_fit_tables__trends_have_the_mean_of_each_class(samples):
 def test_fit_pairs__are_distributions_given_the_parent(samples):
     x, y = samples
     problem, pairs = make_problem(x, y), count_pairs(x, y, 0)
-    found = fit_pairs(pairs, fit_tables(problem), problem.n_codes)
+    found = fit_pairs(problem, pairs, fit_tables(problem))
     assert found.shape == (3, 4, C, B, B)
     np.testing.assert_allclose(found.sum(axis=-1), 1.0, rtol=1e-12)
     # the second feature mostly repeats its parent, the third is independent of it
@@ -117,7 +117,7 @@ def test_parent_gain__is_the_out_of_sample_log_ratio(samples):
     x, y = samples
     problem, counts = make_problem(x, y), count_pairs(x, y, 0)
     tables = fit_tables(problem)
-    pairs = fit_pairs(counts, tables, problem.n_codes)
+    pairs = fit_pairs(problem, counts, tables)
     found = parent_gain(counts, pairs, tables)
     folds = np.arange(N) % 4
     for i in range(3):

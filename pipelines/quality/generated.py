@@ -1,0 +1,68 @@
+"""Evaluate methods on generated data: ``python -m pipelines.quality.generated``."""
+
+from __future__ import annotations
+
+import click
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from pipelines.quality.models import N_COPIES, N_GROUPS, groups_found, wide
+from pipelines.quality.protocol import select
+
+N_COPIED = N_GROUPS * N_COPIES
+N_TEST = 5000
+
+
+def evaluate_wide(n_features: int, seed: int, method: str, n_picks: int) -> tuple[float, ...]:
+    """Return groups found, noise features and test accuracy of a method on `wide` data.
+
+    Parameters
+    ----------
+    n_features, seed
+        Of the data, which has 500 samples.
+    method
+        Name of the method.
+    n_picks
+        Number of features to choose.
+    """
+    data = wide(500, n_features, seed)
+    ranking = select(data, np.arange(data.n_samples), method, n_picks)
+    other = wide(N_TEST, N_COPIED, seed + 10_000)
+    noise = np.random.default_rng((seed, N_TEST)).normal(size=(N_TEST, len(ranking)))
+    test = np.column_stack(
+        [other.x[:, j] if j < N_COPIED else noise[:, i] for i, j in enumerate(ranking)]
+    )
+    model = LogisticRegression(max_iter=1000).fit(data.x[:, ranking], data.y)
+    n_noise = sum(feature >= N_COPIED for feature in ranking)
+    return groups_found(ranking), n_noise, float(model.score(test, other.y))
+
+
+@click.command()
+@click.option("--features", default=8000, show_default=True, help="Number of features.")
+@click.option("--seeds", default=20, show_default=True, help="Number of data sets.")
+@click.option("--first", default=0, show_default=True, help="The first seed.")
+@click.option("--picks", default=20, show_default=True, help="Number of features to choose.")
+@click.option("--methods", default="hofs,mim,mifs,mrmr,jmi,cmim,spec_cmi,vmi", show_default=True)
+def main(features: int, seeds: int, first: int, picks: int, methods: str) -> None:
+    """Compare methods on 500 samples with ten causes of six copies each among many features."""
+    names = methods.split(",")
+    found = np.array(
+        [
+            [evaluate_wide(features, seed, name, picks) for name in names]
+            for seed in range(first, first + seeds)
+        ]
+    )
+    mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(seeds)
+    click.echo("| method | groups found | noise features | accuracy | minus the first |")
+    click.echo("|---|--:|--:|--:|--:|")
+    for i, name in enumerate(names):
+        difference = found[:, i, 2] - found[:, 0, 2]
+        spread = difference.std(ddof=1) / np.sqrt(seeds)
+        cells = [f"{m:.2f} +- {e:.2f}" for m, e in zip(mean[i, :2], error[i, :2], strict=True)]
+        accuracy = f"{mean[i, 2]:.4f} +- {error[i, 2]:.4f}"
+        against = f"{difference.mean():+.4f} +- {spread:.4f}"
+        click.echo(f"| {name} | {cells[0]} | {cells[1]} | {accuracy} | {against} |")
+
+
+if __name__ == "__main__":
+    main()
