@@ -18,7 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def const(array: Any) -> Any:
-    """Return the read-only type of an array; arrays are read-only after a transfer.
+    """Return the read-only type of an array, because arrays that tasks receive are read-only.
 
     Examples
     --------
@@ -34,9 +34,9 @@ def jit(*signatures: Any) -> Callable[[Function], Function]:
     Parameters
     ----------
     signatures
-        Numba signatures of the function. It is compiled only for these, and the compiled code is
-        kept on disk (see `hofs_dask.kernels.cache`). Give no signatures for a function that only
-        other kernels call.
+        Numba signatures of the function. The function is compiled only for these signatures, and
+        the compiled code is kept on disk (see `hofs_dask.kernels.cache`). Give no signatures for a
+        function that only other kernels call.
 
     Notes
     -----
@@ -115,7 +115,8 @@ def kernels_in(modules: Iterable[ModuleType]) -> list[Any]:
 def missing(kernels: Iterable[Any], dtypes: Collection[str] | None = None) -> list[str]:
     """Return the names of the kernels that are compiled neither in memory nor on disk.
 
-    ``dtypes`` are those of the first argument to look for, by default all that are declared.
+    Only the signatures whose first argument has one of these ``dtypes`` are considered; by default,
+    all declared signatures.
     """
     return [
         kernel.py_func.__name__

@@ -62,7 +62,7 @@ def default_directory() -> Path | None:
         return Path(given) if given else None
     try:
         home = Path.home()
-    except RuntimeError:  # the user has none
+    except RuntimeError:  # the user has no home directory
         return None
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "hofs_dask"
@@ -98,7 +98,7 @@ def usable_directory(path: Path) -> Path:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = os.lstat(path)
     if not stat.S_ISDIR(own.st_mode):
-        raise UnsafeDirectoryError("it is a link or no directory")
+        raise UnsafeDirectoryError("it is a link or not a directory")
     if own.st_uid != os.geteuid():
         raise UnsafeDirectoryError("it belongs to another user")
     if own.st_mode & 0o022:
@@ -107,7 +107,7 @@ def usable_directory(path: Path) -> Path:
 
 
 def sources_digest() -> str:
-    """Return one digest of the sources of all kernels: a kernel can be inlined into another."""
+    """Return a digest of the sources of all kernels, since a kernel may be inlined into another."""
     found = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         found.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
@@ -200,7 +200,7 @@ class Files:
             yield held
         finally:
             if held:
-                # waiting processes have this file open; later processes create a new one
+                # processes that wait have this file open; later processes create a new lock file
                 with contextlib.suppress(OSError):
                     path.unlink(missing_ok=True)
             os.close(handle)
@@ -229,7 +229,7 @@ def _external(library: Any) -> list[str]:
 
 
 def _types(sig: Any) -> tuple[Any, ...]:
-    """Return the argument types of a signature; numba may pass only these types instead of it."""
+    """Return the argument types of a signature; numba may pass a tuple of these types instead."""
     return tuple(normalize_signature(sig)[0])
 
 
@@ -270,8 +270,8 @@ class KernelCache(caching._Cache):
             return Files(usable_directory(found))
         except UnsafeDirectoryError as error:
             warnings.warn(
-                f"the cache of kernels {str(found)!r} is not used: {error}. Set {VARIABLE} "
-                "to a directory of your own, or to nothing for no cache",
+                f"the kernel cache {str(found)!r} is not used: {error}. Set {VARIABLE} to a "
+                "directory that only you can write to, or to an empty string for no cache",
                 stacklevel=2,
             )
         except OSError:
@@ -296,13 +296,12 @@ class KernelCache(caching._Cache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled code of a signature, or None if it has to be compiled.
 
-        Before it returns None for code that is to be saved, it acquires the lock of the file and
-        holds it until `save_overload`. Other processes then wait instead of compiling the same
-        code.
+        If the result is None and the code will be saved, the lock of its file is held until
+        `save_overload` is called. Other processes then wait instead of compiling the same code.
         """
         if self._files is None or _types(sig) not in self._kept:
             return None
-        # an interrupted or failed compilation left its lock, for which this call would wait
+        # release the lock of an interrupted or failed compilation, for which this call would wait
         self._held.pop(_types(sig), contextlib.ExitStack()).close()
         name = self._file_name(sig, target_context.codegen())
         found = self._load(name, target_context)
@@ -343,9 +342,9 @@ class KernelCache(caching._Cache):
             return None
         try:
             external, parts = pickle.loads(body)
-            # The required part of `target_context.refresh()`, which numba's own cache calls. The
-            # rest takes half a second for imports that only a compilation needs. A missing symbol
-            # would end the process.
+            # Numba's own cache calls `target_context.refresh()`. This is the part of it that is
+            # needed here; the rest takes half a second for imports that only a compilation needs.
+            # Code that refers to a missing symbol would end the process.
             rtsys.initialize(target_context)
             if not all(map(address_of_symbol, external)):
                 target_context.refresh()

@@ -1,8 +1,8 @@
 """Kernels over the blocks of a source: ranges and distinct values of columns, and their codes.
 
-Blocks are (sample, feature), and the results are stored by feature. So a kernel processes
-transposed tiles: `ROWS` samples of `COLUMNS` features, as short columns that stay in the CPU cache.
-A loop over a short column is vectorized.
+Blocks are (sample, feature), but the results are stored by feature. A kernel therefore copies
+`ROWS` samples of `COLUMNS` features at a time into a transposed tile. The tile consists of short
+columns, which stay in the CPU cache. A loop over a short column is vectorized.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from hofs_dask.kernels._jit import const, jit
 from hofs_dask.kernels.planes import transpose_bits
 
 ROWS, COLUMNS = 256, 128
-#: Padding after each short column; without it, short columns would conflict in the L1 cache.
+#: Cells of padding after each short column; without it, short columns would evict each other from
+#: the L1 cache.
 GAP = 16
 
 
 def as_cells(block: np.ndarray) -> np.ndarray:
     """Return a block as float32 or float64, in C order and read-only, for the kernels.
 
-    It is copied only if necessary. It is read-only, because numba would compile a kernel again for
-    writable arrays.
+    The block is copied only if necessary. The result is read-only, because numba would compile a
+    kernel again for writable arrays.
 
     Examples
     --------
@@ -37,7 +38,7 @@ def as_cells(block: np.ndarray) -> np.ndarray:
 def make_room(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return work memory for a tile of a block: short columns, and one integer per sample.
 
-    The integers are as wide as the cells, so that the same number of them fits into a register.
+    The integers have as many bytes as the cells, so that a register holds as many of them.
 
     Examples
     --------
@@ -169,7 +170,7 @@ def _widen(
     high: np.ndarray,
     n_missing: np.ndarray,
 ) -> None:
-    """Update the ranges and the missing counts of the columns with some rows."""
+    """Update the ranges and the missing counts of the columns by some more rows."""
     n_features = block.shape[1]
     whole = n_rows - n_rows % 4
     for s in range(row, row + whole, 4):
@@ -257,7 +258,7 @@ def add_columns(
     values: np.ndarray,
     n_values: np.ndarray,
 ) -> None:
-    """Update range, missing count and distinct values of the columns with a block.
+    """Update range, missing count and distinct values of the columns by a block of further rows.
 
     Parameters
     ----------
@@ -268,11 +269,12 @@ def add_columns(
     low, high
         Minimum and maximum so far (feature,), with the dtype of the block; NaN is ignored.
     n_missing
-        Number of NaN so far, integers (feature,); fastest with the width of the cells.
+        Number of NaN so far, integers (feature,). Integers as large as a cell are fastest.
     values
         The distinct values so far (feature, limit), with the dtype of the block, unordered.
     n_values
-        int64 (feature,): the number of distinct values; at the limit, no more are added.
+        int64 (feature,): the number of distinct values so far. Once it has reached the limit, no
+        more values are added.
 
     Examples
     --------

@@ -33,17 +33,17 @@ def add_counts(
     out: np.ndarray,
     start: int,
 ) -> None:
-    """Add 1 to ``out[i, start + cells[s] + code]`` for every sample of the features from ``first``.
+    """Add 1 to ``out[i, start + cells[s] + code]`` for each sample s and feature i from ``first``.
 
-    The same loop fills every table: ``cells`` encodes everything except the code of the candidate
-    (fold, class, code of a selected feature).
+    The same loop fills every table. All variables except the code of the feature itself (fold,
+    class, code of a chosen feature) determine the number ``cells[s]``.
 
     Parameters
     ----------
     planes
         uint8 (feature, bit, byte), as for `unpack`.
     samples
-        Integers (sample,): positions of the samples in the planes; empty for all in order.
+        Integers (sample,): positions of the samples in the planes; empty for all samples in order.
     cells
         Integers (sample,): the first cell of a sample.
     first
@@ -106,7 +106,8 @@ def pair_terms(
     counts
         int64 (feature, parent code, class, code).
     parent, numbers
-        The values of the codes, (parent code,) and (feature, code), zero for missing codes.
+        The values of the codes: of the parent, (parent code,), and of all features, (feature,
+        code). The value of a missing code is zero.
     out
         float64 (feature, 3 + class): I(x_i : x_f), I(x_i : y | x_f), H(x_i, x_f, y) in nats, and
         the sum of products of the values in each class.

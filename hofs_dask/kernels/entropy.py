@@ -21,7 +21,7 @@ def entropy(counts: np.ndarray, n_axes: int) -> np.ndarray:
 
     flat = counts.reshape(*counts.shape[: counts.ndim - n_axes], -1).astype(np.float64)
     total = flat.sum(axis=-1)
-    # with log N - sum n log n / N, equal counts have bit-equal entropies
+    # in the form log N - sum n log n / N, equal counts give exactly equal entropies
     mean_log = xlogy(flat, flat).sum(axis=-1) / np.maximum(total, 1.0)
     result: np.ndarray = np.where(total > 0, np.log(np.maximum(total, 1.0)) - mean_log, 0.0)
     return result

@@ -1,7 +1,7 @@
-"""The gain of a row in log posterior, computed from its definition with logarithms.
+"""How much a row increases the log posterior, computed with logarithms as it is defined.
 
-The kernels in `posterior` and `grids` compute the same faster, from probabilities. They are tested
-against this module.
+The kernels in `posterior` and `grids` compute the same faster, from probabilities. The tests
+compare them with this module. `posterior` explains what a row is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def log_evidence(posterior: np.ndarray, row: np.ndarray, axis: int = 0) -> np.nd
 
 
 def gains(posterior: np.ndarray, row: np.ndarray, axis: int = 0) -> np.ndarray:
-    """Return the increase of the log posterior of each class by a row.
+    """Return how much a row increases the log posterior of each class.
 
     Notes
     -----
@@ -46,7 +46,7 @@ def gains(posterior: np.ndarray, row: np.ndarray, axis: int = 0) -> np.ndarray:
     Parameters
     ----------
     posterior, row, axis
-        As for `log_evidence`.
+        See `log_evidence`.
 
     Examples
     --------

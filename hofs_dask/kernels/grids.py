@@ -1,4 +1,7 @@
-"""Linear rows with few combinations of codes: tabulated once, and looked up for the samples."""
+"""Linear rows with few combinations of codes.
+
+Such a row is computed once for every combination, and then looked up for every sample.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from hofs_dask.kernels.vector import (
     sum_logs,
 )
 
-#: Larger ratios of classes are computed with logarithms.
+#: If the ratio of two classes is larger than this, it is computed with logarithms.
 HUGE = 1e75
 #: Maximum combinations of codes for which a linear row is tabulated.
 GRID = 1024
@@ -29,7 +32,7 @@ GRID = 1024
 def _fill_grid(
     own: np.ndarray, numbers: np.ndarray, parents: np.ndarray, k: int, grid: np.ndarray
 ) -> int:
-    """Set the values of k parents and of the candidate in every cell; return the cell count."""
+    """Set the values of k parents and the candidate in every cell; return the number of cells."""
     width: int = numbers.shape[1]
     n_cells: int = own.shape[0]
     for _ in range(k):
@@ -77,8 +80,8 @@ def set_grid(
     Parameters
     ----------
     values, numbers, parents
-        The values of the codes of the feature, (code,), those of all columns, (column, code), and
-        the columns that are parents.
+        The values of the codes of the feature, (code,); the values of the codes of all columns,
+        (column, code); and the columns that are parents.
     logs
         The logs of the table of the feature, (fold, class, code).
     slopes, shifts, scales, logistic
@@ -119,7 +122,7 @@ def _grid_logs(
     logistic: bool,
     out: np.ndarray,
 ) -> None:
-    """Set ``out`` to the log2 of table times density of one class in every cell."""
+    """Set ``out`` to the log2 of the product of table and density, for one class and every cell."""
     set_signals(grid[k], n_cells, grid, 0, places, slopes, shift, scale, out)
     for cell in range(n_cells):
         x = out[cell]
@@ -175,8 +178,8 @@ def score_grids(
 ) -> None:
     """Set ``out[i]`` to the sum of ``log R_y - log Z`` of linear rows with few code combinations.
 
-    A row is tabulated for every combination of the codes of its parents and of the candidate, at
-    most `GRID`, and looked up for the samples.
+    A row is computed once for every combination of the codes of its parents and of the candidate,
+    and then looked up for every sample. There are at most `GRID` combinations.
 
     Parameters
     ----------
@@ -280,7 +283,7 @@ def _weigh(
     last: int,
     out: np.ndarray,
 ) -> None:
-    """Set ``out = mine + other * ratio[cells]`` from first to last, or 0 above `HUGE`."""
+    """Set ``out = mine + other * ratio[cells]`` from first to last; 0 for values above `HUGE`."""
     mine, other, cells, out = (
         mine[first:last],
         other[first:last],

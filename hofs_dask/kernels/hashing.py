@@ -1,4 +1,4 @@
-"""Hashes of row numbers, which choose sampled rows and folds independent of the chunks."""
+"""Hashes of row numbers, which determine sampled rows and folds regardless of the chunks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DRAW_CHANCES = np.exp(-1.0) * np.cumsum(1.0 / np.cumprod([1.0, *range(1, 18)]))
 
 @jit()
 def _mix(rows: Any) -> Any:
-    """Return one step of the splitmix64 generator, of a number in kernels or of an array."""
+    """Return one step of the splitmix64 generator, for a number (in kernels) or for an array."""
     mixed = rows + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -64,10 +64,11 @@ def _set_folds(start: int, n_folds: int, out: np.ndarray) -> None:
 
 
 def fold_of(start: int, stop: int, n_folds: int) -> np.ndarray:
-    """Return the folds of rows ``start`` to ``stop - 1``, independent of chunks and order.
+    """Return the folds of the rows from ``start`` to ``stop - 1``.
 
-    It equals `row_hash` modulo ``n_folds``, in one loop, because it runs for every chunk of every
-    scan. ``n_folds`` must be a power of two, because a division would dominate the time.
+    The fold of a row is its `row_hash` modulo ``n_folds``. It is computed in a single loop, because
+    this function runs for every chunk of every scan. ``n_folds`` must be a power of two, because a
+    division would take most of the time.
 
     Examples
     --------
@@ -114,8 +115,8 @@ def multiplicity(rows: np.ndarray, n_samples: int, resample: int) -> np.ndarray:
 
     Notes
     -----
-    The number of draws of a block of adjacent rows is a Poisson variable with mean 1, computed from
-    a hash of the block and the resample. So it does not depend on chunks and order.
+    The number of times that a block of adjacent rows is drawn is a Poisson variable with mean 1. It
+    is computed from a hash of the block and the resample, so it does not depend on the chunks.
 
     Examples
     --------

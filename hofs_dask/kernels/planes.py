@@ -1,7 +1,8 @@
 """Codes as bit planes: a word of plane b contains bit b of the codes of 64 samples.
 
-Five codes need three bits instead of eight. Counting whole words is faster than counting cells: the
-number of samples in two sets is the number of bits set in ``a & b``.
+Five codes need three bits instead of eight. Counting whole words is faster than counting sample by
+sample: the number of samples that are in both of two sets a and b is the number of bits set in
+``a & b``.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def first_above(planes: np.ndarray, n_codes: np.ndarray, n_samples: int) -> int:
             run = slice(some[0], some[-1] + 1)
             cells = planes[run if some[-1] - some[0] < len(some) else some]
             above = work[: len(some)]
-            # from the lowest bit up: whether the bits so far are >= those of the limit
+            # from the lowest bit up, compute whether the bits so far are >= those of the limit
             lowest = (limit & -limit).bit_length() - 1
             np.bitwise_and(cells[:, lowest], last, out=above)
             for bit in range(lowest + 1, bits):
@@ -139,7 +140,8 @@ def pack(codes: np.ndarray, bits: int) -> np.ndarray:
 def _unpack_one(planes: np.ndarray, first: int, out: np.ndarray) -> None:
     """Set ``out`` (byte,) to the codes of one feature from the byte ``first`` on.
 
-    Arithmetic is vectorized and converts eight bytes or more at once; a lookup table would not be.
+    The loop uses arithmetic, which is vectorized and converts eight bytes or more at once. A lookup
+    table would not be vectorized.
     """
     for start in range(0, out.shape[0], OCTETS):
         length = min(OCTETS, out.shape[0] - start)
@@ -280,8 +282,8 @@ def _split(masks: np.ndarray, planes: np.ndarray, n_values: int, out: np.ndarray
 def cell_masks(within: np.ndarray, digits: Sequence[tuple[np.ndarray, int]]) -> np.ndarray:
     """Return the samples of each cell as bit masks, uint64 (strip, cell, word), zero-padded.
 
-    A cell is a combination of digits; the last digit varies fastest. Its samples are found by
-    ``&`` of planes, without a loop over samples.
+    A cell is a combination of digits; the last digit varies fastest. The samples of a cell are
+    found by combining planes with ``&``, without a loop over samples.
 
     Parameters
     ----------
@@ -310,7 +312,7 @@ def cell_masks(within: np.ndarray, digits: Sequence[tuple[np.ndarray, int]]) -> 
 
 @jit()
 def _add_common(sets: np.ndarray, masks: np.ndarray, n_words: int, out: np.ndarray) -> None:
-    """Add to ``out[c, k]`` the number of samples in both mask c and set k, for k from 1."""
+    """Add the number of samples in both mask c and set k to ``out[c, k]``, for k from 1 on."""
     n_sets = sets.shape[0]
     for c in range(masks.shape[0]):
         mask = masks[c][:n_words]

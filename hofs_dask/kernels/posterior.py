@@ -1,14 +1,15 @@
 """Class posteriors of samples: rows that multiply class probabilities, and their gains.
 
 A row multiplies the probability of class c by a factor ``R_c`` that depends on the codes of a
-sample. The log posterior of the true class y then changes by ``log R_y - log Z`` with
-``Z = sum_c q_c R_c`` and the previous posterior q. If the factors are tables, no exponential and no
-logarithm per sample is needed: the Z of many samples are multiplied, and the logarithm is taken of
-the product.
+sample. The log posterior of the true class y then increases by ``log R_y - log Z``, where
+``Z = sum_c q_c R_c`` and q is the previous posterior. If the factors are tables, no exponential or
+logarithm is needed for single samples: the Z of many samples are multiplied, and the logarithm of
+the product is computed.
 
-Kernels process samples of one fold, so that its tables stay in the L1 cache, and loop over
-contiguous samples, so that LLVM vectorizes the loops. Loop indices come directly from ``range``:
-numba wraps negative indices, and LLVM cannot tell that a computed index is not negative.
+A kernel processes samples of one fold, so that the tables of this fold stay in the L1 cache. It
+loops over contiguous samples, so that LLVM vectorizes the loops. Loop indices come directly from
+``range``, because numba wraps negative indices, and LLVM cannot know that a computed index is not
+negative.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ from hofs_dask.kernels.vector import (
     sum_logs,
 )
 
-#: Logs of densities are clipped here, in bits, far below `vector.TINY`.
+#: Logs of densities, in bits, are clipped at this absolute value. 2^-500 is far below the smallest
+#: factor, `vector.TINY`.
 LIMIT = 500.0
-#: If the signals of two classes differ by less than this, both are below `vector.TINY` where one
-#: is clipped.
+#: If the signals of two classes differ by less than this, and the density of one class is clipped,
+#: then the densities of both are below `vector.TINY`.
 NEAR = 170.0
 
 
@@ -125,7 +127,7 @@ def add_linear(
     fold: int,
     logistic: bool,
 ) -> None:
-    """Add the log density of a linear signal to log posteriors, 0 for missing codes.
+    """Add the log density of a linear signal to log posteriors; nothing for missing codes.
 
     Parameters
     ----------
@@ -206,9 +208,9 @@ def multiply_class(
 
 @jit()
 def sum_squares(truth: np.ndarray, total: np.ndarray, n: int) -> float:
-    """Return an upper bound of the sum of squares of ``log(truth / total)`` of the first n.
+    """Return an upper bound of the sum of squares of ``log(truth / total)`` over the first n.
 
-    It is the sum of ``r + 1 / r - 2`` with ``r = truth / total``.
+    The bound is the sum of ``r + 1 / r - 2``, where ``r = truth / total``.
 
     Examples
     --------
@@ -248,9 +250,9 @@ def score_tables(
 ) -> None:
     """Set ``out[i]`` to minus the sum over samples of ``log Z`` for candidate i.
 
-    Its factors ``R_c`` are products of tables; the docstring of the module defines row, R and Z. If
-    ``squares`` is not empty, ``out[i]`` is the sum of ``log R_y - log Z``, and there must be one
-    table per candidate.
+    The factors ``R_c`` of the candidate are products of tables; the docstring of the module defines
+    R and Z. If ``squares`` is not empty, ``out[i]`` is instead the sum of ``log R_y - log Z``, and
+    there must be one table per candidate.
 
     Parameters
     ----------
@@ -364,9 +366,10 @@ def score_linear(
     out: np.ndarray,
     squares: np.ndarray,
 ) -> None:
-    """Set ``out[i]`` to the sum of ``log density_y - log Z`` for tables times densities.
+    """Set ``out[i]`` to the sum of ``log density_y - log Z`` for candidate i.
 
-    If ``squares`` is not empty, ``out[i]`` is the sum of ``log R_y - log Z``.
+    The factors R are products of a table and a density; the docstring of the module defines R and
+    Z. If ``squares`` is not empty, ``out[i]`` is instead the sum of ``log R_y - log Z``.
 
     Parameters
     ----------
@@ -386,8 +389,8 @@ def score_linear(
     probability
         The posterior, (class, sample).
     out
-        (feature, kind): NaN if a Z or a density of the true class is below `vector.TINY`, zero
-        without parents.
+        (feature, kind): NaN if a Z or a density of the true class is below `vector.TINY`; zero for
+        a candidate without parents.
     squares
         (feature, kind), see `score_tables`.
 

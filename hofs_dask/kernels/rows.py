@@ -1,7 +1,7 @@
 """The incremental ICA row: the next row of a lower-triangular unmixing matrix.
 
-A row is a vector ``theta`` over the columns ``u = [t, -1, -z_1, ..., -z_d]``; the signal is
-``s = u theta = w t - Z b``. All functions accept a batch of rows along the leading axes.
+A row is a vector ``theta = [w, b]`` of weights of the columns ``u = [t, -1, -z_1, ..., -z_d]``. The
+signal is ``s = u theta = w t - Z b``. All functions accept a batch of rows along the leading axes.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from hofs_dask.kernels.vector import (
     sum_logs,
 )
 
-#: The largest ``w`` of a standardised column, reached by an exact function.
+#: Maximum of ``w`` for a standardised column. It is reached if t is an exact function of Z.
 MAX_W = 100.0
 #: The standard deviation of the logistic density.
 LOGISTIC_SD = np.pi / np.sqrt(3.0)
-#: Ridge relative to the diagonal: makes collinear columns solvable and changes values by < 1e-9.
+#: Ridge term relative to the diagonal. It makes systems with collinear columns solvable and changes
+#: values by less than 1e-9.
 RIDGE = 1e-11
 #: Maximum number of Newton steps; the hardest rows of the tests converge in seven.
 MAX_STEPS = 12
-#: Below this change of the weights and this gain, the quadratic model of a step is accurate.
+#: If a step changes the weights by less than `NEAR_STEP` and gains less than `NEAR_GAIN`, the
+#: quadratic model of the step is accurate.
 NEAR_STEP, NEAR_GAIN = 1e-4, 1e-9
 
 
@@ -59,7 +61,7 @@ def least_squares(moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gaussian_entropy(variance: np.ndarray) -> np.ndarray:
-    """Return the Gaussian cross-entropies of standardised columns with these residual variances.
+    """Return the Gaussian cross-entropy of standardised columns, from their residual variances.
 
     Notes
     -----
@@ -76,7 +78,7 @@ def gaussian_entropy(variance: np.ndarray) -> np.ndarray:
 
 
 def logistic_start(moments: np.ndarray) -> np.ndarray:
-    """Return the least-squares rows scaled to the logistic density, the start of Newton's method.
+    """Return the start of Newton's method: the least-squares rows, scaled to the logistic density.
 
     Examples
     --------
@@ -145,7 +147,7 @@ def _add_sums(
 def _derive(
     signals: np.ndarray, n: int, factors: np.ndarray, slope: np.ndarray, curve: np.ndarray
 ) -> float:
-    """Set ``1 + exp(-|s|)``, phi' and phi'' of signals; return the sum of ``|s|``."""
+    """Compute ``1 + exp(-|s|)``, phi' and phi'' of all signals; return the sum of ``|s|``."""
     total = 0.0
     for s in range(n):
         signal = signals[s]
@@ -400,15 +402,16 @@ class Newton:
     def advance(self, value: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> Newton:
         """Return the next state, given the means of phi and its derivatives at the trial.
 
-        If the trial is not better than the best row, its step is halved. Otherwise the next Newton
-        step is taken, with ``0 < w <= MAX_W``. Terms of finished rows are ignored.
+        If the trial of a row is not better than the best values so far, the step is halved.
+        Otherwise the next Newton step is taken, with ``0 < w <= MAX_W``. Terms of finished rows are
+        ignored.
 
         Notes
         -----
         A row is finished when the quadratic model predicts the remaining gain accurately. The third
-        derivative of phi is at most the second, so the relative error of the model is below the
-        largest change r of a signal by the step. For a remaining gain of 1e-9 nats, and a step of
-        1e-4 in columns that sum to at most 100, the error is 1e-11 nats.
+        derivative of phi is at most the second, so the relative error of the model is less than the
+        largest change of a signal by the step. For a remaining gain of 1e-9 nats and a step of 1e-4
+        in columns whose absolute values sum to at most 100, the error is 1e-11 nats.
         """
         rest = np.flatnonzero(~self.finished)
         w = self.trial[rest, 0]
@@ -446,11 +449,11 @@ class Newton:
 
 @dataclass(frozen=True)
 class Chain:
-    """The rows of the label columns for a batch of candidates, each given the previous labels.
+    """The rows of the label columns, one row per label column, for a batch of candidates.
 
-    Row r has the columns label r, intercept, members, labels before r, candidate. `expand` converts
-    it to the form of the kernels: one intercept per class, slopes of members, slope of the
-    candidate.
+    The columns of row r are label column r, the intercept, the members, the label columns before r,
+    and the candidate. `expand` converts the row to the form that kernels use: one intercept per
+    class, the slopes of the members, and the slope of the candidate.
     """
 
     rows: tuple[Newton, ...]
@@ -533,7 +536,7 @@ class Chain:
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    """Return a read-only view; arrays on workers are read-only, so kernels are compiled once."""
+    """Return a read-only view, since arrays on workers are read-only: one compilation is enough."""
     view = array.view()
     view.setflags(write=False)
     return view
@@ -542,7 +545,7 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 def _bounded_step(
     w: np.ndarray, gradient: np.ndarray, hessian: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the next steps, and their gains by the linear and by the quadratic model."""
+    """Return the next steps, and the gains that the linear and the quadratic model predict."""
     matrix = _ridged(hessian)
     step = np.linalg.solve(matrix, -gradient[..., None])[..., 0]
     # w changes at most by a factor of three per step, because the barrier -log w is quadratic

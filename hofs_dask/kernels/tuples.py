@@ -1,8 +1,9 @@
-"""Counts of pairs and triples of features with the class, and what a tuple says about the class.
+"""Counts of pairs and triples of features with the class, and their information about the class.
 
-The samples of a slice are sorted by class, and each class starts at a whole word. The sets of two
-features are then intersected without a mask for the class. The first code of every feature follows
-from counts of fewer features, so a pair of features with b codes needs ``(b - 1) ** 2`` products.
+The samples of a slice are sorted by class, and each class starts at a new word. The sets of two
+features can then be intersected without a mask for the class. The counts of the first code of a
+feature follow from counts of fewer features, so a pair of features with b codes needs
+``(b - 1) ** 2`` intersections.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def fill_sets(
     groups: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Set the bits of the samples whose code is in each group except the first.
+    """Set, for each group of codes except the first, the bits of the samples with these codes.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ def add_products(
     starts: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Add the number of samples of each class in a set of every column of a head and in each set.
+    """Add, for each class, the sizes of the intersections of a head's sets with a feature's sets.
 
     Parameters
     ----------
@@ -173,7 +174,7 @@ def add_products(
 
 @jit()
 def _complete(table: np.ndarray, n_codes: int, n_axes: int, n_classes: int) -> None:
-    """Replace totals at code 0 of every axis by counts of code 0."""
+    """Replace the totals that are stored at code 0 of every axis by the counts of code 0."""
     stride, n_outer = n_classes, n_codes ** (n_axes - 1)
     for _ in range(n_axes):
         for outer in range(n_outer):
@@ -249,7 +250,7 @@ def _margins(table: np.ndarray, subsets: np.ndarray, margins: np.ndarray) -> Non
 
 @jit()
 def _log_sum(counts: np.ndarray, logs: np.ndarray) -> float:
-    """Return the sum of n log n; ``logs`` are its first values."""
+    """Return the sum of n log n; ``logs[n]`` has this value for small n."""
     total, n_logs = 0.0, logs.shape[0]
     for cell in range(counts.shape[0]):
         n = counts[cell]
@@ -267,7 +268,7 @@ def _kirkwood(
     logs: np.ndarray,
     out: np.ndarray,
 ) -> float:
-    """Set ``out`` to the normalized approximation; return the divergence of the table from it."""
+    """Set ``out`` to the normalized Kirkwood approximation; return the divergence of the table."""
     n_samples = 0
     for cell in range(table.shape[0]):
         n_samples += table[cell]
@@ -323,8 +324,8 @@ def pair_bounds(
 ) -> None:
     """Set ``out[h, i]`` to an upper bound of the synergy of a column and a feature, in nats.
 
-    It is the smallest of I(x_1 : x_2 | y), I(x_1 : y | x_2) and I(x_2 : y | x_1), the divergences
-    from models that lack a further term.
+    The bound is the smallest of I(x_1 : x_2 | y), I(x_1 : y | x_2) and I(x_2 : y | x_1). Each is
+    the divergence from a model with fewer terms than the one that defines synergy.
 
     Parameters
     ----------
@@ -416,16 +417,17 @@ def bounds(
 ) -> None:
     """Set ``out[h, i]`` to an upper bound of the synergy of a head and a feature, in nats.
 
-    It is the smallest information of two of the variables, the class included, given all others:
-    the divergence from a model that lacks further terms.
+    The bound is the smallest information that two of the variables, the class included, have about
+    each other given all others. It is the divergence from a model with fewer terms than the one
+    that defines synergy.
 
     Parameters
     ----------
     heads, first
         As for `add_products`.
     joint, with_columns, among_columns
-        Counts from `add_products`: of heads and features, and for triples of single columns with
-        features and with columns.
+        Counts from `add_products`: of heads with features; and for triples also of single columns
+        with features, and of columns with columns.
     of_columns, of_features
         Counts (column, class, group) and (feature, class, group).
     subsets
@@ -519,7 +521,7 @@ def fit_tables(
     n_margin, logs
         As for `bounds`.
     least
-        A table whose Kirkwood approximation shows that its synergy is smaller is not fitted.
+        A table is not fitted if its Kirkwood approximation shows that its synergy is below this.
     out
         float64 (tuple, 5): the synergy, -1 if not fitted; the information of the tuple about the
         class, and that of its best proper subset, in nats; the degrees of freedom; and Williams'
@@ -527,8 +529,8 @@ def fit_tables(
 
     Notes
     -----
-    Iterative proportional fitting starts at the normalized Kirkwood approximation and lowers the
-    divergence from the table in every step, so the synergy is never above its bound.
+    Iterative proportional fitting starts at the normalized Kirkwood approximation. Every step
+    reduces the divergence of the table from the fit, so the synergy never exceeds its bound.
 
     Examples
     --------
@@ -621,7 +623,7 @@ def fit_tables(
 def subsets_of(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the margins of a table: the cell in each margin, the sign, and the variables as bits.
 
-    The sign is that of the exponent of a margin in the Kirkwood approximation.
+    The sign is the sign of the exponent that a margin has in the Kirkwood approximation.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Functions of one number that LLVM vectorizes in a loop over samples.
 
-LLVM does not vectorize calls of the math library. These functions use arithmetic only.
+LLVM does not vectorize calls of the math library, so these functions use only arithmetic.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numba.extending import intrinsic, overload
 
 from hofs_dask.kernels._jit import jit
 
-#: Smaller factors are computed with logarithms; a product of four factors does not underflow.
+#: Factors below this are computed with logarithms. A product of four larger ones cannot underflow.
 TINY = 1e-75
 
 #: Samples that are processed at a time, so that their arrays stay in the L1 cache.
@@ -22,7 +22,7 @@ STRIP = 512
 
 LOG_2 = math.log(2.0)
 BITS = 1.0 / LOG_2  # bits per nat
-#: Adding this rounds a number below 2^51 to an integer, which is then in the lowest bits.
+#: Adding this to a number below 2^51 rounds it to an integer, which is then in the lowest bits.
 ROUND = 1.5 * 2.0**52
 
 MANTISSA, ONE = (1 << 52) - 1, 1023 << 52
@@ -60,7 +60,7 @@ def _muladd(_a: Any, _b: Any, _c: Any) -> Any:
 
 
 def add_any(a: float, b: float, total: float) -> float:
-    """Return ``a b + total``; the compiler may reorder the additions, so that sums are vectorized.
+    """Return ``a b + total``; the compiler may reorder such additions in order to vectorize a sum.
 
     Examples
     --------
@@ -89,7 +89,9 @@ def _add_any(_a: Any, _b: Any, _total: Any) -> Any:
 
 @jit()
 def power_of_two(x: float) -> float:
-    """Return ``2^x`` for x from -1000 to 1000 with relative error 1e-15; unlike exp, vectorized.
+    """Return ``2^x`` for x from -1000 to 1000, with a relative error of 1e-15.
+
+    Unlike `math.exp`, it is vectorized in loops.
 
     Examples
     --------
@@ -115,7 +117,9 @@ def power_of_two(x: float) -> float:
 
 @jit()
 def log_1p(t: float) -> float:
-    """Return ``log(1 + t)`` for t from 0 to 1 with error 5e-16; unlike math.log1p, vectorized.
+    """Return ``log(1 + t)`` for t from 0 to 1, with an error of 5e-16.
+
+    Unlike `math.log1p`, it is vectorized in loops.
 
     Examples
     --------
@@ -141,8 +145,9 @@ def log_1p(t: float) -> float:
 def sum_logs(factors: np.ndarray, n: int) -> float:
     """Return the sum of the logs of the first n factors; NaN if one is below `TINY`.
 
-    Factors must be at most 1e75. Products of four are split into exponents, which are summed, and
-    mantissas, which are multiplied further. The array is overwritten and must have length n + 3.
+    Factors must be at most 1e75. Four factors at a time are multiplied. The product is split into
+    an exponent, which is added to a sum, and a mantissa, which is multiplied with the others. The
+    array is overwritten and must have length n + 3.
 
     Examples
     --------
