@@ -492,17 +492,17 @@ def interactions(
     Synergy is what remains after all effects of fewer variables. A log-linear model with all terms
     except that of the highest order is fitted to the counts of the tuple and the target. The
     synergy is the deviance of the counts from this model per sample, ``G / 2N``. Two features with
-    additive effects have no synergy, and neither have a strong feature and a noise feature.
+    additive effects have no synergy, nor do a strong feature and a noise feature.
     ``added`` is the information of the tuple minus that of its best proper subset.
 
-    If a feature has many codes, they are merged until there are b: the largest number with
-    ``10 C b**order <= N``, for N samples and C classes, but at least 2. Adjacent codes of a numeric
-    feature are merged, and the rarest categories of a nominal feature.
+    A feature may have at most b codes, where b is the largest number with ``10 C b**order <= N``
+    for N samples and C classes, but at least 2. If a feature has more, adjacent codes (of a numeric
+    feature) or the rarest categories (of a nominal feature) are merged.
 
-    A p-value is from a chi-square test of G divided by Williams' correction for few samples. For a
-    pair of features with b_1 and b_2 codes that occur, there are (b_1 - 1) (b_2 - 1) (C - 1)
-    degrees of freedom, or fewer if some combinations of two variables do not occur. The adjusted
-    p-value is the p-value times the number of all tuples (Bonferroni).
+    The p-value is that of a chi-square test. The test statistic is G divided by Williams'
+    correction for few samples. For a pair of features with b_1 and b_2 codes that occur, there are
+    (b_1 - 1) (b_2 - 1) (C - 1) degrees of freedom, or fewer if some combinations of two variables
+    do not occur. The adjusted p-value is the p-value times the number of all tuples (Bonferroni).
 
     Examples
     --------

@@ -35,8 +35,8 @@ def main() -> None:
     The selected features are ranked, and features that depend on each other are grouped into
     subsets. The data may be larger than memory.
 
-    Data is first encoded into a code store, in which every value is a small integer. Encode once to
-    run several selections.
+    Data is first encoded into a code store, in which every value is a small integer. For several
+    selections, the data has to be encoded only once.
 
     Results are printed to standard output. Progress, warnings and errors are printed to standard
     error. The exit code is 0 after success, 1 after an error, 2 if the command line is not valid,

@@ -161,7 +161,8 @@ _READING = (
         "--groups",
         metavar="NAME",
         help="Name of the variable with the group of each sample, such as a subject. All "
-        "samples of a group are in the same fold, and resamples draw whole groups.",
+        "samples of a group are in the same fold of cross-fitting, and resamples consist of whole "
+        "groups.",
     ),
     click.option(
         "--ignore-label",
@@ -173,15 +174,15 @@ _READING = (
         "--where",
         metavar="NAME",
         help="Name of the boolean variable that is true for the samples to use. All other samples "
-        "are as if they were not there.",
+        "are ignored, as if the data did not contain them.",
     ),
     click.option(
         "--feature-dim",
         metavar="DIM",
         help="Dimension along which the features lie, such as band; all other dimensions are "
-        "samples. Default: the dimension called feature, if there is one. If not, and if there "
-        "is only one variable besides the target and it has two dimensions: its last "
-        "dimension. In all other cases, every variable is a feature.",
+        "samples. Default: the dimension called feature, if there is one. Otherwise, if there "
+        "is only one variable besides the target, and it has two dimensions, the last of "
+        "these. If there are several variables, each of them is a feature.",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Common parts of the commands `select` and `compare`: their options, how they run, and output."""
+"""What the commands `select` and `compare` have in common: options, execution and output."""
 
 from __future__ import annotations
 

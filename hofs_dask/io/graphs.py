@@ -318,7 +318,8 @@ def _name(node: Any) -> str:
 def _is_known(node: Any) -> bool:
     """Return whether a callable is a function of a known library that reads no files.
 
-    It must be the object that its module has under its name.
+    The module of the library must contain this very object under its name, so that a function that
+    only claims to be from the library is not accepted.
     """
     if isinstance(node, np.ufunc):
         return getattr(np, node.__name__, None) is node

@@ -46,7 +46,7 @@ class Present:
 
     @classmethod
     def of(cls, grid: tuple[int, ...], found: Iterable[tuple[int, ...]]) -> Present:
-        """Return the record for a grid, from the positions of the existing chunks in it.
+        """Return the record of a grid in which the chunks at the positions ``found`` exist.
 
         Examples
         --------

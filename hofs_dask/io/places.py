@@ -2,7 +2,7 @@
 
 A *place* is the path of such a folder or the URL of such a prefix. Names within a place are
 relative and use slashes. All writes are atomic: a local file is written under another name and then
-renamed, and a remote storage writes an object as a whole.
+renamed, and remote storage writes an object as a whole.
 """
 
 from __future__ import annotations

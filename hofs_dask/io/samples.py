@@ -24,10 +24,10 @@ GROUPS, WEIGHTS, WHERE = "groups", "weights", "where"
 
 
 def take_column(data: Any, given: Any, role: str, others: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the data without the column or variable that a role names, and the values of that.
+    """Return the data without the column or variable called ``given``, and the values of it.
 
-    If ``given`` is not a name, both are returned unchanged. ``others`` are the columns of other
-    roles.
+    If ``given`` is not a name, both are returned unchanged. ``role`` is the option that names the
+    column, and ``others`` are the values of other such options, by name.
 
     Examples
     --------

@@ -174,7 +174,7 @@ def add_products(
 
 @jit()
 def _complete(table: np.ndarray, n_codes: int, n_axes: int, n_classes: int) -> None:
-    """Replace the totals that are stored at code 0 of every axis by the counts of code 0."""
+    """Convert a table in which the entry of code 0 is the total over all codes to counts."""
     stride, n_outer = n_classes, n_codes ** (n_axes - 1)
     for _ in range(n_axes):
         for outer in range(n_outer):

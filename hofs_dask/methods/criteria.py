@@ -167,8 +167,8 @@ class SpecCMI(PairwiseMethod):
 
     Notes
     -----
-    Score ``I(x_i : y) + sum_j I(x_i : y | x_j)``; in the form ``spectral``, the entry of the
-    dominant eigenvector of the matrix of `hofs_dask.information_matrix`.
+    Score ``I(x_i : y) + sum_j I(x_i : y | x_j)``; with ``form="spectral"``, the entry of x_i in the
+    dominant eigenvector of the matrix that `hofs_dask.information_matrix` returns.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Find the pairs or triples of features with the most synergy: information that none has alone."""
+"""Find the pairs or triples of features with the most synergy, see `hofs_dask.interactions`."""
 
 from __future__ import annotations
 

@@ -174,10 +174,10 @@ class Joint(Search[JointState, JointScores]):
 
         Notes
         -----
-        Counting a pick takes one reduction. The gains of candidates take one to three, depending on
-        the number of samples. With at most one pick in an epoch and many samples, the gains are
-        computed from counts. If the best gain is too small, the round restarts and scores the
-        candidates again without a pick.
+        Counting a pick takes one reduction. Computing the gains of candidates takes one to three,
+        depending on the number of samples. It takes none if there are many samples and the epoch
+        has at most one pick, because counts are then sufficient. If the best gain is too small, the
+        search restarts, and the candidates are scored again in a new epoch without picks.
 
         Examples
         --------

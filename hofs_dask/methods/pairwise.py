@@ -233,7 +233,7 @@ class PairMatrices:
 
 
 def learn_all(problem: Problem) -> Generator[Request, Partial, PairMatrices]:
-    """Request the terms of all pairs, one panel of columns at a time, and return the matrices."""
+    """Request the terms of all pairs, a group of columns at a time, and return the matrices."""
     m, relevance = problem.n_features, problem.relevance
     redundancy, conditional = np.zeros((m, m)), np.zeros((m, m))
     width = _panel_width(Sizes(problem.n_samples, m, problem.n_classes, problem.table_width, 0))

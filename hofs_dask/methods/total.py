@@ -227,7 +227,7 @@ class Total(Search[TotalState, Scores]):
         return chain.value
 
     def _bare_entropy(self) -> float:
-        """Return h(y) from the rows of the label columns with only an intercept."""
+        """Return h(y), computed from the rows of the label columns without any feature."""
         labels, sizes = self._label_columns, self.problem.class_counts.sum(axis=0)
         shares, total = sizes / self.problem.n_samples, 0.0
         theta = []

@@ -317,7 +317,7 @@ def load(path: str | os.PathLike[str]) -> Selection | Comparison | Interactions:
 
 
 def _by_rank_and_method() -> dict[str, Variable]:
-    """Return the variables of a selection, with a dimension `method` added to those by rank."""
+    """Return the variables of a selection; those with the dimension `rank` also get `method`."""
     return {
         name: replace(each, dims=("method", "rank")) if each.dims == ("rank",) else each
         for name, each in selection.VARIABLES.items()

@@ -128,7 +128,7 @@ class Feature:
 class Refusal:
     """Why a feature cannot be coded: its column, the type of the error, and the error message.
 
-    The message starts after the name of the feature.
+    The message continues a sentence that begins with the name of the feature.
     """
 
     column: int

@@ -9,7 +9,7 @@ Layout::
       <folder>          the Zarr group that the manifest names
         codes           uint8 (feature, sample), stored as bit planes
         labels/<key>    uint8 (sample,), one array per target
-        groups/<key>    uint32 (sample,), the groups stored with a target: 4 * number + fold
+        groups/<key>    uint32 (sample,), the group of each sample, as 4 * number + fold
         n_codes, missing_code, nominal (feature,);  values, edges (feature, code)
         columns/        copies of single features, made when a selection needs them
 

@@ -207,7 +207,7 @@ def _workplace(path: Path) -> Iterator[Path]:
 
 
 def _finish(folder: Path, path: Path) -> None:
-    """Do the second rename for a process that was killed before it could."""
+    """Do the second rename on behalf of a process that was killed between the two renames."""
     with _taken_over(folder) as dead:
         if dead and _is_between(folder, path):
             (folder / "new").rename(path)
@@ -276,5 +276,5 @@ def _beside(path: Path) -> list[Path]:
 
 
 def _prefix(path: Path) -> str:
-    """Return the prefix of folder names for a path: a hash, because file names may be long."""
+    """Return the prefix of the folders for a path, with a hash instead of a possibly long name."""
     return f".hofs_dask-{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}-"

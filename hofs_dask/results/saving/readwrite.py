@@ -1,4 +1,4 @@
-"""Reading and writing of results: choice of the file type, checks before replacing."""
+"""Read and write results as Zarr or netCDF; check what a path contains before it is replaced."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def check_place(path: str | os.PathLike[str], file_format: str) -> None:
 def read(
     path: str | os.PathLike[str], makers: Mapping[str, Callable[[xr.Dataset], Result]]
 ) -> Result:
-    """Return the result at this path, constructed by the maker for its format.
+    """Return the result at this path, created by the function in ``makers`` for its format.
 
     Raises
     ------

@@ -94,7 +94,8 @@ def from_files(
         Function that returns the size of every file by name. It is called only if the group is
         a result.
     read
-        Function of a file name and a maximum size that returns the content of the file.
+        Function that returns the content of a file. Its arguments are the name and the maximum size
+        of the file.
     formats
         Allowed values of the attribute `format`.
 
