@@ -16,11 +16,11 @@ from numba.types import float64, int64, uint8, uint64, void
 from hofs_dask.kernels._jit import const, jit
 from hofs_dask.kernels.planes import popcount
 
-#: Words of a set that are compared at a time, and sets of a block, so that a block stays in the L1
-#: cache.
+#: Number of words of a set that are compared at a time, and number of sets in a block. A block of
+#: this size stays in the L1 cache.
 STRIP, BLOCK = 64, 32
-#: Iterations of the fit, and the sum of the differences of its margins at which it ends, relative
-#: to the number of samples.
+#: Maximum number of iterations of a fit. The fit ends earlier if the differences of its margins sum
+#: to less than `CLOSE` times the number of samples.
 MOST_CYCLES, CLOSE = 2000, 1e-9
 
 
@@ -128,7 +128,7 @@ def add_products(
     heads
         Integers (head, 1 or 2): the columns that are combined with every feature.
     first
-        Integers (head,): the first feature of each head.
+        Integers (head,): the first feature that each head is combined with.
     starts
         Integers (class + 1,): the first word of each class.
     out
@@ -198,7 +198,7 @@ def _fill(
     of_features: np.ndarray,
     table: np.ndarray,
 ) -> None:
-    """Set ``table``, (code of each column, code of the feature, class) flat, to all counts."""
+    """Set the flat ``table`` to all counts; axes (code of each column, code of feature, class)."""
     n_classes, b = of_features.shape[1], of_features.shape[2]
     g = b - 1
     for c in range(n_classes):
@@ -298,7 +298,7 @@ def _kirkwood(
 
 @jit()
 def _own_sums(counts: np.ndarray, logs: np.ndarray, out: np.ndarray) -> None:
-    """Set ``out[i]`` to the sums of n log n of the codes, and of the codes and classes."""
+    """Set ``out[i]`` to the sums of n log n over the codes, and over the codes and classes."""
     codes = np.zeros(counts.shape[2], np.int64)
     for i in range(counts.shape[0]):
         for v in range(counts.shape[2]):
@@ -621,9 +621,11 @@ def fit_tables(
 
 
 def subsets_of(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the margins of a table: the cell in each margin, the sign, and the variables as bits.
+    """Return three arrays that describe the margins of a table.
 
-    The sign is the sign of the exponent that a margin has in the Kirkwood approximation.
+    The first has the cell of each margin that a cell of the table belongs to. The second has the
+    sign of the exponent of each margin in the Kirkwood approximation. The third has the variables
+    of each margin, as bits.
 
     Parameters
     ----------
