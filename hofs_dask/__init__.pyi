@@ -6,6 +6,14 @@ from .api import interactions as interactions
 from .api import select as select
 from .errors import CheckpointError as CheckpointError
 from .errors import CodeStoreError as CodeStoreError
+from .events import Advanced as Advanced
+from .events import CompileStarted as CompileStarted
+from .events import EncodeEnded as EncodeEnded
+from .events import EncodeStarted as EncodeStarted
+from .events import RoundEnded as RoundEnded
+from .events import RoundStarted as RoundStarted
+from .events import ScanEnded as ScanEnded
+from .events import ScanStarted as ScanStarted
 from .methods.criteria import CFR as CFR
 from .methods.criteria import CIFE as CIFE
 from .methods.criteria import CMIM as CMIM
@@ -27,11 +35,6 @@ from .results.comparison import Comparison as Comparison
 from .results.comparison import load as load
 from .results.interactions import Interactions as Interactions
 from .results.selection import Selection as Selection
-from .search.events import CompileStarted as CompileStarted
-from .search.events import RoundEnded as RoundEnded
-from .search.events import RoundStarted as RoundStarted
-from .search.events import ScanEnded as ScanEnded
-from .search.events import ScanStarted as ScanStarted
 from .store.codes import CodeStore as CodeStore
 
 __version__: str

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from hofs_dask.encoding.encode import encode_source, kernels_to_compile
+from hofs_dask.encoding.encode import encode_source
 from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
+from hofs_dask.events import Event, Notify
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.reading import Reading
 from hofs_dask.methods.base import Method
@@ -24,16 +25,8 @@ from hofs_dask.results.datasets import label_array
 from hofs_dask.results.interactions import Interactions
 from hofs_dask.results.selection import Selection
 from hofs_dask.search.checkpoint import Checkpoint, open_checkpoint, open_part
-from hofs_dask.search.events import (
-    CompileStarted,
-    Event,
-    Notify,
-    Progress,
-    ScanProgress,
-    progress_stream,
-    tell_all,
-)
 from hofs_dask.search.picks import Ranking
+from hofs_dask.search.progress import Listener, RoundProgress, ScanProgress
 from hofs_dask.search.rounds import (
     Steps,
     all_pairs,
@@ -43,6 +36,7 @@ from hofs_dask.search.rounds import (
     resampled,
     search,
 )
+from hofs_dask.search.screens import open_screen
 from hofs_dask.store.bins import check_bins
 from hofs_dask.store.codes import CodeStore, is_codes, open_codes, temporary_store
 from hofs_dask.store.labels import check_kind
@@ -77,13 +71,15 @@ class _Request:
         """Return the code store of the data; closing the stack removes a temporary one."""
         if isinstance(self.data, CodeStore):
             return self.data
-        to_compile = kernels_to_compile(self.data)
-        if to_compile:
-            tell_all(listeners, CompileStarted(tuple(to_compile)))
         place = stack.enter_context(temporary_store()) if self.store is None else self.store
         how = self.reading
         return encode_source(
-            self.data, place, bins=how.bins, target_kind=how.target_kind, room=room()
+            self.data,
+            place,
+            bins=how.bins,
+            target_kind=how.target_kind,
+            room=room(),
+            listeners=listeners,
         )
 
 
@@ -174,12 +170,14 @@ def select(
         with a larger `n_features` also resumes from it. The checkpoint of a run with other data or
         options is refused. Only one run at a time can use a checkpoint.
     callback
-        Function that is called with every event: `RoundStarted`, `CompileStarted`, `ScanStarted`,
-        `ScanEnded` and `RoundEnded`. An exception that it raises ends the run; the checkpoint then
-        contains all completed rounds.
+        Function that is called with every event: `EncodeStarted`, `EncodeEnded`, `RoundStarted`,
+        `CompileStarted`, `ScanStarted`, `Advanced`, `ScanEnded` and `RoundEnded`. An exception
+        that it raises ends the run; the checkpoint then contains all completed rounds.
     progress
-        Whether to print one line per round to standard error. None means only if standard error is
-        a terminal.
+        Whether to show progress: a line per read of the data and per round, and a bar for what is
+        running, with the time left. In a notebook it is shown in the output of the cell, else on
+        standard error, as plain lines if that is not a terminal. None means only in a notebook
+        or on a terminal.
 
     Returns
     -------
@@ -215,7 +213,7 @@ def select(
         kept = None
         if checkpoint is not None:
             kept = stack.enter_context(open_checkpoint(checkpoint, sources=request.places))
-        listeners = _listeners(stack, callback, Progress, progress)
+        listeners = _listeners(stack, callback, RoundProgress, progress)
         codes = request.encoded(stack, listeners)
         steps = search(
             codes,
@@ -554,6 +552,8 @@ def encode(
     ignore_label: Any = None,
     groups: Any = None,
     chunks: tuple[int, int] | None = None,
+    callback: Callable[[Event], None] | None = None,
+    progress: bool | None = None,
 ) -> CodeStore:
     """Encode data and a target as a code store, and return the store.
 
@@ -570,6 +570,8 @@ def encode(
         Number of samples and of features in a chunk. By default, a chunk has about 8 million
         values, or fewer if the workers have little memory. If possible, its number of samples is a
         multiple of the number of samples in a chunk of `data`. `estimate` shows the reasons.
+    callback, progress
+        As for `select`.
 
     Returns
     -------
@@ -587,6 +589,7 @@ def encode(
     ...     hd.select(codes, None, n_features=1).features
     ['x0']
     """
+    _check_listening(callback, progress)
     source = _open_source(
         data,
         target,
@@ -600,9 +603,16 @@ def encode(
             groups=groups,
         ),
     )
-    return encode_source(
-        source, store, bins=bins, target_kind=target_kind, chunks=chunks, room=room()
-    )
+    with ExitStack() as stack:
+        return encode_source(
+            source,
+            store,
+            bins=bins,
+            target_kind=target_kind,
+            chunks=chunks,
+            room=room(),
+            listeners=_listeners(stack, callback, ScanProgress, progress),
+        )
 
 
 def estimate(
@@ -756,14 +766,14 @@ def _methods(methods: Iterable[str | Method]) -> dict[str, Method]:
 def _listeners(
     stack: ExitStack,
     callback: Callable[[Event], None] | None,
-    kind: type[Progress | ScanProgress],
+    kind: type[Listener],
     progress: bool | None,
 ) -> list[Notify]:
-    """Return the listeners: progress lines if they are wanted, and the callback of the user."""
+    """Return the listeners: progress if it is wanted, and the callback of the user."""
     listeners: list[Notify] = [] if callback is None else [callback]
-    stream = progress_stream(progress)
-    if stream is not None:
-        listeners.insert(0, stack.enter_context(kind(stream)))
+    screen = open_screen(progress)
+    if screen is not None:
+        listeners.insert(0, stack.enter_context(kind(screen)))
     return listeners
 
 

@@ -18,6 +18,7 @@ PACKAGE = ROOT / "hofs_dask"
 # A module may import its own layer and those to the left of it.
 LAYERS = [
     "errors",  # what goes wrong, said with names: everything raises it
+    "events",  # what is going on: encoding and search send it
     "kernels",
     "scheduling",  # the one call of Dask's compute: input, encoding and engine wait for it
     "io",
@@ -39,6 +40,7 @@ LAYERS = [
 
 ALLOWED = {
     "errors": set[str](),
+    "events": set[str](),
     "kernels": {"llvmlite", "numba", "numpy", "scipy"},
 }
 FORBIDDEN = {

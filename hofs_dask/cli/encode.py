@@ -11,6 +11,7 @@ from hofs_dask.cli.options import (
     debug_option,
     examples,
     explain_option,
+    progress_option,
     reading_options,
 )
 from hofs_dask.cli.running import advise
@@ -42,6 +43,7 @@ def _chunks(
     "chosen from the size of the data and the memory of the workers; --explain prints them.",
 )
 @explain_option
+@progress_option("read of the data")
 @cluster_options
 @debug_option
 def encode(
@@ -51,6 +53,7 @@ def encode(
     reading: ReadingOptions,
     chunks: tuple[int, int] | None,
     explain: bool,
+    progress: bool | None,
     scheduler: str | None,
     workers: int | None,
     cluster_file: str | None,
@@ -84,5 +87,6 @@ def encode(
             store,
             **options,
             chunks=chunks,
+            progress=progress,
         )
     click.echo(repr(codes))

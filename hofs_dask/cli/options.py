@@ -192,8 +192,8 @@ def progress_option(step: str) -> Callable[[Command], Command]:
     return click.option(
         "--progress/--no-progress",
         default=None,
-        help=f"Print one line per {step} to standard error. Default: only if standard error is a "
-        "terminal.",
+        help=f"Print one line per {step} to standard error, and on a terminal a bar for what is "
+        "running. Default: only if standard error is a terminal.",
     )
 
 

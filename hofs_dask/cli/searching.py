@@ -23,7 +23,7 @@ from hofs_dask.cli.options import (
 )
 from hofs_dask.cli.output import check_picture, draw, output_check
 from hofs_dask.cli.running import advise
-from hofs_dask.search.events import Event, RoundEnded, RoundStarted
+from hofs_dask.events import Event, RoundEnded, RoundStarted
 
 if TYPE_CHECKING:
     from hofs_dask.methods.base import Method

@@ -6,9 +6,10 @@ import contextlib
 import itertools
 import math
 import os
+import time
 import uuid
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,14 @@ from dask.delayed import Delayed, delayed
 from hofs_dask.encoding.kept import Kept, Mask, find_kept, take
 from hofs_dask.engine.chunking import Room, choose_layout
 from hofs_dask.errors import CodeStoreError, some_of
+from hofs_dask.events import (
+    Advanced,
+    CompileStarted,
+    EncodeEnded,
+    EncodeStarted,
+    Notify,
+    tell_all,
+)
 from hofs_dask.io import places
 from hofs_dask.io.files import check_apart, digest
 from hofs_dask.io.kinds import TargetType
@@ -28,6 +37,7 @@ from hofs_dask.kernels._jit import kernels_in, missing
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.scheduling.compute import compute, release
 from hofs_dask.scheduling.process import PROCESS
+from hofs_dask.scheduling.waits import Watch, watch_tasks
 from hofs_dask.store.bins import (
     Bins,
     Feature,
@@ -125,6 +135,7 @@ def encode_source(
     target_kind: str = "auto",
     chunks: tuple[int, int] | None = None,
     room: Room | None = None,
+    listeners: Sequence[Notify] = (),
 ) -> CodeStore:
     """Return the code store of a source; write only the parts that ``store`` does not have yet.
 
@@ -144,6 +155,8 @@ def encode_source(
         Number of samples and of features in a chunk. By default, `choose_layout` chooses them.
     room : Room, optional
         Free memory of the smallest worker. Chunks are chosen so that a reduction fits into it.
+    listeners : sequence of functions
+        Called with the events `CompileStarted`, `EncodeStarted`, `Advanced` and `EncodeEnded`.
 
     Examples
     --------
@@ -203,7 +216,10 @@ def encode_source(
             job = _Job(source, path, manifest.folder, key or uuid.uuid4().hex[:16])
             manifest, target, coding = _add_labels(job, kind, manifest)
         else:
-            job = _Job(source, path, folder, key or uuid.uuid4().hex[:16])
+            job = _Job(source, path, folder, key or uuid.uuid4().hex[:16], tuple(listeners))
+            to_compile = kernels_to_compile(source)
+            if to_compile:
+                tell_all(listeners, CompileStarted(tuple(to_compile)))
             manifest, coding = _encode(job, checked_bins, kind, chunks, room, fingerprint)
             (target,) = manifest.targets
         if source.state() != source.opened_state:
@@ -223,6 +239,7 @@ class _Job:
     path: str
     folder: str
     key: str  # name of the labels
+    listeners: tuple[Notify, ...] = ()
 
     @property
     def place(self) -> str:
@@ -239,7 +256,7 @@ def _encode(
 ) -> tuple[Manifest, Coding]:
     """Write codes, tables and labels into the folder of a job; return their manifest."""
     source, kept = job.source, find_kept(job.source)
-    coding, features, n_bins, empty = _first_read(source, kept, bins, kind)
+    coding, features, n_bins, empty = _first_read(job, kept, bins, kind)
     grid = choose_layout(
         kept.n_rows,
         source.n_features,
@@ -258,7 +275,8 @@ def _encode(
     # would otherwise compete while the workers write.
     here, there = (labels, []) if source.target_in_memory else ([], labels)
     (coded,) = compute(here, here=True)
-    (tables, *checksums), more = compute(writes, there)
+    with _reported(job, "encode-write", len(writes) - 1) as watch:
+        (tables, *checksums), more = compute(writes, there, watch=watch)
     release()
     named = {str(j): feature for j, feature in enumerate(features) if feature.categories}
     content = Content(
@@ -298,14 +316,35 @@ def _empty_note(share: float) -> tuple[str, ...]:
     return (found,)
 
 
+@contextlib.contextmanager
+def _reported(job: _Job, stage: str, n_tasks: int) -> Iterator[Watch | None]:
+    """Send the events of a read of the source in the block, which computes with the watch."""
+    if not job.listeners:
+        yield None
+        return
+    parts = job.source.parts
+    # objects have no size of their own
+    known = all(part.dtype.kind not in "OT" for part in parts)
+    n_bytes = int(sum(part.nbytes for part in parts)) if known else 0
+    tell_all(job.listeners, EncodeStarted(stage, n_tasks, n_bytes))
+    start = time.perf_counter()
+
+    def advanced(n_ended: int, n_tasks: int) -> None:
+        tell_all(job.listeners, Advanced(n_ended, n_tasks))
+
+    yield watch_tasks(rf"{stage}-\d", n_tasks, advanced)
+    seconds = time.perf_counter() - start
+    tell_all(job.listeners, EncodeEnded(stage, n_tasks, n_bytes, seconds))
+
+
 def _first_read(
-    source: Source, kept: Kept, bins: Bins, target_kind: TargetKind
+    job: _Job, kept: Kept, bins: Bins, target_kind: TargetKind
 ) -> tuple[Coding, list[Feature], int, float]:
     """Read the source once; return the coding of the target and of each feature.
 
     The last values are the number of bins, and the share of samples that miss every feature.
     """
-    run = uuid.uuid4().hex
+    source, run = job.source, uuid.uuid4().hex
     coding = _coding(source, kept, target_kind, run)
     n_bins = delayed(_resolve_bins)(bins, kept.n_rows, coding, dask_key_name=f"encode-bins-{run}")
     tables = []
@@ -359,7 +398,9 @@ def _first_read(
                     )
                 )
             first_feature += n_columns
-    made, coded, resolved = compute(tables, coding, n_bins)
+    n_tasks = sum(math.prod(part.numblocks) for part in source.parts)
+    with _reported(job, "encode-read", n_tasks) as watch:
+        made, coded, resolved = compute(tables, coding, n_bins, watch=watch)
     problems = [problem for _, several, *_ in made for problem in several]
     if problems:
         first_one: Refusal = min(problems, key=lambda problem: problem.column)

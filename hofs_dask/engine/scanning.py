@@ -6,6 +6,7 @@ A scan is one call of Dask's compute.
 from __future__ import annotations
 
 import functools
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -35,7 +36,7 @@ from hofs_dask.kernels.hashing import draw_groups, fold_of, multiplicity
 from hofs_dask.kernels.planes import WORD, first_above
 from hofs_dask.scheduling.compute import compute
 from hofs_dask.scheduling.process import PROCESS
-from hofs_dask.scheduling.waits import StrandedError
+from hofs_dask.scheduling.waits import StrandedError, watch_tasks
 from hofs_dask.store.chunks import GROUP_BYTES, Chunks
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.copies import add_copies, copy_chunks, joined, known_copies, write_copy
@@ -159,13 +160,15 @@ def run(
     *,
     pinned: bool = True,
     partition: Partition | None = None,
+    report: Callable[[int, int], None] | None = None,
 ) -> list[Partial]:
     """Return the totals of several reductions, computed in one scan over all samples.
 
     A task reads some spans of one tile of features. The spans depend only on the store, so the sums
     are the same on any cluster. The number of spans per task depends on the workers. If there are
     several tiles, the columns that the tasks of all tiles need are copied first, so that no task
-    has to read a second tile.
+    has to read a second tile. ``report`` is called with the number of map tasks that have ended
+    and that of all map tasks, if there are several.
     """
     workers = current_workers(scan)
     found = estimate(codes, scan, workers)
@@ -214,12 +217,14 @@ def run(
                 for a in range(0, len(partials), FAN_IN)
             ]
         totals.append(of_plan(f"scan-finish-{name}", _finish, *partials))
+    n_tasks = len(tiles) * len(groups)
+    watch = None if report is None else watch_tasks("scan-map-", n_tasks, report)
     try:
-        computed = compute(*totals, *(copy for copy in copies if copy is not None))
+        computed = compute(*totals, *(copy for copy in copies if copy is not None), watch=watch)
     except StrandedError:
         if not pinned:
             raise
-        return run(codes, scan, pinned=False, partition=partition)
+        return run(codes, scan, pinned=False, partition=partition, report=report)
     parts, made = computed[: len(totals)], computed[len(totals) :]
     new = joined(made)
     if new:
@@ -348,7 +353,9 @@ def _at(worker: Worker, pinned: bool) -> AbstractContextManager[object]:
 
 
 def _task(name: str, function: Callable[..., object], *arguments: object) -> Delayed:
-    task: Delayed = delayed(function, name=name, pure=False, traverse=False)(*arguments)
+    # the name of a `delayed` function is not that of its tasks
+    made = delayed(function, pure=False, traverse=False)
+    task: Delayed = made(*arguments, dask_key_name=f"{name}-{uuid.uuid4().hex}")
     return task
 
 

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import dask.base
 import dask.config
+from dask.callbacks import Callback
 
 from hofs_dask.scheduling.session import session
-from hofs_dask.scheduling.waits import gather
+from hofs_dask.scheduling.waits import Watch, gather
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+#: Minimum interval in seconds between two reports of the tasks that have ended.
+REPORT_INTERVAL = 0.1
 
-def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
+
+def compute(*tasks: Any, here: bool = False, watch: Watch | None = None) -> tuple[Any, ...]:
     """Return the results of tasks, computed on the current client or the configured scheduler.
 
     With ``here=True``, the tasks run in this thread, so that data in memory is not sent anywhere.
+    ``watch`` counts tasks while they run; it is called in this thread.
     Dask's warning about graphs above 10 MB is disabled, because the large objects in these graphs
     (data in memory, or the context of a reduction) are sent only once.
 
@@ -49,15 +56,34 @@ def compute(*tasks: Any, here: bool = False) -> tuple[Any, ...]:
     client = None if here else current_client()
     with quiet, nullcontext() if here else aside():
         if client is None:
-            result: tuple[Any, ...] = dask.base.compute(*tasks, scheduler=_scheduler(here))
+            with nullcontext() if watch is None else _counted(watch):
+                result: tuple[Any, ...] = dask.base.compute(*tasks, scheduler=_scheduler(here))
             return result
         collections, repack = dask.base.unpack_collections(*tasks)
         futures: list[Future[Any]] = client.compute(collections)
         # this releases the results of the previous call, see `Session.last`
         session(client).last = []
-        result = tuple(repack(gather(client, futures)))
+        result = tuple(repack(gather(client, futures, watch=watch)))
         session(client).last = futures
     return result
+
+
+@contextmanager
+def _counted(watch: Watch) -> Iterator[None]:
+    """Count the tasks of Dask's schedulers of one machine in the block."""
+    n_ended, last = 0, time.monotonic()
+
+    def ended(key: Any, *_: object) -> None:
+        nonlocal n_ended, last
+        if isinstance(key, str) and re.match(watch.pattern, key):
+            n_ended += 1
+            now = time.monotonic()
+            if now - last >= REPORT_INTERVAL or n_ended == watch.n_tasks:
+                last = now
+                watch.report(n_ended)
+
+    with Callback(posttask=ended):
+        yield
 
 
 def _scheduler(here: bool) -> str | None:

@@ -11,6 +11,7 @@ or ``DASK_HOFS_DASK__TIMEOUT=6h`` in the environment.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 import warnings
 from collections import Counter
@@ -27,10 +28,49 @@ if TYPE_CHECKING:
 
 #: First and maximum interval in seconds between two checks for progress; it doubles each time.
 FIRST_LOOK, LAST_LOOK = 1.0, 5.0
+#: Minimum interval in seconds between two checks if the ended tasks are counted.
+WATCHED_LOOK = 0.5
 #: Seconds between two checks for workers while there are none.
 PAUSE = 0.2
 #: Seconds to wait for the answer of a scheduler when checking whether it is alive.
 PROBE = 5.0
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Tasks of a computation to count while it runs.
+
+    Attributes
+    ----------
+    pattern : str
+        Regular expression that matches the start of the keys of these tasks.
+    n_tasks : int
+        Number of these tasks.
+    report : function
+        Called now and then with the number of these tasks that have ended.
+    """
+
+    pattern: str
+    n_tasks: int
+    report: Callable[[int], None]
+
+
+def watch_tasks(pattern: str, n_tasks: int, report: Callable[[int, int], None]) -> Watch | None:
+    """Return a watch that reports ended tasks and all tasks; None if there is one task at most.
+
+    The first report, of no ended tasks, is made at once.
+
+    Examples
+    --------
+    >>> watch = watch_tasks("scan-map-", 4, print)
+    0 4
+    >>> watch.report(2)
+    2 4
+    """
+    if n_tasks < 2:
+        return None
+    report(0, n_tasks)
+    return Watch(pattern, n_tasks, lambda n_ended: report(n_ended, n_tasks))
 
 
 class LostSchedulerError(RuntimeError):
@@ -90,7 +130,13 @@ def ask(client: Client, method: Callable[..., Any], *arguments: object) -> Any:
         raise
 
 
-def gather(client: Client, futures: Sequence[Future[Any]], *, strict: bool = False) -> list[Any]:
+def gather(
+    client: Client,
+    futures: Sequence[Future[Any]],
+    *,
+    strict: bool = False,
+    watch: Watch | None = None,
+) -> list[Any]:
     """Return the results of futures, like `Client.gather`, but raise if there is no progress.
 
     The futures are released if an error is raised.
@@ -104,6 +150,8 @@ def gather(client: Client, futures: Sequence[Future[Any]], *, strict: bool = Fal
     strict
         Whether to raise a StrandedError at once if tasks may only run on a worker that was lost. If
         False, wait until the worker returns or the time limit is reached.
+    watch
+        The tasks to count while they run. It is called in this thread.
 
     Raises
     ------
@@ -114,35 +162,43 @@ def gather(client: Client, futures: Sequence[Future[Any]], *, strict: bool = Fal
     RuntimeError
         There was no progress for too long.
     """
+    patience = _Patience(client, futures, strict=strict, watch=watch)
+    gathering: asyncio.Future[list[Any]] | None = None
 
-    def release() -> None:
-        for future in futures:
-            future.release()
+    async def wait() -> bool:
+        """Wait for the results or, without them, look at the tasks; return whether all ended."""
+        nonlocal gathering
+        if gathering is None:
+            gathering = asyncio.ensure_future(client.gather(futures))
+        if (await asyncio.wait({gathering}, timeout=patience.pause))[0]:
+            return True
+        await patience.look()
+        return False
 
-    async def watched() -> list[Any]:
-        gathering: asyncio.Future[list[Any]] = asyncio.ensure_future(client.gather(futures))
-        try:
-            watch = _Watch(client, futures, strict=strict)
-            while not (await asyncio.wait({gathering}, timeout=watch.pause))[0]:
-                await watch.look()
-            return await gathering
-        except BaseException:
-            # Releasing the futures ends the gather. Cancelling the gather would leave tasks on the
-            # event loop.
-            release()
-            if not (await asyncio.wait({gathering}, timeout=FIRST_LOOK))[0]:
-                gathering.cancel()
-            elif not gathering.cancelled():
-                gathering.exception()  # otherwise it is logged as never retrieved
-            raise
+    async def result() -> list[Any]:
+        assert gathering is not None
+        return await gathering
+
+    async def give_up() -> None:
+        # releasing the futures ends the gather; cancelling it would leave tasks on the loop
+        if gathering is None:
+            return
+        if not (await asyncio.wait({gathering}, timeout=FIRST_LOOK))[0]:
+            gathering.cancel()
+        elif not gathering.cancelled():
+            gathering.exception()  # otherwise it is logged as never retrieved
 
     try:
-        results: list[Any] = client.sync(watched)
-    except (OSError, CancelledError) as error:
-        _explain(client, error)
-        raise
-    except BaseException:  # a signal in this thread does not reach the event loop
-        release()
+        while not client.sync(wait):
+            patience.report()
+        results: list[Any] = client.sync(result)
+    except BaseException as error:
+        for future in futures:
+            future.release()
+        if client.loop is not None:
+            client.loop.add_callback(give_up)
+        if isinstance(error, (OSError, CancelledError)):
+            _explain(client, error)
         raise
     return results
 
@@ -199,31 +255,41 @@ class _Look:
     """State of the awaited tasks and their dependencies, as seen by the scheduler."""
 
     states: dict[str, int]  # number of unfinished tasks in each state
+    n_watched: int  # number of unfinished tasks that a `Watch` counts
     is_busy: bool  # whether a worker of these tasks executes a task
     gone: list[str]  # absent workers of tasks that other workers may take
     gone_strict: list[str]  # absent workers of tasks that no other worker may take
     n_workers: int
 
 
-class _Watch:
-    """Checks tasks for progress; all methods run on the event loop of the client."""
+class _Patience:
+    """Looks at tasks for progress, and ends the wait for them if there is none."""
 
-    def __init__(self, client: Client, futures: Sequence[Future[Any]], *, strict: bool) -> None:
+    def __init__(
+        self, client: Client, futures: Sequence[Future[Any]], *, strict: bool, watch: Watch | None
+    ) -> None:
         self._client = client
         self._keys = [future.key for future in futures]
         self._strict = strict
+        self._watch = watch
+        self._n_left = 0
         self._limit = timeout()
         self._since = time.monotonic()
         self._states: dict[str, int] | None = None
         self._warned = False
-        self.pause = min(FIRST_LOOK, self._limit / 2)
+        self.pause = min(FIRST_LOOK if watch is None else WATCHED_LOOK, self._limit / 2)
 
     async def look(self) -> None:
-        """Raise an error if tasks are stranded, or made no progress within the time limit."""
+        """Raise an error if tasks are stranded, or made no progress within the time limit.
+
+        This runs on the event loop of the client.
+        """
         client, limit = self._client, self._limit
+        pattern = None if self._watch is None else self._watch.pattern
+        asked = time.monotonic()
         try:
             found: _Look = await asyncio.wait_for(
-                client.run_on_scheduler(_look_at, self._keys), limit
+                client.run_on_scheduler(_look_at, self._keys, pattern), limit
             )
         except TimeoutError as error:
             raise _unanswered(client, limit) from error
@@ -234,6 +300,7 @@ class _Watch:
                 "again"
             )
         now = time.monotonic()
+        self._n_left = found.n_watched
         if found.is_busy or found.states != self._states:
             self._since, self._states = now, found.states
         elif now - self._since >= limit:
@@ -241,10 +308,19 @@ class _Watch:
         if not found.n_workers and not self._warned:
             _warn_of_no_workers(client, limit)
             self._warned = True
-        self.pause = min(2 * self.pause, LAST_LOOK, max(limit / 4, 0.05))
+        longest = max(limit / 4, 0.05)
+        if self._watch is None:
+            self.pause = min(2 * self.pause, LAST_LOOK, longest)
+        else:  # at most a few percent of the scheduler's time
+            self.pause = min(max(WATCHED_LOOK, 30 * (now - asked)), LAST_LOOK, longest)
+
+    def report(self) -> None:
+        """Report the number of watched tasks that have ended."""
+        if self._watch is not None:
+            self._watch.report(self._watch.n_tasks - self._n_left)
 
 
-def _look_at(keys: list[Any], dask_scheduler: Any) -> _Look:
+def _look_at(keys: list[Any], pattern: str | None, dask_scheduler: Any) -> _Look:
     """Return the state of tasks and their dependencies; runs on the scheduler."""
     tasks, workers = dask_scheduler.tasks, dask_scheduler.workers
     todo = [tasks[key] for key in keys if key in tasks]
@@ -252,9 +328,12 @@ def _look_at(keys: list[Any], dask_scheduler: Any) -> _Look:
     states: Counter[str] = Counter()
     at: set[Any] = set()
     gone: dict[bool, set[str]] = {True: set(), False: set()}
+    n_watched = 0
     while todo:
         task = todo.pop()
         states[task.state] += 1
+        if pattern is not None and task.state != "memory":
+            n_watched += isinstance(task.key, str) and re.match(pattern, task.key) is not None
         if task.processing_on is not None:
             at.add(task.processing_on)
         wanted = task.worker_restrictions
@@ -269,6 +348,7 @@ def _look_at(keys: list[Any], dask_scheduler: Any) -> _Look:
         at.update(workers.values())
     return _Look(
         dict(states),
+        n_watched,
         any(worker.executing for worker in at),
         sorted(gone[True]),
         sorted(gone[False]),

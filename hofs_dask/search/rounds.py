@@ -18,14 +18,8 @@ from hofs_dask.engine.partition import read_bytes
 from hofs_dask.engine.reduction import N_FOLDS, Partial, Request
 from hofs_dask.engine.scanning import run, scans
 from hofs_dask.errors import some_of
-from hofs_dask.methods.affinity import join
-from hofs_dask.methods.base import LEAST_DIFFERENCE, Method, Search, Sizes
-from hofs_dask.methods.interactions import Tuples, find_interactions
-from hofs_dask.methods.pairwise import PairMatrices, learn_all
-from hofs_dask.methods.problem import Problem
-from hofs_dask.scheduling.compute import release
-from hofs_dask.search.checkpoint import Checkpoint
-from hofs_dask.search.events import (
+from hofs_dask.events import (
+    Advanced,
     CompileStarted,
     Event,
     Notify,
@@ -35,6 +29,13 @@ from hofs_dask.search.events import (
     ScanStarted,
     tell_all,
 )
+from hofs_dask.methods.affinity import join
+from hofs_dask.methods.base import LEAST_DIFFERENCE, Method, Search, Sizes
+from hofs_dask.methods.interactions import Tuples, find_interactions
+from hofs_dask.methods.pairwise import PairMatrices, learn_all
+from hofs_dask.methods.problem import Problem
+from hofs_dask.scheduling.compute import release
+from hofs_dask.search.checkpoint import Checkpoint
 from hofs_dask.search.picks import Pick, Ranking
 from hofs_dask.search.snapshot import Snapshot
 from hofs_dask.store.codes import CodeStore
@@ -264,7 +265,11 @@ def _scan(
     name = " + ".join(f"{name} x{n}" if n > 1 else name for name, n in numbers.items())
     tell_all(listeners, ScanStarted(rank, name, len(scan)))
     start = time.perf_counter()
-    totals = run(codes, scan)
+
+    def advanced(n_ended: int, n_tasks: int) -> None:
+        tell_all(listeners, Advanced(n_ended, n_tasks))
+
+    totals = run(codes, scan, report=advanced if listeners else None)
     seconds = time.perf_counter() - start
     n_columns = len({column for request in scan for column in request.columns})
     n_bytes = read_bytes(layout_of(codes), n_columns)

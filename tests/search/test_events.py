@@ -1,18 +1,16 @@
-"""Events of a search, and the lines of progress."""
+"""Events of an encoding and of a search."""
 
-import io
 import re
-import sys
+import threading
+import time
 
+import dask
+import dask.array as da
 import numpy as np
 import pytest
+from dask.delayed import delayed
 
 import hofs_dask as hd
-from hofs_dask import kernels
-from hofs_dask.encoding import encode
-from hofs_dask.engine import cluster
-from hofs_dask.scheduling.process import PROCESS
-from hofs_dask.search.events import Progress
 
 N_SAMPLES, N_FEATURES, N_DROPPED = 2000, 5, 40
 
@@ -36,11 +34,6 @@ def heard(codes):
     """The events of a selection of three features, and the selection."""
     events = []
     return events, hd.select(codes, None, 3, callback=events.append)
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 def test_events__are_sent_in_the_order_of_the_search(heard):
@@ -127,114 +120,104 @@ def test_callback__exception_ends_the_run(codes, kind, error):
         hd.select(codes, None, 2, callback=stop)
 
 
-def test_progress__writes_nothing_without_a_terminal(codes, capsys):
-    hd.select(codes, None, 2)
-    hd.select(codes, None, 2, progress=False)
-    assert capsys.readouterr() == ("", "")
+def slow_source(n_chunks, seconds):
+    """Return a Dask array of ``n_chunks`` chunks that take some seconds each, and a target."""
 
+    def block(number):
+        time.sleep(seconds)
+        return np.random.default_rng(number).normal(size=(100, 3))
 
-def test_progress__writes_one_line_per_round(codes, capsys):
-    hd.select(codes, None, 4, progress=True)
-    out, err = capsys.readouterr()
-    assert out == ""
-    number, time = r"\d\.\d{4}", r"\d+(\.\d)? s"
-    scans = ["0 scans", "1 scan", "2 scans", "2 scans"]
-    # the first two rounds show no remaining time
-    ends = ["", "", rf"  eta +{time}", ""]
-    rounds = zip(err.splitlines(), ["x3", "x1", "x4", "x\\d"], scans, ends, strict=True)
-    for rank, (line, feature, n_scans, end) in enumerate(rounds, start=1):
-        assert re.fullmatch(
-            rf"round {rank}/4  {feature} +subset {rank - 1}  gain +{number}  "
-            rf"information +{number} +{n_scans} +{time}{end}",
-            line,
-        )
-
-
-def test_progress__reports_kernels_that_are_compiled_once(codes, capsys, monkeypatch):
-    monkeypatch.setattr(cluster, "missing", lambda _: ["add_counts", "pair_terms"])
-    PROCESS.announced.clear()
-    events = []
-    hd.select(codes, None, 3, method="jmi", progress=True, callback=events.append)
-    lines = capsys.readouterr().err.splitlines()
-    assert [line for line in lines if "compil" in line] == [
-        "compiling 2 kernels, once for this machine"
+    blocks = [
+        da.from_delayed(delayed(block)(number), (100, 3), float) for number in range(n_chunks)
     ]
-    compiled = [event for event in events if isinstance(event, hd.CompileStarted)]
-    assert compiled == [hd.CompileStarted(("add_counts", "pair_terms"))]
-    hd.compare(codes, None, 2, methods=["jmi"], progress=True)
-    assert "compil" not in capsys.readouterr().err
+    return da.concatenate(blocks), np.arange(100 * n_chunks) % 2
 
 
-def test_progress__reports_kernels_that_an_encoding_compiles(capsys, monkeypatch):
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(2**16, 4)), rng.integers(0, 2, 2**16)
-    cells = [name for name in vars(kernels.cells) if name in ("set_planes", "add_columns")]
-    monkeypatch.setattr(encode, "missing", lambda _, dtypes: cells if dtypes == {"float64"} else [])
-    PROCESS.announced -= set(cells)
-    hd.select(x, y, 1, method="mim", progress=True)
-    assert capsys.readouterr().err.startswith(
-        "compiling 2 kernels, once for this machine\nround 1/1"
-    )
+def check_encoding(events, n_chunks):
+    """Check the events of the two reads of a source of (100, 3) floats a chunk."""
+    stages = [event for event in events if isinstance(event, hd.EncodeStarted | hd.EncodeEnded)]
+    n_bytes = n_chunks * 100 * 3 * 8
+    assert [(type(event), event.stage) for event in stages] == [
+        (hd.EncodeStarted, "encode-read"),
+        (hd.EncodeEnded, "encode-read"),
+        (hd.EncodeStarted, "encode-write"),
+        (hd.EncodeEnded, "encode-write"),
+    ]
+    assert {event.n_tasks for event in stages} == {n_chunks}
+    assert {event.n_bytes for event in stages} == {n_bytes}
+    for start, end in zip(stages[::2], stages[1::2], strict=True):
+        between = events[events.index(start) + 1 : events.index(end)]
+        assert all(isinstance(event, hd.Advanced) for event in between)
+        counts = [event.n_ended for event in between]
+        assert counts == sorted(counts)
+        assert counts[0] == 0
+        assert {event.n_tasks for event in between} == {n_chunks}
+        assert len({*counts} - {0, n_chunks}) >= 2, "some reports come while tasks run"
 
 
-def test_progress__lines_are_aligned():
-    stream = io.StringIO()
-    progress = Progress(stream)
-    progress(hd.RoundStarted(1, n_features=12, n_candidates=20))
-    progress(hd.RoundEnded(3, "x1", 0, 0.5, 0.5, seconds=1.0, n_scans=1))
-    progress(hd.RoundEnded(10, "x15", 11, -0.1, 0.4, seconds=100.0, n_scans=12))
-    first, second = stream.getvalue().splitlines()
-    for word in ("subset", "gain", "information", "scan", "eta"):
-        assert first.index(word) == second.index(word)
+def test_encode__reports_chunks_that_are_done(tmp_path):
+    events = []
+    x, y = slow_source(8, 0.15)
+    with dask.config.set(scheduler="threads", num_workers=2):
+        hd.encode(x, y, tmp_path / "codes.zarr", chunks=(100, 3), callback=events.append)
+    check_encoding(events, 8)
 
 
-def test_progress__reports_a_resumed_search():
-    stream = io.StringIO()
-    progress = Progress(stream)
-    progress(hd.RoundStarted(6, n_features=20, n_candidates=20))
-    progress(hd.RoundStarted(7, n_features=20, n_candidates=19))
-    assert stream.getvalue() == "5 of 20 rounds are saved: resuming\n"
+def test_encode__reports_chunks_that_are_done_on_a_cluster(tmp_path, client):
+    events, threads = [], set()
+    hd.encode(*slow_source(4, 0.0), tmp_path / "imports.zarr", chunks=(100, 3))
+    x, y = slow_source(12, 0.4)
+
+    def listen(event):
+        events.append(event)
+        threads.add(threading.get_ident())
+
+    hd.encode(x, y, tmp_path / "codes.zarr", chunks=(100, 3), callback=listen)
+    check_encoding(events, 12)
+    assert threads == {threading.get_ident()}, "callbacks run in the thread of the caller"
 
 
-def test_progress__eta_is_based_on_recent_rounds():
-    stream = io.StringIO()
-    progress = Progress(stream)
-    progress(hd.RoundStarted(1, n_features=10, n_candidates=20))
-    for rank, seconds in enumerate([100.0, 2.0, 2.0, 2.0, 2.0, 2.0], start=1):
-        progress(hd.RoundEnded(rank, "x", 0, 0.5, 0.5, seconds=seconds, n_scans=1))
-    assert stream.getvalue().splitlines()[-1].endswith("eta   8.0 s")
+def test_encode__of_strings_reports_no_bytes(tmp_path):
+    events = []
+    x = np.array([["a"], ["b"], ["a"], ["b"]], dtype=object)
+    hd.encode(x, [0, 1, 1, 0], tmp_path / "codes.zarr", callback=events.append)
+    assert [type(event) for event in events] == [hd.EncodeStarted, hd.EncodeEnded] * 2
+    assert {event.n_bytes for event in events} == {0}
 
 
-def test_progress__shows_the_running_reduction_on_a_terminal(codes, monkeypatch):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    hd.select(codes, None, 2)
-    text = terminal.getvalue()
-    assert "\rstart  marginal-counts ..." in text
-    assert "\rround 2/2  pair-counts ..." in text
-    # the visible part of each line is the text after the last carriage return
-    shown = [line.rpartition("\r")[2] for line in text.split("\n")]
-    assert [line[:9] for line in shown] == ["round 1/2", "round 2/2", ""]
-    monkeypatch.setattr(sys, "stderr", silent := Terminal())
-    hd.select(codes, None, 1, progress=False)
-    assert silent.getvalue() == ""
+def test_encode__reports_nothing_for_a_store_that_is_there(tmp_path):
+    events = []
+    x, y = np.eye(4), [0, 1, 0, 1]
+    hd.encode(x, y, tmp_path / "codes.zarr")
+    hd.encode(x, y, tmp_path / "codes.zarr", callback=events.append)
+    assert events == []
 
 
-def test_progress__clears_its_line_before_an_error(codes, monkeypatch):
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("place", ["threads", "cluster"])
+def test_callback__exception_ends_a_running_encoding(tmp_path, request, place, error):
+    if place == "cluster":
+        request.getfixturevalue("client")
+
     def stop(event):
-        if isinstance(event, hd.ScanEnded):
-            raise RuntimeError("enough")
+        if isinstance(event, hd.Advanced) and event.n_ended:
+            raise error("enough")
 
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with pytest.raises(RuntimeError, match="enough"):
-        hd.select(codes, None, 2, callback=stop)
-    line = "start  marginal-counts ..."
-    assert terminal.getvalue() == f"\r\r{line}\r{' ' * len(line)}\r"
+    x, y = slow_source(8, 0.3)
+    with pytest.raises(error, match="enough"):
+        hd.encode(x, y, tmp_path / "codes.zarr", callback=stop)
+    assert not (tmp_path / "codes.zarr").exists()
 
 
-def test_progress__works_without_a_standard_error(codes, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", None)
-    assert len(hd.select(codes, None, 1, progress=True)) == 1
+def test_scan__reports_tasks_that_have_ended(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 3, (4000, 3)), rng.integers(0, 2, 4000)
+    codes = hd.encode(x, y, tmp_path / "codes.zarr", chunks=(1000, 3))
+    events = []
+    monkeypatch.setattr("hofs_dask.scheduling.compute.REPORT_INTERVAL", 0.0)
+    with dask.config.set(scheduler="threads", num_workers=4):
+        hd.select(codes, None, 1, method="mim", callback=events.append)
+    assert [event.n_ended for event in events if isinstance(event, hd.Advanced)] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ import hofs_dask as hd
 from hofs_dask.cli import main
 from hofs_dask.encoding import encode as encode_module
 from hofs_dask.errors import CodeStoreError
+from hofs_dask.events import RoundEnded
 from hofs_dask.io import places
 from hofs_dask.io.files import seal, unseal
 from hofs_dask.scheduling.process import PROCESS
-from hofs_dask.search.events import RoundEnded
 from hofs_dask.store.chunks import write_chunk
 from hofs_dask.store.codes import open_codes
 

@@ -1,0 +1,254 @@
+"""Events of an encoding and of a search, which listeners receive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RoundStarted:
+    """A round of the search begins.
+
+    Attributes
+    ----------
+    rank : int
+        Rank of the feature that the round will choose, from 1.
+    n_features : int
+        Number of features to choose in all rounds.
+    n_candidates : int
+        Number of features that can still be chosen.
+    method : str
+        Label of the method.
+
+    Examples
+    --------
+    >>> RoundStarted(rank=1, n_features=30, n_candidates=500).rank
+    1
+    """
+
+    rank: int
+    n_features: int
+    n_candidates: int
+    method: str = "hofs"
+
+
+@dataclass(frozen=True)
+class EncodeStarted:
+    """A read of the source begins. An encoding reads it twice.
+
+    Attributes
+    ----------
+    stage : {"encode-read", "encode-write"}
+        The first read, which finds bins and classes, or the second one, which writes codes. The
+        names of the Dask tasks start with it.
+    n_tasks : int
+        Number of chunks: those of the source, or those of the code store.
+    n_bytes : int
+        Bytes of the source in memory; 0 if unknown, as for strings.
+
+    Examples
+    --------
+    >>> EncodeStarted("encode-read", n_tasks=40, n_bytes=800).n_tasks
+    40
+    """
+
+    stage: str
+    n_tasks: int
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class EncodeEnded:
+    """A read of the source has ended.
+
+    Attributes
+    ----------
+    stage, n_tasks, n_bytes
+        As for `EncodeStarted`.
+    seconds : float
+        Duration of the read.
+
+    Examples
+    --------
+    >>> ended = EncodeEnded("encode-read", n_tasks=40, n_bytes=800, seconds=2.0)
+    >>> ended.n_bytes / ended.seconds
+    400.0
+    """
+
+    stage: str
+    n_tasks: int
+    n_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """Tasks of the running scan, or of the running read of an encoding, have ended.
+
+    It is sent at the start with ``n_ended=0``, and then a few times per second at most. A scan of
+    one task sends none.
+
+    Attributes
+    ----------
+    n_ended : int
+        Number of tasks that have ended. It decreases if results are lost with a worker.
+    n_tasks : int
+        Number of tasks that read chunks.
+
+    Examples
+    --------
+    >>> advanced = Advanced(n_ended=10, n_tasks=40)
+    >>> advanced.n_ended / advanced.n_tasks
+    0.25
+    """
+
+    n_ended: int
+    n_tasks: int
+
+
+@dataclass(frozen=True)
+class CompileStarted:
+    """The compilation of kernels begins, before a scan or an encoding.
+
+    Compiled kernels are kept on disk, so each one is compiled once per type of machine.
+
+    Attributes
+    ----------
+    kernels : tuple of str
+        Names of the kernels to compile.
+
+    Examples
+    --------
+    >>> CompileStarted(("add_counts", "pair_terms")).kernels
+    ('add_counts', 'pair_terms')
+    """
+
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ScanStarted:
+    """A scan over all samples begins.
+
+    Attributes
+    ----------
+    rank : int
+        Rank of the round to which the scan belongs, the lowest rank if several searches share the
+        scan. It is 0 for the scan before the first round, which counts the codes of every feature.
+    reduction : str
+        Names of the reductions, as in the names of the Dask tasks, joined with ``+``.
+    n_reductions : int
+        Number of reductions.
+
+    Examples
+    --------
+    >>> ScanStarted(2, reduction="pair-terms x2 + posterior-gains", n_reductions=3).n_reductions
+    3
+    """
+
+    rank: int
+    reduction: str
+    n_reductions: int = 1
+
+
+@dataclass(frozen=True)
+class ScanEnded:
+    """A scan over all samples has ended.
+
+    Attributes
+    ----------
+    rank : int
+        Rank of the round to which the scan belongs, the lowest rank if several searches share the
+        scan. It is 0 for the scan before the first round, which counts the codes of every feature.
+    reduction : str
+        Names of the reductions, as in the names of the Dask tasks, joined with ``+``.
+    n_reductions : int
+        Number of reductions.
+    n_bytes : int
+        Bytes of the store that the scan used, including chunks that workers had in memory: the
+        codes of all features and, once for every tile (the features of one chunk), the labels and
+        the columns that the reductions need from other tiles.
+    n_cells : int
+        Number of samples times features times reductions.
+    seconds : float
+        Duration of the scan.
+
+    Examples
+    --------
+    >>> done = ScanEnded(2, "pair-counts", 1, n_bytes=720, n_cells=700, seconds=0.5)
+    >>> done.n_cells / done.seconds
+    1400.0
+    """
+
+    rank: int
+    reduction: str
+    n_reductions: int
+    n_bytes: int
+    n_cells: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RoundEnded:
+    """A round of the search has chosen a feature and saved the checkpoint, if there is one.
+
+    Attributes
+    ----------
+    rank : int
+        Rank of the chosen feature, from 1.
+    feature : str, int or float
+        Name of the chosen feature.
+    subset : int
+        Number of the subset that the feature joined. Subsets are numbered from 0 in the order in
+        which they were opened.
+    gain, information : float
+        Information about the target, in nats: how much the feature added, and how much all features
+        chosen since the last restart have together.
+    seconds : float
+        Duration of the round, including the checkpoint.
+    n_scans : int
+        Number of scans in the round; 0 if the counts of earlier rounds were sufficient.
+    method : str
+        Label of the method.
+
+    Examples
+    --------
+    >>> ended = RoundEnded(1, "x3", subset=0, gain=0.4, information=0.4, seconds=0.2, n_scans=1)
+    >>> ended.feature
+    'x3'
+    """
+
+    rank: int
+    feature: Hashable
+    subset: int
+    gain: float
+    information: float
+    seconds: float
+    n_scans: int
+    method: str = "hofs"
+
+
+Event = (
+    EncodeStarted
+    | EncodeEnded
+    | RoundStarted
+    | CompileStarted
+    | ScanStarted
+    | Advanced
+    | ScanEnded
+    | RoundEnded
+)
+Notify = Callable[[Event], None]
+
+
+def tell_all(listeners: Sequence[Notify], event: Event) -> None:
+    """Call every listener with the event.
+
+    Examples
+    --------
+    >>> tell_all([print], ScanStarted(1, "pair-terms"))
+    ScanStarted(rank=1, reduction='pair-terms', n_reductions=1)
+    """
+    for listener in listeners:
+        listener(event)
