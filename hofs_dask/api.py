@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -21,7 +21,7 @@ from hofs_dask.methods.interactions import ORDERS
 from hofs_dask.methods.registry import METHODS, as_method
 from hofs_dask.planning.explain import Plan, plan_encoding, plan_search
 from hofs_dask.results.comparison import Comparison
-from hofs_dask.results.datasets import label_array
+from hofs_dask.results.datasets import feature_attrs, label_array
 from hofs_dask.results.interactions import Interactions
 from hofs_dask.results.selection import Selection
 from hofs_dask.search.checkpoint import Checkpoint, open_checkpoint, open_part
@@ -73,7 +73,7 @@ class _Request:
             return self.data
         place = stack.enter_context(temporary_store()) if self.store is None else self.store
         how = self.reading
-        return encode_source(
+        codes = encode_source(
             self.data,
             place,
             bins=how.bins,
@@ -81,6 +81,8 @@ class _Request:
             room=room(),
             listeners=listeners,
         )
+        # an earlier encoding may have had other units or coordinates
+        return replace(codes, axis=self.data.axis)
 
 
 def select(
@@ -428,7 +430,10 @@ def information_matrix(
     }
     return xr.DataArray(
         getattr(matrices, kind),
-        coords={"feature": names, "other": names},
+        coords={
+            "feature": ("feature", names, feature_attrs(codes.axis)),
+            "other": ("other", names, feature_attrs(codes.axis)),
+        },
         dims=("feature", "other"),
         name=f"{kind}_information",
         attrs={

@@ -299,6 +299,7 @@ def _encode(
         n_absent=source.n_absent_chunks,
         content=content,
         targets=(_target(job, kept, coding, [*coded, *more], groups, _empty_note(empty)),),
+        axis=source.axis,
     )
     return manifest, coding
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from dask.delayed import delayed
 
+from hofs_dask.io.axes import Axis
 from hofs_dask.io.fingerprint import Identity
 from hofs_dask.io.kinds import TargetType
 from hofs_dask.scheduling.compute import compute
@@ -42,6 +43,8 @@ class Features:
         The index of a pandas data frame.
     notes : tuple of str
         What the reader left out, for the user.
+    axis : Axis or None
+        What xarray data says about its features.
     """
 
     names: Sequence[Hashable]
@@ -52,6 +55,7 @@ class Features:
     grid: Any = None
     index: Any = None
     notes: tuple[str, ...] = ()
+    axis: Axis | None = None
 
 
 @dataclass(frozen=True)

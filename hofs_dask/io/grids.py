@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from hofs_dask.errors import unknown
+from hofs_dask.io.axes import axis_of_dim, axis_of_variables
 from hofs_dask.io.blocks import open_grid
 from hofs_dask.io.columns import (
     Column,
@@ -68,6 +69,7 @@ def from_data_array(
         identity=combine([identity], "xarray", list(map(str, data.dims)), str(feature_dim)),
         sample_shape=tuple(data.sizes[dim] for dim in sample_dims),
         grid=opened.isel({feature_dim: 0}, drop=True).transpose(*sample_dims) if names else None,
+        axis=axis_of_dim(data, feature_dim),
     )
     return features, column
 
@@ -161,6 +163,7 @@ def from_dataset(
         ),
         sample_shape=like.shape,
         grid=like,
+        axis=axis_of_variables(data, variables),
     )
     return features, column
 

@@ -16,6 +16,7 @@ from zarr.storage import LocalStore
 
 from hofs_dask.errors import unknown
 from hofs_dask.io.arrays import from_array, from_path, from_zarr
+from hofs_dask.io.axes import Axis
 from hofs_dask.io.blocks import canonical, row_blocks, unify, without_mask
 from hofs_dask.io.columns import (
     Column,
@@ -111,6 +112,8 @@ class Source:
         The class whose samples are ignored; None for none.
     notes : tuple of str
         What was left out when the source was opened, for the user.
+    axis : Axis or None
+        What xarray data says about its features.
     """
 
     names: tuple[Name, ...]
@@ -129,6 +132,7 @@ class Source:
     where: SampleColumn | None = None
     ignore_label: Any = None
     notes: tuple[str, ...] = ()
+    axis: Axis | None = None
 
     def state(self) -> str:
         """Return a digest of the current state of all input files, without reading data.
@@ -177,6 +181,7 @@ class Source:
             names=names,
             parts=tuple(parts),
             nominal=self.nominal[kept],
+            axis=None if self.axis is None else self.axis.take(kept),
             fingerprint=_known([self.fingerprint, names]),
         )
 
@@ -342,6 +347,7 @@ def _check(
         where=_further(where, features.sample_shape, parts[0].chunks[0], WHERE),
         ignore_label=check_ignored(ignore_label),
         notes=features.notes,
+        axis=features.axis,
     )
 
 

@@ -16,7 +16,14 @@ from hofs_dask.results import selection
 from hofs_dask.results.base import Result
 from hofs_dask.results.comparison_figure import plot
 from hofs_dask.results.comparison_text import as_text, frame, names_of
-from hofs_dask.results.datasets import Variable, annotated, check_positions, check_runners_up, plain
+from hofs_dask.results.datasets import (
+    Variable,
+    annotated,
+    check_positions,
+    check_runners_up,
+    copy_axis,
+    plain,
+)
 from hofs_dask.results.html import comparison_html
 from hofs_dask.results.interactions import Interactions
 from hofs_dask.results.saving.readwrite import read
@@ -206,7 +213,7 @@ class Comparison(Result):
             coords=annotated(coordinates, COORDINATES),
             attrs=_shared(datasets) | plain(attrs) | own | _by_method(datasets),
         )
-        return cls(dataset.assign_attrs(format=cls.FORMAT))
+        return cls(copy_axis(dataset.assign_attrs(format=cls.FORMAT), first))
 
     @property
     def selections(self) -> dict[str, Selection]:
@@ -271,13 +278,12 @@ class Comparison(Result):
         found = whole.isel(method=labels.index(label), rank=slice(int((index >= 0).sum())))
         columns = {name: found[name].values for name in (*selection.VARIABLES, "rank", "feature")}
         columns["selected"] = columns["feature"][columns["index"]]
-        return Selection(
-            xr.Dataset(
-                annotated(columns, selection.VARIABLES),
-                coords=annotated(columns, selection.COORDINATES),
-                attrs={"format": Selection.FORMAT} | _attrs_of(whole, label),
-            )
+        dataset = xr.Dataset(
+            annotated(columns, selection.VARIABLES),
+            coords=annotated(columns, selection.COORDINATES),
+            attrs={"format": Selection.FORMAT} | _attrs_of(whole, label),
         )
+        return Selection(copy_axis(dataset, whole))
 
     def __repr__(self) -> str:
         return as_text(self._dataset)

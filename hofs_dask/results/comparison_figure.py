@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hofs_dask.results.figure import COLOURS, LATER, add_legend, axes_for, colour_of
-from hofs_dask.results.text import share, shortened
+from hofs_dask.results.text import share, shortened, texts
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -127,7 +127,7 @@ def _chart(dataset: xr.Dataset) -> _Chart:
     return _Chart(
         labels=dataset["method"].values.tolist(),
         index=index,
-        names={column: str(features[column]) for column in colours},
+        names=dict(zip(colours, texts(features[list(colours)].tolist()), strict=True)),
         colours=colours,
         by_all=by_all if len(index) > 1 else frozenset(),
         stability=dataset["stability"].values if "stability" in dataset else None,

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hofs_dask.io.axes import Axis, Coordinate
+
+__all__ = ["Coordinate", "Variable"]
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -111,6 +115,92 @@ def check_runners_up(runner_up: NDArray[np.int64], n_features: int) -> None:
     outside = runner_up[(runner_up < -1) | (runner_up >= n_features)]
     if outside.size:
         raise ValueError(f"runner-up {outside[0]} is not a position among {n_features} features")
+
+
+def feature_attrs(axis: Axis | None) -> dict[str, str]:
+    """Return the attributes of the coordinate ``feature``: those of the coordinate of the data.
+
+    Examples
+    --------
+    >>> feature_attrs(Axis("band", {"units": "nm"}))
+    {'long_name': 'band', 'units': 'nm'}
+    >>> feature_attrs(None)
+    {'long_name': 'name of the feature', 'units': '1'}
+    """
+    name = axis.dim if axis is not None and axis.dim else "name of the feature"
+    return {"long_name": name, "units": "1"} | dict(axis.attrs if axis is not None else {})
+
+
+def with_axis(dataset: xr.Dataset, axis: Axis | None) -> xr.Dataset:
+    """Return the Dataset with the dim, units and coordinates that the data has for its features.
+
+    A coordinate whose name a result uses itself gets the prefix ``feature_``.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> axis = Axis("band", {"units": "nm"}, {"rank": Coordinate((2, 1))})
+    >>> described = with_axis(xr.Dataset(coords={"feature": [450, 550]}), axis)
+    >>> described.attrs, sorted(described.coords)
+    ({'feature_dim': 'band'}, ['band', 'feature', 'feature_rank'])
+    """
+    if axis is None:
+        return dataset
+    made = dataset.copy()
+    made["feature"].attrs = feature_attrs(axis)
+    coords: dict[str, Any] = {
+        name: ("feature", np.array(each.values), dict(each.attrs))
+        for name, each in axis.coords.items()
+    }
+    if axis.dim:
+        made.attrs["feature_dim"] = axis.dim
+        if axis.dim != "feature":
+            coords[axis.dim] = ("feature", made["feature"].values, feature_attrs(axis))
+    used = {"rank", "feature", "method", "other", *dataset.variables}
+    return made.assign_coords(
+        {f"feature_{name}" if name in used else name: each for name, each in coords.items()}
+    )
+
+
+def copy_axis(dataset: xr.Dataset, of: xr.Dataset) -> xr.Dataset:
+    """Return a Dataset with the coordinates of the features that another one has."""
+    made = dataset.copy()
+    made["feature"].attrs = dict(of["feature"].attrs)
+    return made.assign_coords({name: of[name].variable for name in feature_coordinates(of)})
+
+
+def feature_coordinates(dataset: xr.Dataset) -> list[str]:
+    """Return the names of the coordinates of the features besides their names.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> coords = {"feature": ["a", "b"], "wavelength": ("feature", [450.0, 550.0])}
+    >>> feature_coordinates(xr.Dataset(coords=coords))
+    ['wavelength']
+    """
+    return [
+        str(name)
+        for name, each in dataset.coords.items()
+        if each.dims == ("feature",) and name != "feature"
+    ]
+
+
+def coordinate_label(dataset: xr.Dataset, name: str) -> str:
+    """Return a coordinate of the features as it is called in tables and figures, with its units.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> wavelength = ("feature", [450.0], {"long_name": "centre", "units": "nm"})
+    >>> coordinate_label(xr.Dataset(coords={"wavelength": wavelength}), "wavelength")
+    'centre (nm)'
+    """
+    attrs = dataset[name].attrs
+    if name == "feature" and "feature_dim" not in dataset.attrs:
+        return name
+    units = attrs.get("units", "1")
+    return f"{attrs.get('long_name', name)}{f' ({units})' if units not in ('', '1') else ''}"
 
 
 def plain(attrs: Mapping[str, object]) -> dict[str, str | float]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hofs_dask.results.text import fitted, shortened, subsets_of, summary
+from hofs_dask.results.datasets import coordinate_label
+from hofs_dask.results.text import fitted, shortened, subsets_of, summary, texts
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -20,6 +21,8 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#7
 LATER = "#9A9A9A"
 # Narrower axes have a smaller font.
 SMALL_INCHES = 4.0
+# Width of a name on the axis of ranks.
+NAME_INCHES = 0.16
 
 
 def plot(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
@@ -130,12 +133,12 @@ def colour_of(subset: int) -> str:
     return COLOURS[subset] if subset < len(COLOURS) else LATER
 
 
-def _groups(dataset: xr.Dataset, width: int) -> Iterator[tuple[NDArray[np.bool_], str, str]]:
+def subset_groups(dataset: xr.Dataset, width: int) -> Iterator[tuple[NDArray[np.bool_], str, str]]:
     """Yield the mask of ranks, the colour and the label of each subset; later ones are merged."""
     numbers = dataset["subset"].values
     subsets = subsets_of(dataset)
     for number, names in enumerate(subsets[: len(COLOURS)]):
-        label = f"{number}: {fitted([str(name) for name in names], width)}"
+        label = f"{number}: {fitted(texts(names), width)}"
         yield numbers == number, colour_of(number), label
     if len(subsets) > len(COLOURS):
         yield numbers >= len(COLOURS), LATER, f"{len(COLOURS)} and later"
@@ -166,7 +169,7 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
                 color="#555555",
                 transform=ax.get_xaxis_transform(),
             )
-    for members, colour, label in _groups(dataset, 18 if small else 26):
+    for members, colour, label in subset_groups(dataset, 18 if small else 26):
         ax.scatter(
             ranks[members],
             information[members],
@@ -178,14 +181,19 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
             label=label,
         )
     most = 14 if small else 20
-    names = [str(name) for name in dataset["selected"].values.tolist()]
+    names = texts(dataset["selected"].values.tolist())
     short = shortened(names, most)
     names = [short[name] for name in names]
     long = crowded or max((len(name) for name in names), default=0) > 4
-    ax.set_xticks(ranks, names, rotation=90 if long else 0, fontsize=size)
+    # a name needs 0.16 inches; of more names than fit, every second, third, ... is written
+    room = max(1, int(ax.bbox.width / ax.figure.dpi / NAME_INCHES))
+    every = max(1, -(-len(ranks) // room))
+    ax.set_xticks(ranks[::every], names[::every], rotation=90 if long else 0, fontsize=size)
     ax.tick_params("y", labelsize=size)
     ax.set_xlim(0.3, max(len(ranks), 1) + 0.7)
-    ax.set_xlabel("feature, by rank", fontsize=size + 1)
+    some = "" if every == 1 else f", one of {every} named"
+    label = f"{coordinate_label(dataset, 'feature')}, by rank{some}"
+    ax.set_xlabel(label, fontsize=size + 1)
     ax.set_ylabel("information (nats)", fontsize=size + 1)
     ax.set_title(summary(dataset)[0].split(", selected by ")[0], loc="left", fontsize=size + 2)
     ax.spines[["top", "right"]].set_visible(False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +16,10 @@ from hofs_dask.results.datasets import (
     check_runners_up,
     label_array,
     plain,
+    with_axis,
 )
-from hofs_dask.results.figure import plot
 from hofs_dask.results.html import selection_html
+from hofs_dask.results.plots import SelectionPlots
 from hofs_dask.results.text import as_text, frame, subsets_of
 from hofs_dask.results.transform import chosen_of
 from hofs_dask.search.picks import Pick, Ranking
@@ -26,7 +27,8 @@ from hofs_dask.search.picks import Pick, Ranking
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-    from matplotlib.axes import Axes
+
+    from hofs_dask.io.axes import Axis
 
 __all__ = ["Pick", "Selection"]
 
@@ -139,6 +141,7 @@ class Selection(Result):
         relevance: ArrayLike,
         attrs: Mapping[str, str | float],
         usable: ArrayLike | None = None,
+        axis: Axis | None = None,
     ) -> Selection:
         """Create a selection from the picks of a search.
 
@@ -156,6 +159,8 @@ class Selection(Result):
         usable : array of bool, optional
             False for features that are constant or all missing. By default, all features are
             usable.
+        axis : Axis, optional
+            What the data says about its features: dim, units and further coordinates.
 
         Returns
         -------
@@ -204,7 +209,7 @@ class Selection(Result):
             coords=annotated(coordinates, COORDINATES),
             attrs={"format": cls.FORMAT} | plain(attrs),
         )
-        return cls(dataset)
+        return cls(with_axis(dataset, axis))
 
     @classmethod
     def from_ranking(cls, found: Ranking) -> Selection:
@@ -215,6 +220,7 @@ class Selection(Result):
             relevance=found.relevance,
             usable=found.usable,
             attrs=found.attrs,
+            axis=found.axis,
         )
 
     @property
@@ -240,7 +246,8 @@ class Selection(Result):
     def to_dataframe(self) -> pd.DataFrame:
         """Return the table of the printout with all ranks, as a pandas DataFrame.
 
-        The margin of a feature that the user included is NaN.
+        The margin of a feature that the user included is NaN. Coordinates that xarray data has
+        along its features are further columns.
 
         Examples
         --------
@@ -257,7 +264,8 @@ class Selection(Result):
     def transform(self, data: Data) -> Data:
         """Return only the chosen features of `data`, in order of rank.
 
-        Lazy data stays lazy.
+        Lazy data stays lazy. The target and other variables that are not features are left out;
+        coordinates are kept.
 
         Parameters
         ----------
@@ -283,14 +291,9 @@ class Selection(Result):
         chosen: Data = chosen_of(self._dataset, data)
         return chosen
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot information and gain by rank, coloured by subset, and return the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            The axes to draw on. By default, a new figure is created. If the figure has no layout
-            engine, the constrained layout is used, so that names and legend are not cut off.
+    @property
+    def plot(self) -> SelectionPlots:
+        """The figures: ``plot()`` by rank, and ``plot.spectrum()`` along a coordinate.
 
         Examples
         --------
@@ -301,7 +304,24 @@ class Selection(Result):
         >>> result.plot().get_ylabel()
         'information (nats)'
         """
-        return plot(self._dataset, ax)
+        return SelectionPlots(self._dataset)
+
+    @overload
+    def __getitem__(self, key: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Selection: ...
+
+    def __getitem__(self, key: int | slice) -> Any:
+        """Return the name at a position, or the selection of the first ranks: ``result[:5]``."""
+        if not isinstance(key, slice):
+            return self.features[key]
+        if key.start not in (None, 0) or key.step not in (None, 1):
+            raise ValueError(
+                f"a slice from {key.start} in steps of {key.step} was given; a selection can be "
+                "cut after a rank: give result[:5], or cut the names with result.features[2:5]"
+            )
+        return Selection(self._dataset.isel(rank=slice(key.stop)))
 
     def __len__(self) -> int:
         return int(self._dataset.sizes["rank"])

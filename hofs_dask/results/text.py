@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from hofs_dask.results.datasets import coordinate_label, feature_coordinates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,11 +25,16 @@ NO_GAIN = (
     "means little. With min_gain=0.001 the search stops before them."
 )
 
+# Columns of the table that are aligned to the right.
+NUMBERS = ("rank", "subset", "gain", "information", "relevance", "margin")
+
 # Limits of the printout, so that it fits on one screen.
 WIDTH = 88
 SHOWN_SUBSETS = 10
 SHOWN_RANKS = 20
 SHOWN_LETTERS = 24
+# Floats with more characters are rounded.
+LONG_NUMBER = 8
 
 
 def as_text(dataset: xr.Dataset) -> str:
@@ -47,7 +54,7 @@ def as_text(dataset: xr.Dataset) -> str:
     width = len(str(min(len(subsets), SHOWN_SUBSETS) - 1))
     for number, names in enumerate(subsets[:SHOWN_SUBSETS]):
         label = f"subset {number:<{width}}  "
-        lines.append(label + fitted([str(name) for name in names], WIDTH - len(label)))
+        lines.append(label + fitted(texts(names), WIDTH - len(label)))
     lines += [*filter(None, [left_out({"subset": len(subsets) - SHOWN_SUBSETS}, ".subsets")]), ""]
     rows = list(table(dataset, SHOWN_RANKS))
     lines.extend(aligned(rows, [side(column) for column in rows[0]]))
@@ -122,7 +129,7 @@ def unusable(dataset: xr.Dataset) -> str:
     >>> unusable(xr.Dataset({"usable": ("feature", [True, False])}, {"feature": ["a", "b"]}))
     '1 feature is constant or all missing: b'
     """
-    names = [str(name) for name in dataset["feature"].values[~dataset["usable"].values].tolist()]
+    names = texts(dataset["feature"].values[~dataset["usable"].values].tolist())
     if not names:
         return ""
     label = f"{counted(len(names), 'feature is', 'features are')} constant or all missing: "
@@ -193,14 +200,16 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
         "; ".join(filter(None, ["included" * included, "restart" * started]))
         for included, started in zip(forced.tolist(), fresh.tolist(), strict=True)
     ]
+    index = dataset["index"].values
     return pd.DataFrame(
         {
             "rank": dataset["rank"].values,
             "feature": dataset["selected"].values.tolist(),
+            **{name: dataset[name].values[index] for name in _further(dataset)},
             "subset": dataset["subset"].values,
             "gain": dataset["gain"].values,
             "information": dataset["information"].values,
-            "relevance": dataset["relevance"].values[dataset["index"].values],
+            "relevance": dataset["relevance"].values[index],
             "margin": np.where(forced, np.nan, dataset["margin"].values),
             "note": notes,
         }
@@ -222,13 +231,46 @@ def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
     shown = frame(dataset)[:limit]
     if not any(shown["note"]):
         shown = shown.drop(columns="note")
-    yield list(shown.columns)
-    figures = ("gain", "information", "relevance", "margin")
-    columns = [
-        [_nats(value) if name in figures else str(value) for value in shown[name].tolist()]
-        for name in shown.columns
+    further = _further(dataset)
+    columns = {name: _cells(name, shown[name].tolist(), further) for name in shown.columns}
+    titles = {name: coordinate_label(dataset, name) for name in ["feature", *further]}
+    rows = {name: [titles.get(name, name), *cells] for name, cells in columns.items()}
+    while further and sum(max(map(len, each)) + 2 for each in rows.values()) - 2 > WIDTH:
+        del rows[further.pop()]
+    yield from map(list, zip(*rows.values(), strict=True))
+
+
+def _further(dataset: xr.Dataset) -> list[str]:
+    """Return the coordinates of the features that differ from their names."""
+    dim = dataset.attrs.get("feature_dim")
+    return [name for name in feature_coordinates(dataset) if name != dim]
+
+
+def _cells(column: str, values: list[Any], further: Sequence[str]) -> list[str]:
+    """Return the values of a column of the table as text."""
+    if column == "feature" or column in further:
+        return texts(values)
+    if column in ("gain", "information", "relevance", "margin"):
+        return [_nats(value) for value in values]
+    return [str(value) for value in values]
+
+
+def texts(names: Sequence[Any]) -> list[str]:
+    """Return names as text; long floats have six digits if that keeps them apart.
+
+    Examples
+    --------
+    >>> texts([412.4999961853027, 400.0, "red"])
+    ['412.5', '400.0', 'red']
+    >>> texts([0.12345678901, 0.12345678902])
+    ['0.12345678901', '0.12345678902']
+    """
+    whole = [str(name) for name in names]
+    short = [
+        f"{name:.6g}" if isinstance(name, float) and len(text) > LONG_NUMBER else text
+        for name, text in zip(names, whole, strict=True)
     ]
-    yield from map(list, zip(*columns, strict=True))
+    return short if len(set(short)) == len(set(whole)) else whole
 
 
 def fitted(names: list[str], width: int) -> str:
@@ -280,7 +322,7 @@ def side(column: str) -> str:
     >>> side("feature"), side("gain")
     ('left', 'right')
     """
-    return "left" if column in ("feature", "note") else "right"
+    return "right" if column in NUMBERS else "left"
 
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:

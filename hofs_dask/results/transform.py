@@ -38,7 +38,10 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
     if isinstance(data, xr.Dataset):
         if all(name in data.data_vars for name in features):
             return data[features]
-        return data.isel(_positions_along(dataset, data, list(data.data_vars)))
+        along = _positions_along(dataset, data, list(data.data_vars))
+        # as in the other cases, variables that are not features are left out, such as the target
+        held = [name for name, each in data.data_vars.items() if {*along} <= {*each.dims}]
+        return data[held].isel(along)
     if isinstance(data, xr.DataArray):
         return data.isel(_positions_along(dataset, data, []))
     if isinstance(data, Mapping):

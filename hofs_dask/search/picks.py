@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hofs_dask.io.axes import Axis
 from hofs_dask.methods.fields import Whole, checked, flag, number
 
 
@@ -71,6 +72,8 @@ class Ranking:
         False for features that are constant or all missing.
     attrs : mapping
         Method, options (JSON), target, n_samples, n_classes, ...
+    axis : Axis or None
+        What the data says about its features, for xarray data.
     """
 
     picks: tuple[Pick, ...]
@@ -78,3 +81,4 @@ class Ranking:
     relevance: np.ndarray
     usable: np.ndarray
     attrs: Mapping[str, str | float]
+    axis: Axis | None = None

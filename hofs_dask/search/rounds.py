@@ -131,6 +131,7 @@ def search(
             **attributes(codes, problem),
             **_group_attrs(codes, method),
         },
+        axis=codes.axis,
     )
 
 

@@ -32,6 +32,7 @@ import numpy as np
 
 from hofs_dask.errors import CodeStoreError, some_of, unknown
 from hofs_dask.io import places
+from hofs_dask.io.axes import Axis
 from hofs_dask.io.files import LockedError, digest
 from hofs_dask.io.paths import as_path, is_url
 from hofs_dask.kernels.planes import WORD, n_bits, unpacked
@@ -98,6 +99,8 @@ class CodeStore:
         Checksums of the chunks of the codes.
     groups : Groups or None
         The groups of the samples, stored with the target.
+    axis : Axis or None
+        What the source said about its features, for xarray data.
 
     Examples
     --------
@@ -125,6 +128,7 @@ class CodeStore:
     n_absent: int = 0
     checksums: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
     groups: Groups | None = None
+    axis: Axis | None = None
 
     @property
     def n_features(self) -> int:
@@ -360,6 +364,7 @@ def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
         n_absent=manifest.n_absent,
         checksums=as_numbers(content.checksums).reshape(content.grid),
         groups=_groups(target),
+        axis=manifest.axis,
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from hofs_dask.errors import CodeStoreError
 from hofs_dask.io import places
+from hofs_dask.io.axes import Axis, read_axis
 from hofs_dask.io.files import MOST_JSON, SealError, digest, seal, unseal
 
 FORMAT = "hofs_dask codes"
@@ -175,6 +176,8 @@ class Manifest:
         The codes.
     targets : tuple of Target
         The labels, the latest last.
+    axis : Axis or None
+        What the source says about its features, for xarray data.
     """
 
     folder: str
@@ -184,6 +187,7 @@ class Manifest:
     n_absent: int
     content: Content
     targets: tuple[Target, ...]
+    axis: Axis | None = None
 
     @property
     def identity(self) -> str:
@@ -308,6 +312,7 @@ def _parsed(document: dict[str, Any]) -> Manifest:
                 )
                 for target in known["targets"]
             ),
+            "axis": None if known["axis"] is None else read_axis(known["axis"]),
         }
     )
     _check(manifest)
@@ -345,6 +350,7 @@ def _check(manifest: Manifest) -> None:
             wanted in (None, size) for wanted, size in zip(shape, table.shape, strict=True)
         )
         _expect(table.dtype == dtype and fits and table.shape[-1] <= max(n_features, 256), name)
+    _expect(manifest.axis is None or manifest.axis.fits(n_features), "axis")
     _expect(len(manifest.targets) > 0, "targets")
     _expect(len({each.key for each in manifest.targets}) == len(manifest.targets), "targets")
     for target in manifest.targets:
