@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -91,13 +91,16 @@ def select(
     n_features: int,
     *,
     method: str | Method = "hofs",
-    feature_dim: Hashable | None = None,
+    feature_dim: Hashable | Sequence[Hashable] | None = None,
+    feature_coord: Hashable | None = None,
+    lags: Mapping[Hashable, Iterable[int]] | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
     where: Any = None,
     ignore_label: Any = None,
     groups: Any = None,
+    join: str = "exact",
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
     min_gain: float | None = None,
@@ -126,8 +129,18 @@ def select(
         Name of a method, such as ``"jmi"``, or a method object with options, such as
         ``HOFS(criterion="sum")``. ``hofs-dask select --help`` lists all names.
     feature_dim
-        Dimension of an xarray object along which the features lie. All other dimensions are
-        samples.
+        Dimension of an xarray object along which the features lie, or a list of several. All other
+        dimensions are samples. A variable of a Dataset without this dimension is one feature. If a
+        Dataset has several variables, their features are named ``("T", 500)``, by variable and
+        label.
+    feature_coord
+        A coordinate along the dimension of the features that names them, such as
+        ``"wavelength"``.
+    lags
+        Steps back along sample dimensions, such as ``{"time": [0, 1, 2]}``: each feature with this
+        dimension is used with each lag, as a feature of its own, such as ``("t2m", "time-1")``.
+        Samples whose lagged values are before the first step, or in another of the `groups`, are
+        not used.
     nominal
         Names of features whose numbers are categories, or True for all features. Strings,
         categoricals and booleans are always treated as categories.
@@ -203,12 +216,15 @@ def select(
     with ExitStack() as stack:
         reading = Reading(
             feature_dim=feature_dim,
+            feature_coord=feature_coord,
+            lags=lags,
             nominal=nominal,
             target_kind=target_kind,
             bins=bins,
             where=where,
             ignore_label=ignore_label,
             groups=groups,
+            join=join,
         )
         request = _open(data, target, n_features, reading, store, include, exclude)
         # opened before the data is read, so that a long encoding does not fail at a lock
@@ -237,13 +253,16 @@ def compare(
     *,
     methods: Iterable[str | Method] = METHODS,
     n_resamples: int = 0,
-    feature_dim: Hashable | None = None,
+    feature_dim: Hashable | Sequence[Hashable] | None = None,
+    feature_coord: Hashable | None = None,
+    lags: Mapping[Hashable, Iterable[int]] | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
     where: Any = None,
     ignore_label: Any = None,
     groups: Any = None,
+    join: str = "exact",
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
     min_gain: float | None = None,
@@ -259,7 +278,9 @@ def compare(
 
     Parameters
     ----------
-    data, target, n_features, feature_dim, nominal, target_kind, bins, where, ignore_label, groups
+    data, target, n_features, feature_dim, feature_coord, lags, nominal, target_kind, bins
+        As for `select`.
+    where, ignore_label, groups, join
         As for `select`.
     methods
         Names of methods, or method objects with options, such as ``MIFS(beta=0.5)``.
@@ -302,12 +323,15 @@ def compare(
     with ExitStack() as stack:
         reading = Reading(
             feature_dim=feature_dim,
+            feature_coord=feature_coord,
+            lags=lags,
             nominal=nominal,
             target_kind=target_kind,
             bins=bins,
             where=where,
             ignore_label=ignore_label,
             groups=groups,
+            join=join,
         )
         request = _open(data, target, n_features, reading, store, include, exclude)
         kept: dict[Hashable, Checkpoint | None] = {
@@ -358,13 +382,16 @@ def information_matrix(
     target: Any,
     *,
     kind: str = "spectral",
-    feature_dim: Hashable | None = None,
+    feature_dim: Hashable | Sequence[Hashable] | None = None,
+    feature_coord: Hashable | None = None,
+    lags: Mapping[Hashable, Iterable[int]] | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
     where: Any = None,
     ignore_label: Any = None,
     groups: Any = None,
+    join: str = "exact",
     store: str | os.PathLike[str] | None = None,
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
@@ -373,9 +400,9 @@ def information_matrix(
 
     Parameters
     ----------
-    data, target, feature_dim, nominal, target_kind, bins, where, ignore_label, store
+    data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
         As for `select`.
-    callback, progress
+    where, ignore_label, join, store, callback, progress
         As for `select`.
     groups
         As for `select`. Groups do not change the matrix, but they are kept in `store`. A column of
@@ -410,12 +437,15 @@ def information_matrix(
     with ExitStack() as stack:
         reading = Reading(
             feature_dim=feature_dim,
+            feature_coord=feature_coord,
+            lags=lags,
             nominal=nominal,
             target_kind=target_kind,
             bins=bins,
             where=where,
             ignore_label=ignore_label,
             groups=groups,
+            join=join,
         )
         request = _open(data, target, 1, reading, store)
         listeners = _listeners(stack, callback, ScanProgress, progress)
@@ -451,13 +481,16 @@ def interactions(
     *,
     order: int = 2,
     top: int = 100,
-    feature_dim: Hashable | None = None,
+    feature_dim: Hashable | Sequence[Hashable] | None = None,
+    feature_coord: Hashable | None = None,
+    lags: Mapping[Hashable, Iterable[int]] | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
     where: Any = None,
     ignore_label: Any = None,
     groups: Any = None,
+    join: str = "exact",
     exclude: Sequence[Hashable] = (),
     store: str | os.PathLike[str] | None = None,
     callback: Callable[[Event], None] | None = None,
@@ -470,9 +503,9 @@ def interactions(
 
     Parameters
     ----------
-    data, target, feature_dim, nominal, target_kind, bins, where, ignore_label, store
+    data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
         As for `select`.
-    callback, progress
+    where, ignore_label, join, store, callback, progress
         As for `select`.
     groups
         As for `select`. Groups do not change the tuples: all samples are counted, and the p-values
@@ -523,12 +556,15 @@ def interactions(
     with ExitStack() as stack:
         reading = Reading(
             feature_dim=feature_dim,
+            feature_coord=feature_coord,
+            lags=lags,
             nominal=nominal,
             target_kind=target_kind,
             bins=bins,
             where=where,
             ignore_label=ignore_label,
             groups=groups,
+            join=join,
         )
         request = _open(data, target, order, reading, store, (), exclude)
         listeners = _listeners(stack, callback, ScanProgress, progress)
@@ -549,13 +585,16 @@ def encode(
     target: Any,
     store: str | os.PathLike[str],
     *,
-    feature_dim: Hashable | None = None,
+    feature_dim: Hashable | Sequence[Hashable] | None = None,
+    feature_coord: Hashable | None = None,
+    lags: Mapping[Hashable, Iterable[int]] | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
     where: Any = None,
     ignore_label: Any = None,
     groups: Any = None,
+    join: str = "exact",
     chunks: tuple[int, int] | None = None,
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
@@ -566,7 +605,9 @@ def encode(
 
     Parameters
     ----------
-    data, target, feature_dim, nominal, target_kind, bins, where, ignore_label, groups
+    data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
+        As for `select`.
+    where, ignore_label, groups, join
         As for `select`.
     store
         Path of the store. An existing store of the same data and options is reused, and a new
@@ -600,12 +641,15 @@ def encode(
         target,
         Reading(
             feature_dim=feature_dim,
+            feature_coord=feature_coord,
+            lags=lags,
             nominal=nominal,
             target_kind=target_kind,
             bins=bins,
             where=where,
             ignore_label=ignore_label,
             groups=groups,
+            join=join,
         ),
     )
     with ExitStack() as stack:
@@ -627,13 +671,16 @@ def estimate(
     *,
     method: str | Method | Iterable[str | Method] = "hofs",
     n_resamples: int = 0,
-    feature_dim: Hashable | None = None,
+    feature_dim: Hashable | Sequence[Hashable] | None = None,
+    feature_coord: Hashable | None = None,
+    lags: Mapping[Hashable, Iterable[int]] | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
     bins: int | str | None = "auto",
     where: Any = None,
     ignore_label: Any = None,
     groups: Any = None,
+    join: str = "exact",
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
     chunks: tuple[int, int] | None = None,
@@ -655,7 +702,9 @@ def estimate(
         One method as for `select`, or several as for `compare`.
     n_resamples
         As for `compare`.
-    feature_dim, nominal, target_kind, bins, ignore_label, groups, include, exclude
+    feature_dim, feature_coord, lags, nominal, target_kind, bins, ignore_label, groups, join
+        As for `select`.
+    include, exclude
         As for `select`.
     where
         As for `select`. It is not read: the plan is that of all samples.
@@ -688,12 +737,15 @@ def estimate(
         _check_numbers(n_features, None)
     reading = Reading(
         feature_dim=feature_dim,
+        feature_coord=feature_coord,
+        lags=lags,
         nominal=nominal,
         target_kind=target_kind,
         bins=bins,
         where=where,
         ignore_label=ignore_label,
         groups=groups,
+        join=join,
     )
     opened = _open(data, target, n_features or 1, reading, None, include, exclude).data
     if isinstance(opened, CodeStore):

@@ -78,8 +78,8 @@ def interactions(
 
     STORE is a code store written by "hofs-dask encode", or a Zarr store of data. Data is first
     encoded into a temporary code store, which is removed after the run. The options --feature-dim,
-    --where, --ignore-label, --nominal, --target-kind, --bins and --groups control this encoding,
-    and are an error if STORE is already a code store.
+    --feature-coord, --lags, --where, --ignore-label, --nominal, --target-kind, --bins and --groups
+    control this encoding, and are an error if STORE is already a code store.
     """
     advise(lambda: "nothing was written; run the same command again.")
     from hofs_dask import api

@@ -69,6 +69,21 @@ def _bins(_ctx: click.Context, _param: click.Parameter, text: str) -> int | str 
     return int(text)
 
 
+def _dims(_ctx: click.Context, _param: click.Parameter, text: str | None) -> list[str] | str | None:
+    return text.split(",") if text is not None and "," in text else text
+
+
+def _lags(
+    _ctx: click.Context, _param: click.Parameter, text: str | None
+) -> dict[str, list[int]] | None:
+    if text is None:
+        return None
+    dim, _, steps = text.partition("=")
+    if not dim or not all(step.isdecimal() for step in steps.split(",")):
+        raise click.BadParameter(f"{text!r} is not a dim and its lags, such as time=0,1,2")
+    return {dim: [int(step) for step in steps.split(",")]}
+
+
 def _label(
     _ctx: click.Context, _param: click.Parameter, text: str | None
 ) -> str | int | float | None:
@@ -82,7 +97,9 @@ def _label(
 class ReadingOptions:
     """Values of the options of reading, named after the arguments of `select`."""
 
-    feature_dim: str | None
+    feature_dim: list[str] | str | None
+    feature_coord: str | None
+    lags: dict[str, list[int]] | None
     nominal: tuple[str, ...]
     target_kind: str
     bins: int | str | None
@@ -177,8 +194,21 @@ _READING = (
         "are ignored, as if the data did not contain them.",
     ),
     click.option(
+        "--lags",
+        callback=_lags,
+        metavar="DIM=N,N...",
+        help="Use each feature with these lags along DIM, such as time=0,1,2, each as a feature of "
+        "its own. Samples without history are not used.",
+    ),
+    click.option(
+        "--feature-coord",
+        metavar="NAME",
+        help="Coordinate that names the features, such as wavelength.",
+    ),
+    click.option(
         "--feature-dim",
-        metavar="DIM",
+        callback=_dims,
+        metavar="DIM[,DIM...]",
         help="Dimension along which the features lie, such as band; all other dimensions are "
         "samples. Default: the dimension called feature, if there is one. Otherwise, if there "
         "is only one variable besides the target, and it has two dimensions, the last of "

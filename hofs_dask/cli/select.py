@@ -50,8 +50,8 @@ def select(search: Search, method: str, options: tuple[str, ...]) -> None:
 
     STORE is a code store written by "hofs-dask encode", or a Zarr store of data. Data is first
     encoded into a temporary code store, which is removed after the run. The options --feature-dim,
-    --where, --ignore-label, --nominal, --target-kind, --bins and --groups control this encoding,
-    and are an error if STORE is already a code store.
+    --feature-coord, --lags, --where, --ignore-label, --nominal, --target-kind, --bins and --groups
+    control this encoding, and are an error if STORE is already a code store.
     """
     chosen = _method(method, options)
 

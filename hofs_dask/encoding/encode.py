@@ -179,7 +179,7 @@ def encode_source(
     path = as_path(store)
     check_apart(path, source.places, "store")
     fingerprint = key = None
-    masks = [] if source.where is None else [source.where.fingerprint]
+    masks = [mask.fingerprint for mask in source.masks]
     if source.fingerprint is not None and None not in masks:
         nominal = source.nominal.tolist()
         fingerprint = digest([source.fingerprint, checked_bins, nominal, VERSION, *masks])
@@ -290,6 +290,7 @@ def _encode(
         tables=tables,
         categories={j: list(feature.categories or ()) for j, feature in named.items()},
         n_folded={j: feature.n_folded for j, feature in named.items() if feature.n_folded},
+        feature_dims=source.feature_dims,
     )
     manifest = Manifest(
         folder=job.folder,
@@ -461,6 +462,7 @@ def _target(
         found = f"{coding.n_whole} different whole numbers as floats"
         notes = (f"target {job.source.target_name!r} holds {found}, which are classes", *notes)
     counts = np.sum([each for each, _ in written], axis=0)
+    roles = [mask.role for mask in job.source.masks]
     return Target(
         key=job.key,
         name=job.source.target_name,
@@ -471,7 +473,7 @@ def _target(
         n_dropped=kept.dropped.n_missing,
         checksums=as_digits(np.array([checksum for _, checksum in written], np.uint32)),
         groups=groups,
-        notes=(*job.source.notes, *kept.dropped.notes(job.source.ignore_label), *notes),
+        notes=(*job.source.notes, *kept.dropped.notes(roles, job.source.ignore_label), *notes),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dask.delayed import delayed
 
+from hofs_dask.io.reading import LAGS
 from hofs_dask.scheduling.compute import compute
 from hofs_dask.store.summary import clean_objects
 
@@ -40,29 +42,36 @@ class Dropped:
 
     Attributes
     ----------
-    n_outside : int
-        Samples outside of the mask.
+    n_outside : tuple of int
+        Samples outside of each mask.
     n_ignored : int
         Samples of the ignored class.
     n_missing : int
         Samples without a target.
     """
 
-    n_outside: int = 0
+    n_outside: tuple[int, ...] = ()
     n_ignored: int = 0
     n_missing: int = 0
 
-    def notes(self, label: object) -> tuple[str, ...]:
-        """Return the samples that the user dropped, as text; ``label`` is the ignored class.
+    def notes(self, masks: Sequence[str], label: object) -> tuple[str, ...]:
+        """Return the samples that an option dropped, as text.
+
+        ``masks`` are the options that made the masks, and ``label`` is the ignored class.
 
         Examples
         --------
-        >>> Dropped(n_outside=7).notes(None)
+        >>> Dropped(n_outside=(7,)).notes(["where"], None)
         ('where leaves out 7 samples',)
         """
-        outside = f"where leaves out {_samples(self.n_outside)}"
-        ignored = f"ignore_label={label!r} leaves out {_samples(self.n_ignored)}"
-        return (outside,) * bool(self.n_outside) + (ignored,) * (label is not None)
+        counts = list(zip(masks, self.n_outside, strict=True))
+        if label is not None:
+            counts.append((f"ignore_label={label!r}", self.n_ignored))
+        return tuple(
+            f"{option} {'leave' if option == LAGS else 'leaves'} out {n} sample{'s' * (n != 1)}"
+            + " without history" * (option == LAGS)
+            for option, n in counts
+        )
 
 
 @dataclass(frozen=True)
@@ -166,32 +175,31 @@ def find_kept(source: Source) -> Kept:
     if target.dtype.kind not in "iub" or source.ignore_label is not None:
         # integers have no missing values
         blocks = target.to_delayed(optimize_graph=False)
-    elif source.where is None:
+    elif not source.masks:
         return Kept(sizes, (None,) * len(sizes))
-    inside: list[Any] = [None] * len(sizes)
+    masks = [mask.values.to_delayed(optimize_graph=False) for mask in source.masks]
     in_memory = source.target_in_memory or blocks[0] is None
-    if source.where is not None:
-        inside = source.where.values.to_delayed(optimize_graph=False)
-        in_memory = in_memory and source.where.in_memory
     made = compute(
         *(
-            delayed(_keep)(size, block, flags, source.ignore_label)
-            for size, block, flags in zip(sizes, blocks, inside, strict=True)
+            delayed(_keep)(size, block, [mask[row] for mask in masks], source.ignore_label)
+            for row, (size, block) in enumerate(zip(sizes, blocks, strict=True))
         ),
-        here=in_memory,
+        here=in_memory and all(mask.in_memory for mask in source.masks),
     )
-    counts = [vars(dropped).values() for _, dropped in made]
-    kept = Kept(
-        sizes, tuple(mask for mask, _ in made), Dropped(*map(sum, zip(*counts, strict=True)))
+    dropped = Dropped(
+        tuple(map(sum, zip(*(each.n_outside for _, each in made), strict=True))),
+        sum(each.n_ignored for _, each in made),
+        sum(each.n_missing for _, each in made),
     )
+    kept = Kept(sizes, tuple(mask for mask, _ in made), dropped)
     if not kept.n_rows:
         found, name = kept.dropped, source.target_name
         if found.n_missing == source.n_samples:
             raise ValueError(f"target {name!r} has no values: all {found.n_missing} are missing")
         raise ValueError(
-            f"none of the {source.n_samples} samples is left: {found.n_outside} are outside of "
-            f"where, {found.n_ignored} have the ignored label {source.ignore_label!r}, and target "
-            f"{name!r} of {found.n_missing} is missing"
+            f"none of the {source.n_samples} samples is left, and target {name!r} of "
+            f"{found.n_missing} is missing: "
+            + ", ".join(found.notes([mask.role for mask in source.masks], source.ignore_label))
         )
     return kept
 
@@ -208,19 +216,23 @@ def take(block: np.ndarray, mask: Mask) -> np.ndarray:
 
 
 def _keep(
-    size: int, block: np.ndarray | None, inside: np.ndarray | None, label: object
+    size: int, block: np.ndarray | None, masks: Sequence[np.ndarray], label: object
 ) -> tuple[Mask, Dropped]:
     """Return the mask of the kept rows of a block, and the numbers of the others.
 
-    ``block`` is the target, None if no value can be missing or ignored; ``inside`` is the mask.
+    ``block`` is the target, None if no value can be missing or ignored.
     """
-    flags = np.ones(size, bool) if inside is None else np.array(inside, bool)
-    dropped = Dropped(n_outside=size - int(flags.sum()))
+    flags, n_outside = np.ones(size, bool), []
+    for mask in masks:
+        n_outside.append(int((flags & ~mask).sum()))
+        flags &= mask
+    n_ignored = n_missing = 0
     if block is not None:
         ignored = flags & _is_label(block, label)
         missing = flags & ~ignored & ~_present(block)
         flags &= ~(ignored | missing)
-        dropped = Dropped(dropped.n_outside, int(ignored.sum()), int(missing.sum()))
+        n_ignored, n_missing = int(ignored.sum()), int(missing.sum())
+    dropped = Dropped(tuple(n_outside), n_ignored, n_missing)
     return None if flags.all() else np.packbits(flags), dropped
 
 
@@ -245,10 +257,6 @@ def _is_label(block: np.ndarray, label: object) -> np.ndarray:
         if (block.dtype == object)
         else np.asarray(block == label)
     )
-
-
-def _samples(number: int) -> str:
-    return f"{number} sample" + "s" * (number != 1)
 
 
 def _unpack(mask: np.ndarray, size: int) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,13 @@ from hofs_dask.io.columns import (
     Column,
     Features,
     is_nominal,
-    refuse_feature_dim,
     refuse_sparse,
 )
 from hofs_dask.io.fingerprint import Identity, array_identity, store_identity
 from hofs_dask.io.grids import from_dataset
 from hofs_dask.io.guard import guarded
 from hofs_dask.io.paths import is_url
+from hofs_dask.io.reading import DEFAULTS, Reading
 from hofs_dask.io.storage import check_metadata_files, place_of
 from hofs_dask.io.targets import as_column, names_column, zarr_column
 
@@ -71,18 +70,18 @@ def from_array(
 
 
 def from_path(
-    path: str, target: Any, feature_dim: Hashable | None
+    path: str, target: Any, reading: Reading = DEFAULTS
 ) -> tuple[Features, Column | None]:
     """Return the features of the Zarr array or group at a path, and its target as a column.
 
     Examples
     --------
-    >>> from_path("/no/such.zarr", None, None)
+    >>> from_path("/no/such.zarr", None)
     Traceback (most recent call last):
     ...
     FileNotFoundError: no such path: '/no/such.zarr'; give the path of a Zarr store
     """
-    return from_zarr(open_path(path), path, target, feature_dim)
+    return from_zarr(open_path(path), path, target, reading)
 
 
 def open_path(path: str) -> Any:
@@ -108,7 +107,7 @@ def open_path(path: str) -> Any:
 
 
 def from_zarr(
-    node: Any, address: str, target: Any, feature_dim: Hashable | None
+    node: Any, address: str, target: Any, reading: Reading = DEFAULTS
 ) -> tuple[Features, Column | None]:
     """Return the features of an open Zarr array or group, and its target as a column.
 
@@ -117,7 +116,7 @@ def from_zarr(
     Examples
     --------
     >>> import zarr
-    >>> from_zarr(zarr.zeros((4, 2)), "x.zarr", None, None)[0].names
+    >>> from_zarr(zarr.zeros((4, 2)), "x.zarr", None)[0].names
     ['x0', 'x1']
     """
     ours, arrays = _describe(node, address)
@@ -127,7 +126,7 @@ def from_zarr(
             "matrix accept codes)"
         )
     if isinstance(node, zarr.Array):
-        refuse_feature_dim(feature_dim, f"the Zarr array {address!r}")
+        reading.refuse_dims(f"the Zarr array {address!r}")
         node = guarded(node)
         identity = store_identity(node, "")
         return from_array(open_zarr(node, identity), target, identity)
@@ -136,10 +135,8 @@ def from_zarr(
             f"the Zarr group {address!r} contains no arrays; give the path of a group with arrays"
         )
     if _has_dims(arrays):
-        return from_dataset(_open_dataset(node, address), target, feature_dim)
-    refuse_feature_dim(
-        feature_dim, f"the table in the Zarr group {address!r}, which has arrays without dims,"
-    )
+        return from_dataset(_open_dataset(node, address), target, reading)
+    reading.refuse_dims(f"the table in the Zarr group {address!r}, which has arrays without dims,")
     if names_column(target) and target not in arrays:
         raise unknown(f"array of the Zarr group {address!r} for the target", target, arrays)
     tables = [

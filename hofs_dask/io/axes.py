@@ -80,9 +80,9 @@ def axis_of_dim(data: xr.DataArray, dim: Hashable) -> Axis:
     return Axis(str(dim), attrs, coords)
 
 
-def axis_of_variables(data: xr.Dataset, names: Sequence[Hashable]) -> Axis:
-    """Return the description of features that are the variables of a Dataset."""
-    kept = [_kept(data[name].attrs) for name in names]
+def axis_of_attrs(attrs: Sequence[Mapping[Any, Any]]) -> Axis:
+    """Return the description of features from the attributes of the variable of each."""
+    kept = [_kept(each) for each in attrs]
     coords = {
         key: Coordinate(tuple(each.get(key, "") for each in kept))
         for key in ("long_name", "units")

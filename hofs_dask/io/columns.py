@@ -13,10 +13,8 @@ from dask.delayed import delayed
 
 from hofs_dask.io.axes import Axis
 from hofs_dask.io.fingerprint import Identity
-from hofs_dask.io.kinds import TargetType
+from hofs_dask.io.kinds import Name, TargetType
 from hofs_dask.scheduling.compute import compute
-
-Name = str | int | float
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,10 @@ class Features:
         and chunks.
     index : pandas.Index or None
         The index of a pandas data frame.
+    feature_dims : tuple of str
+        The dims of the features of xarray data.
+    history : Column or None
+        Whether the lagged values of each sample exist, if there are lags.
     notes : tuple of str
         What the reader left out, for the user.
     axis : Axis or None
@@ -54,6 +56,8 @@ class Features:
     sample_shape: tuple[int, ...]
     grid: Any = None
     index: Any = None
+    feature_dims: tuple[str, ...] = ()
+    history: Column | None = None
     notes: tuple[str, ...] = ()
     axis: Axis | None = None
 
@@ -84,16 +88,18 @@ class Column:
 
 
 def plain(name: Hashable) -> Name:
-    """Return a name as a string or number that JSON can store.
+    """Return a name as a string, a number or a tuple of these, which JSON can store.
 
     Examples
     --------
     >>> import numpy as np
-    >>> plain(np.int64(3)), plain(("a", 1))
-    (3, "('a', 1)")
+    >>> plain(np.int64(3)), plain(("a", 1)), plain(None)
+    (3, ('a', 1), 'None')
     """
     if isinstance(name, np.generic):
         name = name.item()
+    if isinstance(name, tuple):
+        return tuple(plain(part) for part in name)
     return name if isinstance(name, str | int | float) else str(name)
 
 
@@ -176,23 +182,6 @@ def refuse_sparse(what: str, array: Any) -> None:
         raise TypeError(f"{what} is sparse; convert it with .todense()")
     if module == "scipy":
         raise TypeError(f"{what} is a sparse {type(array).__name__}; convert it with .toarray()")
-
-
-def refuse_feature_dim(feature_dim: Hashable | None, what: str) -> None:
-    """Raise a ValueError if ``feature_dim`` was given for data without dims.
-
-    Examples
-    --------
-    >>> refuse_feature_dim("band", "an array")
-    Traceback (most recent call last):
-    ...
-    ValueError: feature_dim is 'band', which names a dim of xarray data ...
-    """
-    if feature_dim is not None:
-        raise ValueError(
-            f"feature_dim is {feature_dim!r}, which names a dim of xarray data or of a Zarr group "
-            f"that xarray wrote; the columns of {what} are its features: omit feature_dim"
-        )
 
 
 # The columns of data frames

@@ -1,33 +1,61 @@
-"""Labelled arrays of xarray: DataArray and Dataset."""
+"""Labelled arrays of xarray: DataArray, Dataset and DataTree."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import itertools
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import xarray as xr
 
-from hofs_dask.errors import unknown
-from hofs_dask.io.axes import axis_of_dim, axis_of_variables
+from hofs_dask.errors import some_of, unknown
+from hofs_dask.io.axes import Axis, axis_of_attrs, axis_of_dim
 from hofs_dask.io.blocks import open_grid
 from hofs_dask.io.columns import (
     Column,
     Features,
-    equal_neighbours,
     feature_label,
     is_nominal,
     refuse_dtype,
     refuse_sparse,
     target_type,
 )
-from hofs_dask.io.fingerprint import combine
-from hofs_dask.io.targets import as_column, fits, names_column, target_name
+from hofs_dask.io.feature_names import as_dims, check_lags, coord_dim, joined, lag_text, names_along
+from hofs_dask.io.fingerprint import Identity, array_identity, combine
+from hofs_dask.io.labelled import bounds_of, check_labels, is_same, on_grid, spread
+from hofs_dask.io.reading import DEFAULTS, Reading
+from hofs_dask.io.targets import as_column, names_column, target_name
+
+
+@dataclass(frozen=True)
+class Field:
+    """A variable that holds features.
+
+    Attributes
+    ----------
+    array : xarray.DataArray
+        The values.
+    dims : tuple
+        The dims along which the features are; none for a variable that is one feature.
+    names : list of tuples
+        The parts of the name of each feature.
+    """
+
+    array: xr.DataArray
+    dims: tuple[Hashable, ...]
+    names: list[tuple[Any, ...]]
+
+    @property
+    def sample_dims(self) -> list[Hashable]:
+        """The dims that are not those of the features."""
+        return [dim for dim in self.array.dims if dim not in self.dims]
 
 
 def from_data_array(
-    data: xr.DataArray, target: Any, feature_dim: Hashable | None
+    data: xr.DataArray, target: Any, reading: Reading = DEFAULTS
 ) -> tuple[Features, Column | None]:
     """Return the features of a DataArray, and its target as a column.
 
@@ -35,47 +63,26 @@ def from_data_array(
     --------
     >>> import xarray as xr
     >>> data = xr.DataArray([[1.0, 2.0]], dims=("time", "band"), coords={"band": ["red", "blue"]})
-    >>> from_data_array(data, None, "band")[0].names
+    >>> from_data_array(data, None, Reading(feature_dim="band"))[0].names
     ['red', 'blue']
     """
-    feature_dim = _feature_dim(data, feature_dim)
-    sample_dims = [dim for dim in data.dims if dim != feature_dim]
-    column = None
+    dims = _feature_dims(data, reading)
     if names_column(target):
         others = {name: each for name, each in data.coords.items() if name not in data.dims}
         if not others:
             raise ValueError(
-                f"target is the name {target!r}, but the DataArray has no coordinates besides its "
-                "dims; give the target as an array, or add it as a coordinate and give its name"
+                f"target is the name {target!r}, but the DataArray has no coordinates except those "
+                "of its dims; give the target as an array, or add it as a coordinate"
             )
         if target not in others:
             raise unknown("coordinate for the target", target, others)
-        column = _array_column(others[target], data, sample_dims)
-    elif target is not None:
-        column = _sample_column(target, data, sample_dims)
-    names: list[Hashable] = [f"x{j}" for j in range(data.sizes[feature_dim])]
-    if feature_dim in data.coords and data.coords[feature_dim].dims == (feature_dim,):
-        names = list(data.coords[feature_dim].values.tolist())
-        if data.coords[feature_dim].dtype.kind in "Mm":
-            names = [str(name) for name in data.coords[feature_dim].values]
-    refuse_dtype(feature_label(names[0] if names else "x0"), data.dtype)
-    refuse_sparse("the data", data.variable._data)
-    opened, identity = open_grid(data)
-    array = opened.transpose(*sample_dims, feature_dim).data
-    features = Features(
-        names=names,
-        parts=[array.reshape(-1, array.shape[-1])] if array.size else [np.empty((0, len(names)))],
-        nominal=[is_nominal(data.dtype)] * len(names),
-        identity=combine([identity], "xarray", list(map(str, data.dims)), str(feature_dim)),
-        sample_shape=tuple(data.sizes[dim] for dim in sample_dims),
-        grid=opened.isel({feature_dim: 0}, drop=True).transpose(*sample_dims) if names else None,
-        axis=axis_of_dim(data, feature_dim),
-    )
-    return features, column
+        target = others[target]
+    field = Field(data, dims, names_along(data, dims, reading.feature_coord))
+    return _assembled([field], target, reading)
 
 
 def from_dataset(
-    data: xr.Dataset, target: Any, feature_dim: Hashable | None
+    data: xr.Dataset, target: Any, reading: Reading = DEFAULTS
 ) -> tuple[Features, Column | None]:
     """Return the features of a Dataset, and its target as a column.
 
@@ -83,100 +90,121 @@ def from_dataset(
     --------
     >>> import xarray as xr
     >>> data = xr.Dataset({"red": ("time", [1.0, 2.0]), "y": ("time", [0, 1])})
-    >>> features, column = from_dataset(data, "y", None)
+    >>> features, column = from_dataset(data, "y")
     >>> features.names, column.name
     (['red'], 'y')
     """
-    named = names_column(target)
-    if named and target not in data.variables:
+    if names_column(target) and target not in data.variables:
         raise unknown("variable for the target", target, data.variables)
-    labelled = data[target] if named else target if isinstance(target, xr.DataArray) else None
-    # A variable without dims, such as spatial_ref, is metadata.
-    variables = [
-        name
-        for name, each in data.data_vars.items()
-        if each.ndim and not (labelled is not None and _is_like(labelled, each))
-    ]
-    if feature_dim is not None and feature_dim not in data.dims:
-        raise unknown("feature_dim", feature_dim, data.dims)
-    dim = "feature" if feature_dim is None and "feature" in data.dims else feature_dim
-    # A variable whose only dim is this one describes the features, for example their bandwidth.
-    holding = [
-        name
-        for name in variables
-        if dim is not None and dim in data[name].dims and data[name].ndim > 1
-    ]
-    if not holding and dim is None and len(variables) == 1 and data[variables[0]].ndim > 1:
-        holding = variables
-    if len(holding) > 1 or (feature_dim is not None and not holding):
-        raise ValueError(
-            f"{len(holding)} variables have the dim {dim!r}: {holding}, expected one; give the one "
-            f"to select from, for example data[{(holding or variables or ['x'])[0]!r}]"
-        )
-    if holding:
-        array = data[holding[0]]
-        if named:
-            # The feature dim must be known before the target is aligned with the sample dims.
-            dim = _feature_dim(array, dim)
-            samples = [each for each in array.dims if each != dim]
-            features, _ = from_data_array(array, None, dim)
-            return features, _array_column(data[target], array, samples)
-        return from_data_array(array, target, dim)
+    own: Hashable = None
+    if names_column(target):
+        own, target = target, data[target]
+    elif isinstance(target, xr.DataArray) and target.name in data.data_vars:
+        own = target.name
+        if not is_same(target, data[own]):
+            raise ValueError(
+                f"the data has a variable {own!r}, the name of the target, with other values; drop "
+                f"it with data.drop_vars({own!r}), or rename the target with "
+                f"target.rename({f'{own}_target'!r})"
+            )
+    coord = reading.feature_coord
+    dims = as_dims(reading.feature_dim)
+    for dim in dims:
+        if dim not in data.dims:
+            raise unknown("feature_dim", dim, data.dims)
+    if coord is not None and not dims:
+        dims = (coord_dim(data, coord),)
+    if not dims and "feature" in data.dims:
+        dims = ("feature",)
+    bounds = bounds_of(data)
+    left_out, variables = {}, []
+    for name, each in data.data_vars.items():
+        if name == own:
+            continue
+        if not each.ndim:
+            left_out[name] = "no dims"
+        elif name in bounds:
+            left_out[name] = f"bounds of {bounds[name]}"
+        elif dims and set(each.dims) <= set(dims):
+            left_out[name] = f"no dims besides {', '.join(map(str, dims))}"
+        else:
+            variables.append(name)
     if not variables:
         raise ValueError(
             "the Dataset has no variables besides the target; add the features as variables"
         )
-    widest = max(variables, key=lambda name: data[name].ndim)
-    like = data[widest]
-    for name in variables:
-        if not set(data[name].dims) <= set(like.dims):
-            raise _differ(data, widest, name)
-        refuse_dtype(feature_label(name), data[name].dtype)
-        refuse_sparse(feature_label(name), data[name].variable._data)
-    repeated = [name for name in variables if data[name].ndim < like.ndim]
-    if repeated and labelled is not None and set(labelled.dims) != set(like.dims):
-        raise _differ(data, widest, repeated[0])
-    column = None
-    if named:
-        column = _array_column(data[target], like, list(like.dims))
-    elif target is not None:
-        column = _sample_column(target, like, list(like.dims))
-    if repeated and column is not None and not fits(column.array.shape, like.shape):
-        raise _differ(data, widest, repeated[0])
-    opened = {name: open_grid(data[name]) for name in variables}
-    like = opened[widest][0]
-    parts, nominal = [], []
-    for run in equal_neighbours([data[name].dtype for name in variables]):
-        arrays = [spread(opened[variables[j]][0], like) for j in run]
-        stack = da.stack if any(isinstance(array, da.Array) for array in arrays) else np.stack
-        block = stack([array.reshape(-1) for array in arrays], axis=1)
-        parts.append(block.rechunk({1: -1}) if isinstance(block, da.Array) else block)
-        nominal += [is_nominal(arrays[0].dtype)] * len(run)
-    features = Features(
-        names=variables,
-        parts=parts,
-        nominal=nominal,
-        identity=combine(
-            [opened[name][1] for name in variables],
-            "dataset",
-            [data[name].dims for name in variables],
-        ),
-        sample_shape=like.shape,
-        grid=like,
-        axis=axis_of_variables(data, variables),
-    )
-    return features, column
+    holding = [name for name in variables if set(dims) & set(data[name].dims)]
+    if reading.feature_dim is not None and not holding:
+        raise ValueError(
+            f"no variable has the dim {some_of(dims)} and a dim of samples; give the dim along "
+            f"which the features of {some_of(variables)} are"
+        )
+    notes: tuple[str, ...] = ()
+    if left_out:
+        texts = [f"{name} ({why})" for name, why in left_out.items()]
+        notes = (f"not used as features: {', '.join(texts)}",)
+    if len(variables) == 1 and data[variables[0]].ndim > 1:
+        array = data[variables[0]]
+        dims = _feature_dims(array, reading)
+        fields = [Field(array, dims, names_along(array, dims, coord))]
+    else:
+        fields = []
+        for name in variables:
+            along = tuple(dim for dim in dims if dim in data[name].dims)
+            fields.append(Field(data[name], along, names_along(data[name], along, coord, (name,))))
+    return _assembled(fields, target, reading, notes)
 
 
-def _feature_dim(data: xr.DataArray, feature_dim: Hashable | None) -> Hashable:
-    if feature_dim is not None:
-        if feature_dim not in data.dims:
-            raise unknown("feature_dim", feature_dim, data.dims)
-        return feature_dim
+def open_node(tree: xr.DataTree, target: Any) -> tuple[xr.Dataset, Any]:
+    """Return the Dataset of a node of a DataTree, and the target.
+
+    A target that is a path, such as ``"/coarse/label"``, names a variable of any node. If the tree
+    has no variables of its own, the node of the target has the features.
+
+    Examples
+    --------
+    >>> data = xr.Dataset({"red": ("time", [1.0, 2.0]), "y": ("time", [0, 1])})
+    >>> list(open_node(xr.DataTree.from_dict({"/fine": data}), "/fine/y")[0])
+    ['red', 'y']
+    """
+    node: Any = tree
+    if isinstance(target, str) and "/" in target:
+        path, _, name = target.rpartition("/")
+        try:
+            other: Any = tree[path or "/"]
+        except KeyError as error:
+            raise unknown("node for the target", path, _nodes(tree)) from error
+        if name not in other.variables:
+            raise unknown(f"variable of the node {other.path!r} for the target", name, other)
+        if not tree.data_vars:
+            node = other
+        target = name if node is other else other[name]
+    if not node.data_vars:
+        raise ValueError(
+            f"the node {node.path!r} of the DataTree has no variables; give one of its nodes, such "
+            f"as tree[{(_nodes(tree) or ['/node'])[0]!r}], or the path of the target, such as "
+            f"{(_nodes(tree) or ['/node'])[0] + '/label'!r}"
+        )
+    return node.to_dataset(), target
+
+
+def _nodes(tree: xr.DataTree) -> list[str]:
+    return [str(node.path) for node in tree.subtree if node.data_vars]
+
+
+def _feature_dims(data: xr.DataArray, reading: Reading) -> tuple[Hashable, ...]:
+    given = as_dims(reading.feature_dim)
+    for dim in given:
+        if dim not in data.dims:
+            raise unknown("feature_dim", dim, data.dims)
+    if given:
+        return given
+    if reading.feature_coord is not None:
+        return (coord_dim(data, reading.feature_coord),)
     if "feature" in data.dims:
-        return "feature"
+        return ("feature",)
     if data.ndim == 2:
-        return data.dims[-1]
+        return (data.dims[-1],)
     dims = ", ".join(repr(dim) for dim in data.dims)
     example = repr(data.dims[-1]) if data.dims else "..."
     raise ValueError(
@@ -185,67 +213,179 @@ def _feature_dim(data: xr.DataArray, feature_dim: Hashable | None) -> Hashable:
     )
 
 
-def _is_like(target: xr.DataArray, variable: xr.DataArray) -> bool:
-    """Return whether a target has the name and the dims of a variable."""
-    return target.name == variable.name and set(target.dims) == set(variable.dims)
+def _assembled(
+    fields: list[Field], target: Any, reading: Reading, notes: tuple[str, ...] = ()
+) -> tuple[Features, Column | None]:
+    """Return fields, broadcast to the same samples, as features, and the target as a column."""
+    for field in fields:
+        label = feature_label(joined(field.names[0]) if field.names else "x0")
+        refuse_dtype(label, field.array.dtype)
+        refuse_sparse("the data" if field.dims else label, field.array.variable._data)
+    opened = [open_grid(field.array) for field in fields]
+    widest = max(range(len(fields)), key=lambda j: len(fields[j].sample_dims))
+    like = _without(opened[widest][0], fields[widest].dims)
+    column, of_target = None, None
+    if isinstance(target, xr.DataArray):
+        of_target, identity = open_grid(target)
+        if set(like.dims) < set(target.dims):
+            like = of_target
+        _check_dims(fields, like, target)
+        check_labels(target, like, list(target.dims))
+        array = of_target.transpose(*like.dims).data
+        column = Column(array, target_type(target.dtype), target_name(target), identity)
+    else:
+        _check_dims(fields, like, None)
+        column = as_column(on_grid(target, like, "target"))
+    lags = check_lags(reading.lags, list(like.dims))
+    names, blocks, nominal = [], [], []
+    for field, (array, _) in zip(fields, opened, strict=True):
+        own = {dim: lags[dim] for dim in lags if dim in field.array.dims}
+        values = spread(array, like, field.dims)
+        for steps in itertools.product(*own.values()):
+            moved = values
+            for dim, step in zip(own, steps, strict=True):
+                moved = shifted(moved, list(like.dims).index(dim), step, dim)
+            parts = tuple(lag_text(dim, n) for dim, n in zip(own, steps, strict=True) if n)
+            names += [joined(name + parts) for name in field.names]
+            blocks.append(_table(moved, like.ndim))
+            nominal += [is_nominal(array.dtype)] * len(field.names)
+    features = Features(
+        names=names,
+        parts=_merged(blocks),
+        nominal=nominal,
+        identity=combine(
+            [identity for _, identity in opened],
+            "xarray",
+            [[*map(str, field.array.dims), "of", *map(str, field.dims)] for field in fields],
+            [list(map(str, like.dims)), list(like.shape)],
+            {str(dim): steps for dim, steps in lags.items()},
+        ),
+        sample_shape=like.shape,
+        grid=like,
+        feature_dims=tuple(map(str, dict.fromkeys(dim for each in fields for dim in each.dims))),
+        history=_history(lags, like),
+        axis=_axis(fields, lags, reading.feature_coord),
+        notes=notes,
+    )
+    return features, column
 
 
-def _differ(data: xr.Dataset, one: Hashable, other: Hashable) -> ValueError:
-    return ValueError(
-        f"variables {one!r} {data[one].dims} and {other!r} {data[other].dims} have different "
-        "dims, so they cannot all be features; give only the features, for example "
-        f"data[[{one!r}]], or name the dim of the features with feature_dim="
+def _axis(
+    fields: list[Field], lags: dict[Hashable, list[int]], coord: Hashable | None
+) -> Axis | None:
+    """Return what the data says about its features: the coordinates of their dim, or units."""
+    first = fields[0]
+    plain = not any(isinstance(joined(name), tuple) for name in first.names)
+    if len(fields) == 1 and len(first.dims) == 1 and not lags and plain:
+        (dim,) = first.dims
+        if coord is None:
+            return axis_of_dim(first.array, dim)
+        return axis_of_dim(first.array.swap_dims({dim: coord}), coord)
+    about: list[dict[Any, Any]] = []
+    for field in fields:
+        own = [lags[dim] for dim in lags if dim in field.array.dims]
+        n_copies = int(np.prod([len(steps) for steps in own]))
+        about += [field.array.attrs] * (len(field.names) * n_copies)
+    return axis_of_attrs(about)
+
+
+def _without(array: xr.DataArray, dims: Sequence[Hashable]) -> xr.DataArray:
+    """Return an array of the sample dims alone."""
+    if not all(array.sizes[dim] for dim in dims):
+        return xr.zeros_like(array.isel({dim: slice(0) for dim in dims}).sum(dims))
+    return array.isel(dict.fromkeys(dims, 0), drop=True)
+
+
+def _check_dims(fields: list[Field], like: xr.DataArray, target: xr.DataArray | None) -> None:
+    """Raise a ValueError if features or target cannot be broadcast to the samples."""
+    for field in fields:
+        if not set(field.sample_dims) <= set(like.dims):
+            name = field.names[0][0] if field.names else field.array.name
+            raise ValueError(
+                f"{like.name!r} {like.dims} and feature {name!r} {tuple(field.sample_dims)} have "
+                "different dims, so that not all are features of the same samples; leave one out, "
+                f"for example with data.drop_vars({name!r}), or name the dims of the features with "
+                "feature_dim="
+            )
+    if target is None or set(target.dims) == set(like.dims):
+        return
+    missing = [dim for dim in like.dims if dim not in target.dims]
+    if set(target.dims) < set(like.dims):
+        raise ValueError(
+            f"target {target.name!r} has the dims {target.dims} and the samples of the data have "
+            f"{like.dims}; give feature_dim={missing if len(missing) > 1 else missing[0]!r} if the "
+            f"features are along {some_of(missing)}, or target.broadcast_like(data) if the target "
+            "is the same for all of these samples"
+        )
+    raise ValueError(
+        f"target {target.name!r} has the dims {target.dims} and the samples of the data have "
+        f"{like.dims}; give the same dims, for example with target.rename"
     )
 
 
-def spread(variable: xr.DataArray, like: xr.DataArray) -> Any:
-    """Return the array of ``variable``, broadcast to the dims of ``like``."""
-    missing = [dim for dim in like.dims if dim not in variable.dims]
-    if not missing:
-        return variable.transpose(*like.dims).data
-    if like.chunks is not None:
-        variable = variable.chunk({dim: like.chunksizes[dim] for dim in variable.dims})
-    array = variable.expand_dims(missing).transpose(*like.dims).data
-    if isinstance(array, da.Array):
-        return da.broadcast_to(array, like.shape, chunks=like.chunks)
-    return np.broadcast_to(array, like.shape)
+def _table(array: Any, n_dims: int) -> Any:
+    """Return an array (samples..., features...) as (sample, feature)."""
+    n_features = int(np.prod(array.shape[n_dims:]))
+    if not array.size:
+        return np.empty((int(np.prod(array.shape[:n_dims])), n_features), array.dtype)
+    return array.reshape(-1, n_features)
 
 
-def _sample_column(target: Any, data: xr.DataArray, dims: list[Hashable]) -> Column | None:
-    if isinstance(target, xr.DataArray):
-        return _array_column(target, data, dims)
-    return as_column(target)
+def _merged(blocks: list[Any]) -> list[Any]:
+    """Return the blocks; neighbouring single columns of one dtype become one block."""
+    parts = []
+    for (single, _), run in itertools.groupby(
+        blocks, key=lambda block: (block.shape[1] == 1, block.dtype)
+    ):
+        some = list(run)
+        if not single or len(some) == 1:
+            parts += some
+            continue
+        lazy = any(isinstance(block, da.Array) for block in some)
+        block = (da if lazy else np).concatenate(some, axis=1)
+        parts.append(block.rechunk({1: -1}) if lazy else block)
+    return parts
 
 
-def _array_column(target: xr.DataArray, data: xr.DataArray, dims: list[Hashable]) -> Column:
-    """Return a labelled target with its dims in the order of the sample dims."""
-    if set(target.dims) != set(dims):
+def shifted(array: Any, axis: int, step: int, dim: Hashable) -> Any:
+    """Return an array moved by some steps; the first ones, without history, are arbitrary.
+
+    Examples
+    --------
+    >>> shifted(np.array([1, 2, 3]), 0, 1, "time")
+    array([1, 1, 2])
+    """
+    size = array.shape[axis]
+    if step >= size:
         raise ValueError(
-            f"target {target.name!r} has the dims {target.dims} and the samples of the data have "
-            f"{tuple(dims)}; give the same dims, for example with target.rename or broadcast_like"
+            f"lags has {step} for {dim!r}, but the data has only {size} steps along it; give at "
+            f"most {size - 1}"
         )
-    check_labels(target, data, dims)
-    opened, identity = open_grid(target)
-    array = opened.transpose(*dims).data
-    return Column(array, target_type(target.dtype), target_name(target), identity)
+    if not step:
+        return array
+    first, last = ((slice(None),) * axis + (slice(0, n),) for n in (step, size - step))
+    join = da if isinstance(array, da.Array) else np
+    return join.concatenate([array[first], array[last]], axis=axis)
 
 
-def check_labels(
-    target: xr.DataArray, data: xr.DataArray, dims: list[Hashable], role: str = "target"
-) -> None:
-    """Raise a ValueError if two arrays differ in length or labels along some dims."""
-    for dim in dims:
-        if target.sizes[dim] != data.sizes[dim]:
-            raise ValueError(
-                f"{role} {target.name!r} has {target.sizes[dim]} values along {dim!r} and the data "
-                f"has {data.sizes[dim]} samples; give one value per sample"
-            )
-        if (
-            dim in target.indexes
-            and dim in data.indexes
-            and not target.indexes[dim].equals(data.indexes[dim])
-        ):
-            raise ValueError(
-                f"{role} {target.name!r} and the data have different labels along {dim!r}; align "
-                f"them first with xr.align(data, {role})"
-            )
+def _history(lags: dict[Hashable, list[int]], like: xr.DataArray) -> Column | None:
+    """Return whether all lagged values of each sample exist, None if there are no lags."""
+    flags = np.ones(like.shape, bool)
+    for dim, steps in lags.items():
+        axis = list(like.dims).index(dim)
+        flags[(slice(None),) * axis + (slice(0, max(steps)),)] = False
+    if flags.all():
+        return None
+    return Column(flags, "nominal", "lags", array_identity(flags))
+
+
+def within_groups(history: Column, groups: Column, features: Features, reading: Reading) -> Column:
+    """Return the history of samples whose lagged values are of the same group."""
+    ids = groups.array.reshape(features.sample_shape)
+    flags: Any = history.array
+    for dim, steps in check_lags(reading.lags, list(features.grid.dims)).items():
+        axis = list(features.grid.dims).index(dim)
+        for step in range(1, max(steps) + 1):
+            flags = flags & (ids == shifted(ids, axis, step, dim))
+    identity: Identity = combine([history.identity, groups.identity], "within groups")
+    return Column(flags, "nominal", history.name, identity)

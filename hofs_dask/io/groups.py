@@ -13,8 +13,9 @@ from hofs_dask.errors import unknown
 from hofs_dask.io.columns import Column, Features
 from hofs_dask.io.fingerprint import Identity, digest
 from hofs_dask.io.frames import check_index
-from hofs_dask.io.grids import spread
-from hofs_dask.io.samples import GROUPS, sample_column
+from hofs_dask.io.labelled import spread
+from hofs_dask.io.reading import GROUPS
+from hofs_dask.io.samples import sample_column
 from hofs_dask.io.targets import as_column, as_series, target_name
 
 

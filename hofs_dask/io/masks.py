@@ -11,7 +11,8 @@ import pandas as pd
 from hofs_dask.io.columns import Column, Features
 from hofs_dask.io.fingerprint import array_identity
 from hofs_dask.io.frames import check_index
-from hofs_dask.io.samples import WHERE, sample_column
+from hofs_dask.io.reading import WHERE
+from hofs_dask.io.samples import sample_column
 from hofs_dask.io.targets import as_series, target_name
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
+
+#: The roles of a column with one value per sample, which are the names of the options.
+GROUPS, WEIGHTS, WHERE, LAGS = "groups", "weights", "where", "lags"
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,9 @@ class Reading:
     ['bins']
     """
 
-    feature_dim: Hashable | None = None
+    feature_dim: Hashable | Sequence[Hashable] | None = None
+    feature_coord: Hashable | None = None
+    lags: Mapping[Hashable, Iterable[int]] | None = None
     nominal: Iterable[Hashable] | bool | None = None
     target_kind: str = "auto"
     bins: int | str | None = "auto"
@@ -25,6 +30,7 @@ class Reading:
     ignore_label: Any = None
     groups: Any = None
     weights: Any = None
+    join: str = "exact"
 
     def given(self) -> list[str]:
         """Return the names of the options that differ from their defaults."""
@@ -37,6 +43,29 @@ class Reading:
                 else getattr(self, field.name) != field.default
             )
         ]
+
+    def refuse_dims(self, what: str) -> None:
+        """Raise a ValueError if an option that needs dims was given for data without dims.
+
+        Examples
+        --------
+        >>> Reading(feature_dim="band").refuse_dims("an array")
+        Traceback (most recent call last):
+        ...
+        ValueError: feature_dim is 'band', which names a dim of xarray data ...
+        """
+        if self.feature_dim is not None:
+            raise ValueError(
+                f"feature_dim is {self.feature_dim!r}, which names a dim of xarray data or of a "
+                f"Zarr group that xarray wrote; the columns of {what} are its features: omit "
+                "feature_dim"
+            )
+        for name in ("feature_coord", "lags"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}, which needs the dims of xarray data, and "
+                    f"{what} has none; omit {name}, or give an xarray object"
+                )
 
     def refuse(self) -> None:
         """Raise a ValueError if an option was given for a code store, which has its own.

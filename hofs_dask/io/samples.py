@@ -15,12 +15,10 @@ from hofs_dask.io.blocks import open_grid
 from hofs_dask.io.columns import Column, Features, is_dask_frame, target_type
 from hofs_dask.io.fingerprint import combine
 from hofs_dask.io.frames import check_index
-from hofs_dask.io.grids import check_labels, spread
+from hofs_dask.io.labelled import check_labels, spread
 from hofs_dask.io.paths import as_path
+from hofs_dask.io.reading import WEIGHTS
 from hofs_dask.io.targets import as_column, as_series, names_column, target_name
-
-#: The roles of a column, which are the names of the options.
-GROUPS, WEIGHTS, WHERE = "groups", "weights", "where"
 
 
 def take_column(data: Any, given: Any, role: str, others: Mapping[str, Any]) -> tuple[Any, Any]:

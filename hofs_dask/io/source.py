@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,26 +21,26 @@ from hofs_dask.io.blocks import canonical, row_blocks, unify, without_mask
 from hofs_dask.io.columns import (
     Column,
     Features,
-    Name,
     feature_label,
     is_dask_frame,
     plain,
     refuse_dtype,
-    refuse_feature_dim,
     refuse_sparse,
 )
 from hofs_dask.io.fingerprint import digest, unique_digest
 from hofs_dask.io.frames import from_dask_frame, from_frame
-from hofs_dask.io.grids import from_data_array, from_dataset
+from hofs_dask.io.grids import from_data_array, from_dataset, open_node, within_groups
 from hofs_dask.io.groups import groups_column
-from hofs_dask.io.kinds import TargetType
+from hofs_dask.io.joins import join_labels
+from hofs_dask.io.kinds import Name, TargetType
+from hofs_dask.io.labelled import on_grid
 from hofs_dask.io.listings import Origin
 from hofs_dask.io.mappings import from_mapping
 from hofs_dask.io.masks import mask_column
 from hofs_dask.io.paths import as_path
-from hofs_dask.io.reading import DEFAULTS, Reading
-from hofs_dask.io.samples import GROUPS, WEIGHTS, WHERE, take_column, weights_column
-from hofs_dask.io.targets import check_ignored, fits
+from hofs_dask.io.reading import DEFAULTS, GROUPS, LAGS, WEIGHTS, WHERE, Reading
+from hofs_dask.io.samples import take_column, weights_column
+from hofs_dask.io.targets import as_series, check_ignored, fits
 
 #: The kinds of data that `open_source` reads.
 KINDS = (
@@ -62,6 +62,8 @@ class SampleColumn:
         The values, with the row chunks of the parts of the source.
     in_memory : bool
         Whether the values are in the memory of this process.
+    role : str
+        The option that gave the column.
     name : str
         The name, that of the option if it has none.
     fingerprint : str or None
@@ -70,6 +72,7 @@ class SampleColumn:
 
     values: da.Array
     in_memory: bool
+    role: str
     name: str
     fingerprint: str | None
 
@@ -106,10 +109,12 @@ class Source:
         The id of the group of each sample; None if samples are not grouped.
     weights : SampleColumn or None
         The weight of each sample; None if all samples count equally.
-    where : SampleColumn or None
-        Whether each sample is used; None if all are. The others are ignored.
+    masks : tuple of SampleColumn
+        Whether each sample is used, by the option that says so. All others are ignored.
     ignore_label
         The class whose samples are ignored; None for none.
+    feature_dims : tuple of str
+        The dims of the features of xarray data.
     notes : tuple of str
         What was left out when the source was opened, for the user.
     axis : Axis or None
@@ -129,8 +134,9 @@ class Source:
     opened_state: str = ""
     groups: SampleColumn | None = None
     weights: SampleColumn | None = None
-    where: SampleColumn | None = None
+    masks: tuple[SampleColumn, ...] = ()
     ignore_label: Any = None
+    feature_dims: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     axis: Axis | None = None
 
@@ -215,8 +221,9 @@ def open_source(data: Any, target: Any, reading: Reading = DEFAULTS) -> Source:
 
     Notes
     -----
-    In a Dataset with ``feature_dim``, one variable along this dim contains all features. Variables
-    without this dim are ignored, even those with one value per sample.
+    In a Dataset with ``feature_dim``, a variable along this dim contains a feature for each label,
+    named ``("T", 500)`` after variable and label, and a variable without it is one feature. If
+    there is only one variable, its features are named by their labels alone.
 
     In a Dataset whose variables are the features, the dims of the variable with the most dims
     define the samples. A variable with only some of these dims, such as a height (y, x) among
@@ -230,40 +237,65 @@ def open_source(data: Any, target: Any, reading: Reading = DEFAULTS) -> Source:
     >>> source.names, source.n_samples
     (('x0', 'x1'), 4)
     """
-    feature_dim, groups, weights = reading.feature_dim, reading.groups, reading.weights
+    groups, weights = reading.groups, reading.weights
+    if isinstance(data, xr.DataTree):
+        data, target = open_node(data, target)
     data, ids = take_column(data, groups, GROUPS, {"target": target})
     data, weighing = take_column(data, weights, WEIGHTS, {"target": target, GROUPS: groups})
     others = {"target": target, GROUPS: groups, WEIGHTS: weights}
     data, mask = take_column(data, reading.where, WHERE, others)
-    if isinstance(data, str | os.PathLike):
-        features, column = from_path(as_path(data), target, feature_dim)
-    elif isinstance(data, zarr.Array | zarr.Group):
-        features, column = from_zarr(_absolute(data), str(data.store_path), target, feature_dim)
-    elif isinstance(data, xr.Dataset):
-        features, column = from_dataset(data, target, feature_dim)
-    elif isinstance(data, xr.DataArray):
-        features, column = from_data_array(data, target, feature_dim)
-    elif is_dask_frame(data):
-        refuse_feature_dim(feature_dim, "a data frame")
-        features, column = from_dask_frame(data, target)
-    elif isinstance(data, pd.DataFrame):
-        refuse_feature_dim(feature_dim, "a data frame")
-        features, column = from_frame(data, target)
-    elif isinstance(data, Mapping):
-        refuse_feature_dim(feature_dim, "a dict of arrays")
-        features, column = from_mapping(data, target)
-    else:
-        refuse_feature_dim(feature_dim, "an array")
-        features, column = from_array(data, target)
-    return _check(
-        features,
-        column,
-        reading.nominal,
-        None if ids is None else groups_column(ids, features),
-        None if weighing is None else weights_column(weighing, features),
-        None if mask is None else mask_column(mask, features),
-        reading.ignore_label,
+    given = {"target": target, GROUPS: ids, WEIGHTS: weighing, WHERE: mask}
+    data, given, notes = join_labels(data, given, reading)
+    features, column = _read(data, given["target"], reading)
+    further = {
+        role: on_grid(as_series(each), features.grid, role) if features.grid is not None else each
+        for role, each in given.items()
+        if role != "target" and each is not None
+    }
+    columns = {role: _COLUMNS[role](each, features) for role, each in further.items()}
+    if features.history is not None:
+        history = features.history
+        if GROUPS in columns:
+            history = within_groups(history, columns[GROUPS], features, reading)
+        columns[LAGS] = history
+    source = _check(features, column, reading.nominal, columns)
+    label = check_ignored(reading.ignore_label)
+    return replace(
+        source,
+        ignore_label=label,
+        feature_dims=features.feature_dims,
+        notes=(*notes, *features.notes),
     )
+
+
+_COLUMNS: dict[str, Callable[[Any, Features], Column]] = {
+    GROUPS: groups_column,
+    WEIGHTS: weights_column,
+    WHERE: mask_column,
+}
+
+
+def _read(data: Any, target: Any, reading: Reading) -> tuple[Features, Column | None]:
+    """Return the features of any data, and the target as a column."""
+    if isinstance(data, str | os.PathLike):
+        return from_path(as_path(data), target, reading)
+    if isinstance(data, zarr.Array | zarr.Group):
+        return from_zarr(_absolute(data), str(data.store_path), target, reading)
+    if isinstance(data, xr.Dataset):
+        return from_dataset(data, target, reading)
+    if isinstance(data, xr.DataArray):
+        return from_data_array(data, target, reading)
+    if is_dask_frame(data):
+        reading.refuse_dims("a data frame")
+        return from_dask_frame(data, target)
+    if isinstance(data, pd.DataFrame):
+        reading.refuse_dims("a data frame")
+        return from_frame(data, target)
+    if isinstance(data, Mapping):
+        reading.refuse_dims("a dict of arrays")
+        return from_mapping(data, target)
+    reading.refuse_dims("an array")
+    return from_array(data, target)
 
 
 def _absolute(node: zarr.Array[Any] | zarr.Group) -> Any:
@@ -285,10 +317,7 @@ def _check(
     features: Features,
     column: Column | None,
     nominal: Iterable[Hashable] | bool | None,
-    groups: Column | None,
-    weights: Column | None,
-    where: Column | None,
-    ignore_label: Any,
+    further: Mapping[str, Column],
 ) -> Source:
     names = tuple(plain(name) for name in features.names)
     if any(part.ndim != 2 for part in features.parts):
@@ -328,7 +357,9 @@ def _check(
     target = None
     if column is not None:
         target = _check_target(column, features.sample_shape, parts[0].chunks[0])
-    columns = [each for each in (column, groups, weights, where) if each is not None]
+    columns = [*([] if column is None else [column]), *further.values()]
+    shape, rows = features.sample_shape, parts[0].chunks[0]
+    checked = {role: _further(each, shape, rows, role) for role, each in further.items()}
     origins = sum((each.identity.origins for each in columns), features.identity.origins)
     return Source(
         names=names,
@@ -342,24 +373,21 @@ def _check(
         target_fingerprint=column.identity.fingerprint if column else "",
         origins=origins,
         opened_state=digest([origin.opened_state() for origin in origins]),
-        groups=_further(groups, features.sample_shape, parts[0].chunks[0], GROUPS),
-        weights=_further(weights, features.sample_shape, parts[0].chunks[0], WEIGHTS),
-        where=_further(where, features.sample_shape, parts[0].chunks[0], WHERE),
-        ignore_label=check_ignored(ignore_label),
-        notes=features.notes,
+        groups=checked.get(GROUPS),
+        weights=checked.get(WEIGHTS),
+        masks=tuple(checked[role] for role in (LAGS, WHERE) if role in checked),
         axis=features.axis,
     )
 
 
 def _further(
-    column: Column | None, sample_shape: tuple[int, ...], row_chunks: tuple[int, ...], role: str
-) -> SampleColumn | None:
-    """Return a checked column of groups or weights."""
-    if column is None:
-        return None
+    column: Column, sample_shape: tuple[int, ...], row_chunks: tuple[int, ...], role: str
+) -> SampleColumn:
+    """Return a checked column of groups, weights or a mask."""
     return SampleColumn(
         _check_target(column, sample_shape, row_chunks, role),
         isinstance(column.array, np.ndarray),
+        role,
         column.name,
         column.identity.fingerprint,
     )
@@ -402,8 +430,11 @@ def _positions(nominal: Iterable[Hashable] | bool | None, names: tuple[Name, ...
         return []
     if nominal is True:
         return list(range(len(names)))
-    given = [nominal] if isinstance(nominal, str | int | float) else list(nominal)
     where = {name: j for j, name in enumerate(names)}
+    one = isinstance(nominal, str | int | float) or (
+        isinstance(nominal, tuple) and plain(nominal) in where
+    )
+    given: list[Any] = [nominal] if one else list(nominal)
     all_text = all(isinstance(name, str) for name in names)
     positions = []
     for each in given:

@@ -228,7 +228,8 @@ def label_array(names: Sequence[Hashable]) -> NDArray[Any]:
         if kinds <= kinds_of_array:
             return np.array(plain, dtype=dtype)
     mixed = np.empty(len(plain), dtype=object)
-    mixed[:] = plain
+    for position, name in enumerate(plain):  # numpy would make a table of tuples
+        mixed[position] = name
     return mixed
 
 

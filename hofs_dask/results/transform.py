@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from hofs_dask.errors import some_of
+from hofs_dask.results.composed import chosen_composed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,9 +37,16 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
     import xarray as xr
 
     features = dataset["selected"].values.tolist()
+    if isinstance(data, xr.DataTree):
+        data = data.to_dataset()
+    if isinstance(data, xr.Dataset) and all(name in data.data_vars for name in features):
+        return data[features]
+    if isinstance(data, xr.Dataset | xr.DataArray):
+        dims = json.loads(dataset.attrs.get("feature_dims", "[]"))
+        composed = chosen_composed(features, data, dims)
+        if composed is not None:
+            return composed
     if isinstance(data, xr.Dataset):
-        if all(name in data.data_vars for name in features):
-            return data[features]
         along = _positions_along(dataset, data, list(data.data_vars))
         # as in the other cases, variables that are not features are left out, such as the target
         held = [name for name, each in data.data_vars.items() if {*along} <= {*each.dims}]

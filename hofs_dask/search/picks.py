@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hofs_dask.io.axes import Axis
+from hofs_dask.io.kinds import Name
 from hofs_dask.methods.fields import Whole, checked, flag, number
 
 
@@ -77,7 +78,7 @@ class Ranking:
     """
 
     picks: tuple[Pick, ...]
-    names: tuple[str | int | float, ...]
+    names: tuple[Name, ...]
     relevance: np.ndarray
     usable: np.ndarray
     attrs: Mapping[str, str | float]

@@ -34,6 +34,7 @@ from hofs_dask.errors import CodeStoreError, some_of, unknown
 from hofs_dask.io import places
 from hofs_dask.io.axes import Axis
 from hofs_dask.io.files import LockedError, digest
+from hofs_dask.io.kinds import Name
 from hofs_dask.io.paths import as_path, is_url
 from hofs_dask.kernels.planes import WORD, n_bits, unpacked
 from hofs_dask.store.bins import Feature
@@ -101,6 +102,8 @@ class CodeStore:
         The groups of the samples, stored with the target.
     axis : Axis or None
         What the source said about its features, for xarray data.
+    feature_dims : tuple of str
+        The dims of the features of xarray data.
 
     Examples
     --------
@@ -117,7 +120,7 @@ class CodeStore:
     folder: str
     identity: str
     fingerprint: str | None
-    names: tuple[str | int | float, ...]
+    names: tuple[Name, ...]
     n_samples: int
     n_codes: np.ndarray
     missing_code: np.ndarray
@@ -129,6 +132,7 @@ class CodeStore:
     checksums: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
     groups: Groups | None = None
     axis: Axis | None = None
+    feature_dims: tuple[str, ...] = ()
 
     @property
     def n_features(self) -> int:
@@ -365,6 +369,7 @@ def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
         checksums=as_numbers(content.checksums).reshape(content.grid),
         groups=_groups(target),
         axis=manifest.axis,
+        feature_dims=content.feature_dims,
     )
 
 

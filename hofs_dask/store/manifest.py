@@ -16,6 +16,7 @@ from hofs_dask.errors import CodeStoreError
 from hofs_dask.io import places
 from hofs_dask.io.axes import Axis, read_axis
 from hofs_dask.io.files import MOST_JSON, SealError, digest, seal, unseal
+from hofs_dask.io.kinds import Name
 
 FORMAT = "hofs_dask codes"
 VERSION = 6
@@ -27,8 +28,6 @@ MOST_CODES, MOST_CLASSES = 255, 254
 
 #: Maximum number of groups, because the number and the fold of a group are stored in 32 bits.
 MOST_GROUPS = 2**29
-
-Name = str | int | float
 
 
 @dataclass(frozen=True)
@@ -132,6 +131,8 @@ class Content:
         The categories of each nominal feature, by its position.
     n_folded : dict of str to int
         The number of categories merged into "other", by the position of their feature.
+    feature_dims : tuple of str
+        The dims of the features of xarray data.
     """
 
     names: tuple[Name, ...]
@@ -144,6 +145,7 @@ class Content:
     tables: dict[str, Table]
     categories: dict[str, list[Any]]
     n_folded: dict[str, int]
+    feature_dims: tuple[str, ...] = ()
 
     @property
     def n_features(self) -> int:
@@ -294,8 +296,9 @@ def _parsed(document: dict[str, Any]) -> Manifest:
             "content": Content(
                 **{
                     **content,
-                    "names": tuple(content["names"]),
+                    "names": tuple(map(_as_name, content["names"])),
                     "chunks": _integers(content["chunks"]),
+                    "feature_dims": tuple(map(str, content.get("feature_dims", ()))),
                     "tables": tables,
                 }
             ),
@@ -330,7 +333,8 @@ def _check(manifest: Manifest) -> None:
     _expect(_is_count(content.n_bins) and isinstance(content.bins, int | str | None), "bins")
     _expect(isinstance(content.categories, dict), "categories")
     _expect(n_features > 0 and len(set(content.names)) == n_features, "names")
-    _expect({type(each) for each in content.names} <= {str, int, float, bool}, "names")
+    parts = [part for name in content.names for part in (name if type(name) is tuple else [name])]
+    _expect({type(each) for each in parts} <= {str, int, float, bool}, "names")
     _expect(_is_count(n_samples) and n_samples > 0, "n_samples")
     _expect(_is_count(content.bits) and 1 <= content.bits <= 8, "bits")
     length, width = content.chunks
@@ -383,6 +387,11 @@ def _integers(values: Any) -> tuple[int, ...]:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62
+
+
+def _as_name(value: Any) -> Any:
+    """Return a name that JSON stored; a tuple is stored as a list."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _is_name(value: object) -> bool:

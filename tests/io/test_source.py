@@ -427,7 +427,7 @@ def test_data_array__target_is_aligned_by_dims():
 def test_data_array__target_with_different_labels_is_refused():
     data = labelled().assign_coords(sample=np.arange(60))
     target = xr.DataArray(Y, dims="sample", coords={"sample": np.arange(60)[::-1]}, name="y")
-    with pytest.raises(ValueError, match=r"different labels along 'sample'.*xr.align"):
+    with pytest.raises(ValueError, match=r"different labels along 'sample'; give join=\"inner\""):
         open_source(data, target)
 
 
@@ -454,8 +454,12 @@ def images():
 
 def test_dataset__target_variable_is_not_a_feature():
     data = images()
-    for target in (data.crop, data.crop.transpose("x", "y", "time"), data.crop > 0):
+    for target in (data.crop, data.crop.transpose("x", "y", "time"), data.crop.copy()):
         assert open_source(data, target).names == tuple(NAMES)
+        lazy = data.chunk(time=1)
+        assert open_source(lazy, lazy.crop.transpose(*target.dims)).names == tuple(NAMES)
+    with pytest.raises(ValueError, match=r"variable 'crop', the name of the target, with other"):
+        open_source(data, data.crop > 0)
     assert np.array_equal(open_source(data, data.crop).target.compute(), Y)
     assert open_source(data, data.crop.rename("wheat")).names == (*NAMES, "crop")
     # One variable remains, and it contains all features.
@@ -510,13 +514,19 @@ def test_dataset__fingerprint_depends_on_the_order_of_the_dims():
 def test_dataset__variables_are_not_broadcast_if_the_target_has_fewer_values():
     data = labelled().to_dataset().assign(z=("sample", Y))
     for target in (Y, xr.DataArray(Y, dims="sample"), da.from_array(Y)):
-        with pytest.raises(ValueError, match="'x' .* and 'z' .* have different dims.*feature_dim="):
+        named = isinstance(target, xr.DataArray)
+        message = (
+            r"give feature_dim='band' if" if named else r"and the data has 240 samples \(60, 4\)"
+        )
+        with pytest.raises(ValueError, match=message):
             open_source(data, target)
 
 
-def test_dataset__variables_without_the_feature_dim_are_ignored():
+def test_dataset__variables_without_the_feature_dim_are_features():
     data = labelled().to_dataset().assign(y=("sample", Y), z=("sample", Y))
-    assert open_source(data, "y", Reading(feature_dim="band")).names == (0.4, 0.5, 0.6, 0.7)
+    source = open_source(data, "y", Reading(feature_dim="band"))
+    assert source.names == (("x", 0.4), ("x", 0.5), ("x", 0.6), ("x", 0.7), "z")
+    np.testing.assert_array_equal(np.hstack([part.compute() for part in source.parts])[:, 4], Y)
 
 
 def test_dataset__variables_are_the_features():
@@ -548,10 +558,10 @@ def test_dataset__errors_name_variables_and_dims():
         open_source(data, "yy")
     with pytest.raises(ValueError, match="unknown feature_dim 'bnad'; valid: 'band'"):
         open_source(data, "y", Reading(feature_dim="bnad"))
-    with pytest.raises(ValueError, match="have different dims"):
+    with pytest.raises(ValueError, match="target 'y' has the dims .* give feature_dim='band' if"):
         open_source(data, "y")
-    with pytest.raises(ValueError, match="2 variables have the dim 'band'"):
-        open_source(data.assign(x2=data.x), "y", Reading(feature_dim="band"))
+    with pytest.raises(ValueError, match="no variable has the dim band and a dim of samples"):
+        open_source(data.drop_vars("x"), "y", Reading(feature_dim="band"))
     with pytest.raises(ValueError, match="no variables besides the target"):
         open_source(data[["y"]], "y")
     dates = data.assign(when=("sample", np.arange(60).astype("datetime64[s]")))[["when", "z"]]

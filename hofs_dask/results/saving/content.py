@@ -117,7 +117,7 @@ def unpack(stored: xr.Dataset) -> xr.Dataset:
         if variable.dtype.kind in "bif":
             continue
         if mixed and name in ("feature", "selected"):
-            values = _each(json.loads, variable.values)
+            values = _each(_as_name, variable.values)
         else:
             values = np.array(variable.values.tolist(), dtype=str).reshape(variable.shape)
         dataset = dataset.assign({name: (variable.dims, values, variable.attrs)})
@@ -201,6 +201,12 @@ def _plain(value: Any) -> Any:
     return value.item() if one else value
 
 
+def _as_name(text: str) -> Any:
+    """Return a name that JSON stored; a tuple is stored as a list."""
+    name = json.loads(text)
+    return tuple(name) if isinstance(name, list) else name
+
+
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
@@ -209,5 +215,6 @@ def _short(value: object) -> str:
 def _each(function: Callable[[Any], Any], values: NDArray[Any]) -> NDArray[np.object_]:
     """Apply a function to each value and return an object array of the same shape."""
     made = np.empty(values.size, dtype=object)
-    made[:] = [function(value) for value in values.ravel().tolist()]
+    for position, value in enumerate(values.ravel().tolist()):  # numpy would make a table of tuples
+        made[position] = function(value)
     return made.reshape(values.shape)

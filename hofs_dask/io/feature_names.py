@@ -1,0 +1,184 @@
+"""Names of features along the dims of xarray data."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from hofs_dask.errors import unknown
+from hofs_dask.io.columns import plain
+from hofs_dask.io.kinds import Name
+
+Labels = tuple[Any, ...]
+
+
+def as_dims(feature_dim: Hashable | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
+    """Return the option ``feature_dim`` as a tuple of dims; a list means several.
+
+    Examples
+    --------
+    >>> as_dims("band"), as_dims(["variable", "level"]), as_dims(None)
+    (('band',), ('variable', 'level'), ())
+    """
+    if feature_dim is None:
+        return ()
+    given: Any = feature_dim
+    return tuple(given) if isinstance(given, list) else (given,)
+
+
+def coord_dim(data: xr.DataArray | xr.Dataset, coord: Hashable) -> Hashable:
+    """Return the dim along which a coordinate labels features; raise a ValueError if none.
+
+    Examples
+    --------
+    >>> data = xr.DataArray(np.zeros((2, 3)), dims=("time", "band"))
+    >>> coord_dim(data.assign_coords(wavelength=("band", [0.4, 0.5, 0.6])), "wavelength")
+    'band'
+    """
+    if coord not in data.coords:
+        raise unknown("feature_coord", coord, data.coords)
+    dims = data.coords[coord].dims
+    if len(dims) != 1:
+        raise ValueError(
+            f"feature_coord {coord!r} has the dims {dims}, but one dim is expected, that of the "
+            "features; give a coordinate along it"
+        )
+    return dims[0]
+
+
+def labels_along(
+    data: xr.DataArray | xr.Dataset, dim: Hashable, coord: Hashable | None = None
+) -> list[Labels] | None:
+    """Return the label of each position along a dim, as a tuple; None without coordinate.
+
+    ``coord`` is the coordinate to use, by default that of the dim. The labels of a MultiIndex have
+    several entries, without the missing ones.
+
+    Examples
+    --------
+    >>> data = xr.DataArray([1, 2], dims="band", coords={"band": ["red", "blue"]})
+    >>> labels_along(data, "band")
+    [('red',), ('blue',)]
+    """
+    name = dim if coord is None else coord
+    if name not in data.coords or data.coords[name].dims != (dim,):
+        return None
+    values = data.coords[name].values
+    index = data.indexes.get(name)
+    if isinstance(index, pd.MultiIndex):
+        return [tuple(_plain(each) for each in label if not _is_nan(each)) for label in index]
+    return [(_plain(value),) for value in values]
+
+
+def joined(parts: Labels) -> Name:
+    """Return a name made of several parts: the part itself if there is only one.
+
+    Examples
+    --------
+    >>> joined(("t2m",)), joined(("T", 500))
+    ('t2m', ('T', 500))
+    """
+    return plain(parts[0] if len(parts) == 1 else parts)
+
+
+def names_along(
+    data: xr.DataArray, dims: Sequence[Hashable], coord: Hashable | None, first: Labels = ()
+) -> list[Labels]:
+    """Return the parts of the name of each feature: ``first``, and its labels along the dims.
+
+    Without a coordinate, the features of a single dim are ``x0``, ``x1``, ...; the labels of
+    further dims are positions.
+
+    Examples
+    --------
+    >>> data = xr.DataArray(np.zeros((1, 2)), dims=("variable", "level"))
+    >>> names_along(data.assign_coords(variable=["T"]), ("variable", "level"), None)
+    [('T', 0), ('T', 1)]
+    """
+    columns = []
+    for dim in dims:
+        own = coord if coord is not None and data.coords[coord].dims == (dim,) else None
+        labels = labels_along(data, dim, own)
+        if labels is None:
+            alone = len(dims) == 1 and not first
+            labels = [(f"x{j}" if alone else j,) for j in range(data.sizes[dim])]
+        columns.append(labels)
+    return [first + tuple(itertools.chain(*labels)) for labels in itertools.product(*columns)]
+
+
+def lag_text(dim: Hashable, lag: int) -> str:
+    """Return the part of a name that stands for a lag.
+
+    Examples
+    --------
+    >>> lag_text("time", 2)
+    'time-2'
+    """
+    return f"{dim}-{lag}"
+
+
+def split_lags(name: Name, dims: Sequence[Hashable]) -> tuple[Name, dict[Hashable, int]]:
+    """Return the name of a feature without its lags, and the lags by dim.
+
+    Examples
+    --------
+    >>> split_lags(("T", 500, "time-1"), ["time", "level"])
+    (('T', 500), {'time': 1})
+    """
+    if not isinstance(name, tuple):
+        return name, {}
+    by_text = {str(dim): dim for dim in dims}
+    parts, lags = list(name), {}
+    while len(parts) > 1 and isinstance(parts[-1], str):
+        found = re.fullmatch(r"(.+)-(\d+)", parts[-1])
+        if found is None or found[1] not in by_text:
+            break
+        lags[by_text[found[1]]] = int(found[2])
+        parts.pop()
+    return joined(tuple(parts)), lags
+
+
+def check_lags(lags: Any, dims: Sequence[Hashable]) -> dict[Hashable, list[int]]:
+    """Return the option ``lags`` as whole numbers by dim, or raise an error.
+
+    ``dims`` are the sample dims.
+
+    Examples
+    --------
+    >>> check_lags({"time": range(3)}, ["time", "lat"])
+    {'time': [0, 1, 2]}
+    """
+    if lags is None:
+        return {}
+    if not isinstance(lags, Mapping):
+        raise TypeError(f'lags is {lags!r}; give steps by dim, such as {{"time": [0, 1, 2]}}')
+    checked = {}
+    for dim, given in lags.items():
+        if dim not in dims:
+            raise unknown("sample dim in lags", dim, dims)
+        steps = [given] if isinstance(given, int | np.integer) else list(given)
+        for step in steps:
+            if isinstance(step, bool) or not isinstance(step, int | np.integer) or step < 0:
+                raise ValueError(
+                    f"lags has {step!r} for {dim!r}; give whole numbers of steps back, 0 or more"
+                )
+        if not steps or len(set(steps)) < len(steps):
+            raise ValueError(f"lags has {steps} for {dim!r}; give each number of steps once")
+        checked[dim] = [int(step) for step in steps]
+    return checked
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return str(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_nan(value: Any) -> bool:
+    return value is None or value is pd.NaT or (isinstance(value, float) and bool(np.isnan(value)))

@@ -1,0 +1,164 @@
+"""Alignment of labelled arrays: labels, dims, pandas series, bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+
+def spread(variable: xr.DataArray, like: xr.DataArray, tail: Sequence[Hashable] = ()) -> Any:
+    """Return the array of a variable, broadcast to the dims of another and lazy if that is.
+
+    ``tail`` are further dims of the variable, which come last.
+
+    Examples
+    --------
+    >>> like = xr.DataArray(np.zeros((2, 3)), dims=("time", "x"))
+    >>> spread(xr.DataArray([1, 2, 3], dims="x"), like)
+    array([[1, 2, 3],
+           [1, 2, 3]])
+    """
+    missing = [dim for dim in like.dims if dim not in variable.dims]
+    if not missing:
+        return variable.transpose(*like.dims, *tail).data
+    if like.chunks is not None:
+        own = [dim for dim in variable.dims if dim not in tail]
+        variable = variable.chunk({dim: like.chunksizes[dim] for dim in own})
+    array = variable.expand_dims(missing).transpose(*like.dims, *tail).data
+    shape = (*like.shape, *(variable.sizes[dim] for dim in tail))
+    if isinstance(array, da.Array):
+        whole = like.chunks if like.chunks is not None else tuple((n,) for n in like.shape)
+        return da.broadcast_to(array, shape, chunks=(*whole, *array.chunks[like.ndim :]))
+    return np.broadcast_to(array, shape)
+
+
+def check_labels(
+    target: xr.DataArray, data: xr.DataArray, dims: list[Hashable], role: str = "target"
+) -> None:
+    """Raise a ValueError if two arrays differ in length or labels along some dims."""
+    for dim in dims:
+        if target.sizes[dim] != data.sizes[dim]:
+            raise ValueError(
+                f"{role} {target.name!r} has {target.sizes[dim]} values along {dim!r} and the data "
+                f"has {data.sizes[dim]} samples; give one value per sample"
+                + (
+                    ', or join="inner" to use the common labels'
+                    if dim in target.indexes and dim in data.indexes
+                    else ""
+                )
+            )
+        if (
+            dim in target.indexes
+            and dim in data.indexes
+            and not target.indexes[dim].equals(data.indexes[dim])
+        ):
+            raise ValueError(
+                f"{role} {target.name!r} and the data have different labels along {dim!r}; give "
+                'join="inner" to use the common labels, or join="override" to match by position'
+            )
+
+
+def is_same(one: xr.DataArray, other: xr.DataArray) -> bool:
+    """Return whether two arrays are the same, without reading lazy data.
+
+    Examples
+    --------
+    >>> one = xr.DataArray([1.0, np.nan], dims="x")
+    >>> is_same(one, one.copy()), is_same(one, one + 1)
+    (True, False)
+    """
+    if set(one.dims) != set(other.dims) or one.dtype != other.dtype:
+        return False
+    if one.dims != other.dims:
+        other = other.transpose(*one.dims)
+    if one.shape != other.shape:
+        return False
+    a, b = one.variable._data, other.variable._data
+    if a is b:
+        return True
+    if isinstance(a, da.Array) and isinstance(b, da.Array):
+        return bool(a.name == b.name)
+    if one.variable._in_memory and other.variable._in_memory:
+        return bool(one.variable.equals(other.variable))
+    return False
+
+
+def bounds_of(data: xr.Dataset) -> dict[Hashable, Hashable]:
+    """Return the variables that are bounds of coordinates, with the coordinate of each.
+
+    Examples
+    --------
+    >>> time = xr.Variable("time", [0, 1], {"bounds": "time_bnds"})
+    >>> bounds_of(xr.Dataset({"time_bnds": (("time", "nv"), np.zeros((2, 2)))}, {"time": time}))
+    {'time_bnds': 'time'}
+    """
+    found: dict[Hashable, Hashable] = {}
+    for name, variable in data.variables.items():
+        for key in ("bounds", "climatology"):
+            bounds = variable.attrs.get(key, variable.encoding.get(key))
+            if isinstance(bounds, str) and bounds in data.variables:
+                found[bounds] = name
+    for name, each in data.data_vars.items():
+        base = str(name).removesuffix("_bnds").removesuffix("_bounds")
+        if base != str(name) and base in data.dims and base in each.dims and each.shape[-1] == 2:
+            found.setdefault(name, base)
+    return found
+
+
+def on_grid(given: Any, like: xr.DataArray, role: str) -> Any:
+    """Return a pandas series in the order of the samples, by its index; others unchanged.
+
+    Examples
+    --------
+    >>> like = xr.DataArray([0, 0], dims="x", coords={"x": ["a", "b"]})
+    >>> on_grid(pd.Series([1, 2], index=["b", "a"]), like, "target").tolist()
+    [2, 1]
+    """
+    if not isinstance(given, pd.Series):
+        return given
+    places = as_grid(pd.Series(np.arange(len(given)), index=given.index), list(like.dims), role)
+    for dim in like.dims:
+        if dim not in places.dims:
+            raise _by_position(given, role, f"the samples of the data have the dims {like.dims}")
+        whole = like.indexes.get(dim)
+        if whole is None:
+            whole = pd.RangeIndex(like.sizes[dim])
+        if len(whole) != places.sizes[dim] or set(places.indexes[dim]) != set(whole):
+            raise _by_position(given, role, f"the data has other labels along {dim!r}")
+        places = places.reindex({dim: whole})
+    order = places.transpose(*like.dims).values.reshape(-1)
+    if order.dtype.kind == "f" and np.isnan(order).any():
+        raise _by_position(given, role, f"{np.isnan(order).sum()} samples have no value")
+    return given.iloc[order.astype(np.int64)].reset_index(drop=True)
+
+
+def as_grid(series: Any, dims: list[Hashable], role: str) -> xr.DataArray:
+    """Return a pandas series as a DataArray by the names of its index, which are dims.
+
+    Examples
+    --------
+    >>> as_grid(pd.Series([1, 2]), ["x"], "target").dims
+    ('x',)
+    """
+    if not series.index.is_unique:
+        raise _by_position(series, role, "some labels occur twice")
+    names = list(series.index.names)
+    if names == [None] and len(dims) == 1:
+        series, names = series.rename_axis(dims[0]), dims
+    if any(name is None or name not in dims for name in names):
+        raise _by_position(series, role, f"the samples of the data have the dims {tuple(dims)}")
+    return xr.DataArray.from_series(series)
+
+
+def _by_position(series: Any, role: str, why: str) -> ValueError:
+    names = ", ".join("unnamed" if name is None else repr(name) for name in series.index.names)
+    return ValueError(
+        f"{role} is a pandas Series with the index {names} of {len(series)} labels, but {why}; "
+        f"name the index after the dims with {role}.rename_axis(...), or give {role}.to_numpy() "
+        "to match the values by position"
+    )

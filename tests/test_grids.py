@@ -1,0 +1,452 @@
+"""xarray data as a scientist has it: features of several kinds, lags, alignment, data trees."""
+
+import dask
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import hofs_dask as hd
+from hofs_dask.io.reading import Reading
+from hofs_dask.io.source import open_source
+from hofs_dask.results.composed import chosen_composed
+
+RNG = np.random.default_rng(8)
+N_TIME, N_LAT, N_LON = 40, 5, 6
+TIME = pd.date_range("2001-01-01", periods=N_TIME, freq="D")
+LEVEL = [500, 700, 850]
+
+
+def climate(lazy=False):
+    """A Dataset with variables of several kinds; rain depends on T at 850, yesterday, and oro."""
+    shape = (N_TIME, N_LAT, N_LON)
+    air = RNG.normal(size=(N_TIME, len(LEVEL), N_LAT, N_LON)).astype("f4")
+    t2m, oro = RNG.normal(size=shape), RNG.normal(size=(N_LAT, N_LON))
+    nino = RNG.normal(size=N_TIME)
+    signal = np.roll(air[:, 2], 1, axis=0) * 2 + oro + 0.3 * t2m
+    data = xr.Dataset(
+        {
+            "T": (("time", "level", "lat", "lon"), air),
+            "t2m": (("lat", "time", "lon"), t2m.transpose(1, 0, 2)),
+            "oro": (("lat", "lon"), oro),
+            "nino": ("time", nino),
+            "rain": (("time", "lat", "lon"), (signal > 0).astype("i1")),
+            "time_bnds": (("time", "bnds"), np.stack([TIME, TIME], axis=1)),
+            "weight": ("level", [1.0, 2.0, 3.0]),
+            "spatial_ref": ((), 0),
+        },
+        {
+            "time": ("time", TIME, {"bounds": "time_bnds"}),
+            "level": LEVEL,
+            "lat": np.linspace(-60, 60, N_LAT),
+            "lon": np.arange(N_LON) * 60.0,
+        },
+    )
+    return data.chunk(time=7, level=2, lat=3) if lazy else data
+
+
+DATA = climate()
+NAMES = (("T", 500), ("T", 700), ("T", 850), "t2m", "oro", "nino")
+
+
+def table(data=DATA):
+    """The features of `climate` as a table, by hand."""
+    whole = data[["T", "t2m", "oro", "nino"]].broadcast_like(data["rain"])
+    dims = ("time", "lat", "lon")
+    columns = [whole["T"].sel(level=level).transpose(*dims).values.ravel() for level in LEVEL]
+    columns += [
+        whole[name].isel(level=0, missing_dims="ignore").transpose(*dims).values.ravel()
+        for name in ("t2m", "oro", "nino")
+    ]
+    return np.stack(columns, axis=1)
+
+
+def values(source):
+    return np.concatenate([part.compute() for part in source.parts], axis=1)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_dataset__variables_of_several_kinds_are_features(lazy):
+    data = DATA.chunk(time=7, level=2, lat=3) if lazy else DATA
+    source = open_source(data, "rain", Reading(feature_dim="level"))
+    assert source.names == NAMES
+    np.testing.assert_array_equal(values(source), table())
+    np.testing.assert_array_equal(source.target.compute(), DATA["rain"].values.ravel())
+    assert source.notes == (
+        "not used as features: time_bnds (bounds of time), weight (no dims besides level), "
+        "spatial_ref (no dims)",
+    )
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_dataset__result_works_with_sel_transform_and_files(lazy, tmp_path):
+    data = DATA.chunk(time=7, level=2, lat=3) if lazy else DATA
+    result = hd.select(data, "rain", 4, feature_dim="level", method="jmi")
+    by_hand = hd.select(table(), DATA["rain"].values.ravel(), 4, method="jmi")
+    assert result.indices.tolist() == by_hand.indices.tolist()
+    np.testing.assert_array_equal(result.scores, by_hand.scores)
+    assert result.features == [NAMES[j] for j in by_hand.indices]
+    found = result.to_dataset()
+    assert float(found["relevance"].sel(feature=("T", 700))) == found["relevance"].values[1]
+    assert float(found["relevance"].sel(feature="oro")) == found["relevance"].values[4]
+    chosen = result.transform(data)
+    assert list(chosen.data_vars) == result.features
+    for name in result.features:
+        expected = data[name[0]].sel(level=name[1]) if isinstance(name, tuple) else data[name]
+        xr.testing.assert_equal(
+            chosen[name].drop_vars("level", errors="ignore"),
+            expected.drop_vars("level", errors="ignore"),
+        )
+        assert (chosen[name].chunks is not None) == lazy
+    for path in ("result.zarr", "result.nc"):
+        result.save(tmp_path / path)
+        again = hd.load(tmp_path / path)
+        xr.testing.assert_identical(again.to_dataset(), found)
+        assert again.features == result.features
+    assert "('T', 850)" in repr(result) or "oro" in repr(result)
+    again = hd.select(chosen.assign(rain=data["rain"]), "rain", 4, method="jmi")
+    assert again.features == result.features
+
+
+def test_dataset__code_store_and_other_functions_keep_composed_names(tmp_path):
+    codes = hd.encode(DATA, "rain", tmp_path / "codes", feature_dim="level")
+    assert codes.names == NAMES
+    assert hd.CodeStore is type(codes)
+    forced = hd.select(codes.path, None, 2, include=[("T", 500)], exclude=["nino"], method="mim")
+    assert forced.features[0] == ("T", 500)
+    options = {"feature_dim": "level"}
+    nominal = hd.select(DATA, "rain", 1, **options, nominal=[("T", 500)], bins=4, method="mim")
+    assert len(nominal) == 1
+    matrix = hd.information_matrix(DATA, "rain", **options)
+    assert float(matrix.sel(feature=("T", 500), other="oro")) == matrix.values[0, 4]
+    pairs = hd.interactions(DATA, "rain", top=3, **options)
+    pairs.save(tmp_path / "pairs.zarr")
+    assert hd.load(tmp_path / "pairs.zarr").tuples == pairs.tuples
+    compared = hd.compare(DATA, "rain", 2, methods=["mim", "jmi"], **options)
+    compared.save(tmp_path / "compared.nc")
+    assert hd.load(tmp_path / "compared.nc").features == compared.features
+    assert "T" in repr(compared)
+
+
+def test_data_array__several_feature_dims():
+    data = DATA[["T"]].to_dataarray("var").transpose("time", "var", "lat", "level", "lon")
+    data = xr.concat([data, data.assign_coords(var=["U"]) * 2], "var")
+    for each in (data, data.chunk(time=7, lat=2, level=1)):
+        source = open_source(each, DATA["rain"], Reading(feature_dim=["var", "level"]))
+        assert source.names[:4] == (("T", 500), ("T", 700), ("T", 850), ("U", 500))
+        expected = data.transpose("time", "lat", "lon", "var", "level").values.reshape(-1, 6)
+        np.testing.assert_array_equal(values(source), expected)
+    result = hd.select(data, DATA["rain"], 2, feature_dim=["var", "level"], method="mim")
+    chosen = result.transform(data.chunk())
+    assert chosen.dims == ("time", "lat", "lon", "feature")
+    assert chosen.chunks is not None
+    for name, each in zip(result.features, chosen.transpose("feature", ...), strict=True):
+        np.testing.assert_array_equal(each, data.sel(var=name[0], level=name[1]))
+    again = hd.select(chosen, DATA["rain"], 2, feature_dim="feature", method="mim")
+    assert again.features == result.features
+
+
+def test_data_array__stacked_array():
+    stacked = DATA[["T", "t2m"]].to_stacked_array("feature", sample_dims=["time", "lat", "lon"])
+    result = hd.select(stacked, DATA["rain"], 3, method="mim")
+    names = open_source(stacked, None).names
+    assert names == (("T", 500), ("T", 700), ("T", 850), "t2m")
+    chosen = result.transform(stacked)
+    for name, each in zip(result.features, chosen.transpose("feature", ...), strict=True):
+        expected = DATA["T"].sel(level=name[1]) if isinstance(name, tuple) else DATA["t2m"]
+        np.testing.assert_array_equal(each, expected.transpose("time", "lat", "lon"))
+
+
+def test_feature_coord__names_the_features():
+    cube = xr.DataArray(
+        RNG.normal(size=(30, 4)),
+        dims=("pixel", "band"),
+        coords={"wavelength": ("band", [0.4, 0.5, 0.6, 0.7]), "date": 3, "y": ("pixel", range(30))},
+    )
+    label = np.arange(30) % 2
+    for options in (
+        {"feature_coord": "wavelength"},
+        {"feature_coord": "wavelength", "feature_dim": "band"},
+    ):
+        result = hd.select(cube, label, 2, method="mim", **options)
+        assert set(result.features) <= {0.4, 0.5, 0.6, 0.7}
+        xr.testing.assert_identical(result.transform(cube), cube.isel(band=result.indices))
+    several = cube.to_dataset(name="x").assign(height=("pixel", RNG.normal(size=30)))
+    source = open_source(several, label, Reading(feature_coord="wavelength"))
+    assert source.names == (("x", 0.4), ("x", 0.5), ("x", 0.6), ("x", 0.7), "height")
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_lags__are_features_without_a_leak_at_the_ends(lazy):
+    data = DATA.chunk(time=7, level=2, lat=3) if lazy else DATA
+    result = hd.select(data, "rain", 3, feature_dim="level", lags={"time": [0, 1, 2]})
+    assert result.features[0] == ("T", 850, "time-1")
+    assert "note: lags leave out 60 samples without history" in repr(result)
+    # by hand
+    shifted = {}
+    for name in ("T", "t2m", "oro", "nino"):
+        for lag in (0, 1, 2) if "time" in DATA[name].dims else (0,):
+            text = (f"time-{lag}",) if lag else ()
+            array = DATA[name].shift(time=lag) if lag else DATA[name]
+            for level in LEVEL if name == "T" else [None]:
+                labels = (name,) if level is None else (name, level)
+                one = array if level is None else array.sel(level=level, drop=True)
+                shifted[(labels + text) if len(labels + text) > 1 else name] = one
+    frame = xr.Dataset(shifted).isel(time=slice(2, None))
+    by_hand = hd.select(frame, DATA["rain"].isel(time=slice(2, None)), 3)
+    assert result.features == by_hand.features
+    np.testing.assert_array_equal(result.scores, by_hand.scores)
+    chosen = result.transform(data)
+    for name in result.features:
+        xr.testing.assert_equal(chosen[name].drop_vars("level", errors="ignore"), shifted[name])
+
+
+def test_lags__do_not_cross_groups():
+    station = np.repeat(["a", "b", "c", "d", "e", "f", "g", "h"], 25)
+    x = RNG.normal(size=(200, 2))
+    data = xr.Dataset(
+        {"p": ("obs", x[:, 0]), "q": ("obs", x[:, 1]), "station": ("obs", station)},
+    )
+    target = np.concatenate([[0, *(x[a : a + 24, 0] > 0)] for a in range(0, 200, 25)])
+    source_options = {"lags": {"obs": [1, 2]}, "groups": "station"}
+    result = hd.select(data, target, 2, method="jmi", **source_options)
+    attrs = result.to_dataset().attrs
+    assert attrs["n_samples"] == 200 - 8 * 2
+    assert result.features[0] == ("p", "obs-1")
+    lazy = hd.select(data.chunk(obs=33), target, 2, method="jmi", **source_options)
+    np.testing.assert_array_equal(lazy.scores, result.scores)
+
+
+def test_lags__data_array():
+    cube = DATA["T"].transpose("time", "lat", "lon", "level")
+    result = hd.select(cube, DATA["rain"], 2, feature_dim="level", lags={"time": [0, 1]})
+    assert result.features[0] == (850, "time-1")
+    chosen = result.transform(cube)
+    assert chosen.sizes["feature"] == 2
+    np.testing.assert_array_equal(chosen.isel(feature=0), cube.sel(level=850).shift(time=1).values)
+
+
+OTHER_DAYS = DATA["rain"].isel(time=slice(5, None))
+MORE_DAYS = DATA["rain"].assign_coords(time=TIME + pd.Timedelta("2D"))
+
+
+def test_join__inner_uses_common_labels_and_reports():
+    result = hd.select(
+        DATA, OTHER_DAYS.rename("y"), 2, feature_dim="level", join="inner", exclude=["rain"]
+    )
+    some = DATA.isel(time=slice(5, None))
+    expected = hd.select(some, some["rain"].rename("y"), 2, feature_dim="level", exclude=["rain"])
+    assert result.features == expected.features
+    np.testing.assert_array_equal(result.scores, expected.scores)
+    assert (
+        "join='inner' leaves out 5 of 40 labels along 'time' of the data"
+        in result.to_dataset().attrs["notes"]
+    )
+    both = hd.select(
+        DATA.drop_vars("rain"), MORE_DAYS, 1, feature_dim="level", join="inner", method="mim"
+    )
+    notes = both.to_dataset().attrs["notes"]
+    assert "leaves out 2 of 40 labels along 'time' of the data" in notes
+    assert "leaves out 2 of 40 labels along 'time' of target" in notes
+    assert both.to_dataset().attrs["n_samples"] == 38 * N_LAT * N_LON
+
+
+def test_join__override_matches_by_position():
+    features = DATA.drop_vars("rain")
+    result = hd.select(features, MORE_DAYS, 2, feature_dim="level", join="override", method="jmi")
+    expected = hd.select(DATA, "rain", 2, feature_dim="level", method="jmi")
+    np.testing.assert_array_equal(result.scores, expected.scores)
+
+
+def test_join__frames():
+    frame = pd.DataFrame(RNG.normal(size=(50, 3)), columns=list("abc"), index=np.arange(50))
+    target = pd.Series(np.arange(60) % 2, index=np.arange(60)[::-1], name="y")
+    result = hd.select(frame, target, 2, join="inner", method="mim")
+    expected = hd.select(frame, target.loc[frame.index], 2, method="mim")
+    np.testing.assert_array_equal(result.scores, expected.scores)
+    assert "leaves out 10 of 60 rows of target" in result.to_dataset().attrs["notes"]
+
+
+def test_series__is_matched_by_its_index():
+    daily = DATA[["nino"]].assign(soi=("time", RNG.normal(size=N_TIME)))
+    flags = pd.Series(np.arange(N_TIME) % 3 == 0, index=TIME, name="wet")
+    expected = hd.select(daily, flags.to_numpy(), 1, method="mim")
+    for given in (flags, flags[::-1], flags.rename_axis("time").sample(frac=1, random_state=0)):
+        result = hd.select(daily, given, 1, method="mim")
+        np.testing.assert_array_equal(result.scores, expected.scores)
+    later = flags.set_axis(TIME + pd.Timedelta("1D"))
+    joined = hd.select(daily, later.rename_axis("time"), 1, method="mim", join="inner")
+    assert joined.to_dataset().attrs["n_samples"] == N_TIME - 1
+    wet = DATA["rain"].to_series().sample(frac=1, random_state=1)
+    features = DATA.drop_vars("rain")
+    result = hd.select(features, wet, 2, feature_dim="level", method="jmi")
+    expected = hd.select(DATA, "rain", 2, feature_dim="level", method="jmi")
+    np.testing.assert_array_equal(result.scores, expected.scores)
+    # a mask and groups as series
+    mask = pd.Series(np.arange(N_TIME) < 30, index=TIME)[::-1]
+    masked = hd.select(daily, flags, 1, method="mim", where=mask)
+    assert masked.to_dataset().attrs["n_samples"] == 30
+
+
+def test_target__with_more_dims_than_every_feature():
+    indices = DATA[["nino", "oro", "rain"]]
+    result = hd.select(indices, "rain", 2, method="mim")
+    assert result.to_dataset().attrs["n_samples"] == N_TIME * N_LAT * N_LON
+    assert result.features == ["oro", "nino"]
+
+
+def tree():
+    return xr.DataTree.from_dict(
+        {"/": xr.Dataset(), "/coarse": DATA[["T", "t2m", "rain"]], "/other": DATA[["nino"]]}
+    )
+
+
+def test_tree__node_or_path_of_the_target():
+    options = {"feature_dim": "level", "method": "jmi"}
+    expected = hd.select(DATA[["T", "t2m", "rain"]], "rain", 2, **options)
+    for data, target in (
+        (tree(), "/coarse/rain"),
+        (tree()["/coarse"], "rain"),
+        (tree()["/coarse"], "/coarse/rain"),
+    ):
+        result = hd.select(data, target, 2, **options)
+        np.testing.assert_array_equal(result.scores, expected.scores)
+        assert result.features == expected.features
+
+
+ERRORS = [
+    (
+        DATA,
+        DATA["nino"].rename("y"),
+        {"feature_dim": "level"},
+        "target 'y' has the dims ('time',) and the samples of the data have ('time', 'lat', 'lon')"
+        "; give feature_dim=['lat', 'lon'] if the features are along lat, lon, or "
+        "target.broadcast_like(data) if the target is the same for all of these samples",
+    ),
+    (
+        DATA,
+        (DATA["rain"] > 0).rename("rain"),
+        {"feature_dim": "level"},
+        "the data has a variable 'rain', the name of the target, with other values; drop it with "
+        "data.drop_vars('rain'), or rename the target with target.rename('rain_target')",
+    ),
+    (
+        DATA.drop_vars("rain"),
+        OTHER_DAYS,
+        {"feature_dim": "level"},
+        "target 'rain' has 35 values along 'time' and the data has 40 samples; give one value per "
+        'sample, or join="inner" to use the common labels',
+    ),
+    (
+        DATA.drop_vars("rain"),
+        MORE_DAYS,
+        {"feature_dim": "level"},
+        "target 'rain' and the data have different labels along 'time'; give join=\"inner\" to use "
+        'the common labels, or join="override" to match by position',
+    ),
+    (
+        DATA[["nino"]].assign(soi=DATA["nino"]),
+        pd.Series(np.arange(N_TIME) % 2),
+        {},
+        "target is a pandas Series with the index unnamed of 40 labels, but the data has other "
+        "labels along 'time'; name the index after the dims with target.rename_axis(...), or give "
+        "target.to_numpy() to match the values by position",
+    ),
+    (
+        DATA,
+        "rain",
+        {"feature_dim": ["level", "lvl"]},
+        "unknown feature_dim 'lvl'; valid: 'level', 'lat', 'lon', 'time', 'bnds'",
+    ),
+    (
+        DATA,
+        "rain",
+        {"feature_dim": "level", "lags": {"tme": [1]}},
+        "unknown sample dim in lags 'tme'; valid: 'time', 'lat', 'lon'",
+    ),
+    (
+        DATA,
+        "rain",
+        {"feature_dim": "level", "lags": {"time": [-1]}},
+        "lags has -1 for 'time'; give whole numbers of steps back, 0 or more",
+    ),
+    (
+        DATA,
+        "rain",
+        {"feature_dim": "level", "lags": {"time": [40]}},
+        "lags has 40 for 'time', but the data has only 40 steps along it; give at most 39",
+    ),
+    (
+        table(),
+        DATA["rain"].values.ravel(),
+        {"lags": {"time": [1]}},
+        "lags is {'time': [1]}, which needs the dims of xarray data, and an array has none; omit "
+        "lags, or give an xarray object",
+    ),
+    (
+        table(),
+        DATA["rain"].values.ravel(),
+        {"join": "inner"},
+        "join is 'inner', but a ndarray has no labels to join by; leave join out, or give a pandas "
+        "data frame or an xarray object",
+    ),
+    (DATA, "rain", {"join": "outer"}, "unknown join 'outer'; valid: 'override', 'inner', 'exact'"),
+    (
+        DATA,
+        "rain",
+        {"feature_coord": "wavelength"},
+        "unknown feature_coord 'wavelength'; valid: 'level', 'lat', 'lon', 'time'",
+    ),
+    (
+        tree(),
+        "rain",
+        {},
+        "the node '/' of the DataTree has no variables; give one of its nodes, such as "
+        "tree['/coarse'], or the path of the target, such as '/coarse/label'",
+    ),
+    (
+        tree(),
+        "/corse/rain",
+        {},
+        "unknown node for the target '/corse'; valid: '/coarse', '/other'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "target", "options", "message"), ERRORS)
+def test_errors__say_what_to_type(data, target, options, message):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        hd.select(data, target, 1, **options)
+    assert str(caught.value) == message
+
+
+def test_errors__the_calls_that_they_suggest_work():
+    y = DATA["nino"].rename("y") > 0
+    data = DATA[["T", "t2m"]]
+    assert len(hd.select(data, y.broadcast_like(data["t2m"]), 1, feature_dim="level")) == 1
+    points = hd.select(data, y, 2, feature_dim=["level", "lat", "lon"], method="mim")
+    assert points.to_dataset().sizes["feature"] == 4 * N_LAT * N_LON
+    assert points.transform(data).sizes["time"] == N_TIME
+
+
+def test_names__ambiguous_labels_are_not_guessed():
+    data = xr.DataArray(np.zeros((3, 3)), dims=("a", "b"), coords={"a": [1, 2, 3], "b": [1, 2, 3]})
+    assert chosen_composed([1, 2], data) is None
+
+
+def test_reading__computes_nothing():
+    with dask.config.set(scheduler=_refuse):
+        data = climate(lazy=True)
+        options = Reading(
+            feature_dim="level",
+            lags={"time": [0, 1]},
+            where=data["t2m"] > 0,
+            groups={"time": "7D"},
+            join="inner",
+        )
+        source = open_source(data, data["rain"], options)
+    assert source.n_samples == N_TIME * N_LAT * N_LON
+
+
+def _refuse(*_args, **_options):
+    raise AssertionError("something was computed")
