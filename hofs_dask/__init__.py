@@ -6,6 +6,8 @@ The public names are listed in ``__init__.pyi``. Each is imported when it is fir
 
 import lazy_loader
 
+from hofs_dask.accessor import register_with_xarray
+
 _attached, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
@@ -15,3 +17,6 @@ def __getattr__(name: str) -> object:
 
         return version("hofs-dask")
     return _attached(name)
+
+
+register_with_xarray()

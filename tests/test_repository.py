@@ -30,6 +30,7 @@ LAYERS = [
     "planning",
     "results",
     "api",
+    "accessor",  # the functions as an attribute of xarray objects
     "preload",  # what a Dask worker runs at its start
     "synthetic",  # data of the paper's models, for users
     "__init__",
