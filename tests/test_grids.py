@@ -286,6 +286,14 @@ def test_series__is_matched_by_its_index():
     mask = pd.Series(np.arange(N_TIME) < 30, index=TIME)[::-1]
     masked = hd.select(daily, flags, 1, method="mim", where=mask)
     assert masked.to_dataset().attrs["n_samples"] == 30
+    # one that lacks dims is broadcast, but a target is not
+    options = {"feature_dim": "level", "method": "mim"}
+    days = mask.rename_axis("time")
+    masked = hd.select(DATA, "rain", 1, where=days, **options)
+    assert masked.to_dataset().attrs["n_samples"] == 30 * N_LAT * N_LON
+    with pytest.raises(ValueError, match="target 'wet' has the dims .*give feature_dim="):
+        hd.select(features, flags.rename_axis("time"), 1, **options)
+    assert len(hd.select(DATA[["nino", "oro"]], wet, 1, method="mim")) == 1
 
 
 def test_target__with_more_dims_than_every_feature():
@@ -320,8 +328,16 @@ ERRORS = [
         DATA["nino"].rename("y"),
         {"feature_dim": "level"},
         "target 'y' has the dims ('time',) and the samples of the data have ('time', 'lat', 'lon')"
-        "; give feature_dim=['lat', 'lon'] if the features are along lat, lon, or "
-        "target.broadcast_like(data) if the target is the same for all of these samples",
+        "; give feature_dim=['lat', 'lon', 'level'] if the features are along lat, lon too, or "
+        "target.broadcast_like(data['T'].isel(level=0)) if the target is the same for all of these "
+        "samples",
+    ),
+    (
+        DATA["T"],
+        DATA["nino"].broadcast_like(DATA["T"]),
+        {"feature_dim": "level"},
+        "target 'nino' has the dims ('time', 'level', 'lat', 'lon'), but the features are along "
+        "'level'; give one value per sample, for example target.isel(level=0)",
     ),
     (
         DATA,
@@ -423,10 +439,21 @@ def test_errors__say_what_to_type(data, target, options, message):
 def test_errors__the_calls_that_they_suggest_work():
     y = DATA["nino"].rename("y") > 0
     data = DATA[["T", "t2m"]]
-    assert len(hd.select(data, y.broadcast_like(data["t2m"]), 1, feature_dim="level")) == 1
+    wide = y.broadcast_like(data["T"].isel(level=0))
+    assert len(hd.select(data, wide, 1, feature_dim="level")) == 1
     points = hd.select(data, y, 2, feature_dim=["level", "lat", "lon"], method="mim")
     assert points.to_dataset().sizes["feature"] == 4 * N_LAT * N_LON
     assert points.transform(data).sizes["time"] == N_TIME
+
+
+def test_names__dates_are_short_and_work_with_sel():
+    data = DATA["t2m"].isel(time=slice(0, 4)).drop_vars(["lat", "lon"])
+    names = open_source(data, None, Reading(feature_dim="time")).names
+    assert names == ("2001-01-01", "2001-01-02", "2001-01-03", "2001-01-04")
+    assert float(data.sel(time=names[2])[0, 0]) == float(data[0, 2, 0])
+    hours = data.assign_coords(time=pd.date_range("2001-01-01T06:30", periods=4, freq="h"))
+    names = open_source(hours, None, Reading(feature_dim="time")).names
+    assert names[0] == "2001-01-01T06:30:00"
 
 
 def test_names__ambiguous_labels_are_not_guessed():

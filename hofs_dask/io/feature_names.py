@@ -176,7 +176,8 @@ def check_lags(lags: Any, dims: Sequence[Hashable]) -> dict[Hashable, list[int]]
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.datetime64 | np.timedelta64):
-        return str(value)
+        text = str(value)
+        return re.sub(r"(T00:00(:00)?)?(\.0+)?$", "", text) if "T" in text else text
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -27,7 +27,7 @@ from hofs_dask.io.feature_names import as_dims, check_lags, coord_dim, joined, l
 from hofs_dask.io.fingerprint import Identity, array_identity, combine
 from hofs_dask.io.labelled import bounds_of, check_labels, is_same, on_grid, spread
 from hofs_dask.io.reading import DEFAULTS, Reading
-from hofs_dask.io.targets import as_column, names_column, target_name
+from hofs_dask.io.targets import as_column, as_series, names_column, target_name
 
 
 @dataclass(frozen=True)
@@ -224,9 +224,17 @@ def _assembled(
     opened = [open_grid(field.array) for field in fields]
     widest = max(range(len(fields)), key=lambda j: len(fields[j].sample_dims))
     like = _without(opened[widest][0], fields[widest].dims)
-    column, of_target = None, None
+    column = None
+    target = on_grid(as_series(target), like, "target")
     if isinstance(target, xr.DataArray):
         of_target, identity = open_grid(target)
+        shared = [dim for field in fields for dim in field.dims if dim in target.dims]
+        if shared:
+            raise ValueError(
+                f"target {target.name!r} has the dims {target.dims}, but the features are along "
+                f"{shared[0]!r}; give one value per sample, for example "
+                f"target.isel({shared[0]}=0)"
+            )
         if set(like.dims) < set(target.dims):
             like = of_target
         _check_dims(fields, like, target)
@@ -235,7 +243,7 @@ def _assembled(
         column = Column(array, target_type(target.dtype), target_name(target), identity)
     else:
         _check_dims(fields, like, None)
-        column = as_column(on_grid(target, like, "target"))
+        column = as_column(target)
     lags = check_lags(reading.lags, list(like.dims))
     names, blocks, nominal = [], [], []
     for field, (array, _) in zip(fields, opened, strict=True):
@@ -311,11 +319,16 @@ def _check_dims(fields: list[Field], like: xr.DataArray, target: xr.DataArray | 
         return
     missing = [dim for dim in like.dims if dim not in target.dims]
     if set(target.dims) < set(like.dims):
+        dims = [*missing, *dict.fromkeys(dim for field in fields for dim in field.dims)]
+        widest = next(field for field in fields if set(missing) <= set(field.sample_dims))
+        wide = "data" if len(fields) == 1 else f"data[{widest.array.name!r}]"
+        if widest.dims:
+            wide += f".isel({', '.join(f'{dim}=0' for dim in widest.dims)})"
         raise ValueError(
             f"target {target.name!r} has the dims {target.dims} and the samples of the data have "
-            f"{like.dims}; give feature_dim={missing if len(missing) > 1 else missing[0]!r} if the "
-            f"features are along {some_of(missing)}, or target.broadcast_like(data) if the target "
-            "is the same for all of these samples"
+            f"{like.dims}; give feature_dim={dims if len(dims) > 1 else dims[0]!r} if the features "
+            f"are along {some_of(missing)} too, or target.broadcast_like({wide}) if the target is "
+            "the same for all of these samples"
         )
     raise ValueError(
         f"target {target.name!r} has the dims {target.dims} and the samples of the data have "

@@ -113,6 +113,8 @@ def bounds_of(data: xr.Dataset) -> dict[Hashable, Hashable]:
 def on_grid(given: Any, like: xr.DataArray, role: str) -> Any:
     """Return a pandas series in the order of the samples, by its index; others unchanged.
 
+    One whose index has only some of the sample dims, or further ones, becomes a DataArray.
+
     Examples
     --------
     >>> like = xr.DataArray([0, 0], dims="x", coords={"x": ["a", "b"]})
@@ -121,6 +123,15 @@ def on_grid(given: Any, like: xr.DataArray, role: str) -> Any:
     """
     if not isinstance(given, pd.Series):
         return given
+    names = set(given.index.names)
+    if None not in names and (names < set(like.dims) or names > set(like.dims)):
+        grid = as_grid(given, list(given.index.names), role)  # to be broadcast
+        same = {
+            dim: like.indexes[dim]
+            for dim in grid.dims
+            if dim in like.indexes and set(like.indexes[dim]) == set(grid.indexes[dim])
+        }
+        return grid.reindex(same)
     places = as_grid(pd.Series(np.arange(len(given)), index=given.index), list(like.dims), role)
     for dim in like.dims:
         if dim not in places.dims:
