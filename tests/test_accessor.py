@@ -121,3 +121,20 @@ import {second}, xarray
 assert hasattr(xarray.Dataset, "hofs") and hasattr(xarray.DataArray, "hofs")
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_accessor__features_of_several_kinds_with_lags_are_read_twice():
+    bands, height = Reads(), Reads()
+    data = cube(bands.array(VALUES, CHUNKS)).to_dataset(name="refl")
+    wet = VALUES[:, :, :, :1]
+    data["wet"] = (
+        data["refl"].isel(band=0, drop=True).copy(data=height.array(wet, (2, 5, 8, 1))[..., 0])
+    )
+    data["dem"] = (("y", "x"), RNG.normal(size=SHAPE[1:3]))
+    data["crop"] = (("time", "y", "x"), LABEL)
+    found = data.hofs.select("crop", 3, feature_dim="band", lags={"time": [0, 1]}, method="jmi")
+    assert found.to_dataset().sizes["feature"] == 2 * (5 + 1) + 1
+    assert found.features[0] == ("refl", "red")
+    for reads in (bands, height):
+        assert len(reads.counts) == 6
+        assert set(reads.counts.values()) == {2}
