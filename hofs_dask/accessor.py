@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import xarray as xr
 
+    from hofs_dask.events import Event
     from hofs_dask.methods.base import Method
     from hofs_dask.planning.explain import Plan
     from hofs_dask.results.comparison import Comparison
     from hofs_dask.results.interactions import Interactions
     from hofs_dask.results.selection import Selection
-    from hofs_dask.search.events import Event
     from hofs_dask.store.codes import CodeStore
 
 
@@ -249,6 +249,8 @@ class HofsAccessor:
         groups: Any = None,
         join: str = "exact",
         chunks: tuple[int, int] | None = None,
+        callback: Callable[[Event], None] | None = None,
+        progress: bool | None = None,
     ) -> CodeStore:
         """Encode the data and a target as a code store; see `hofs_dask.encode`."""
         from hofs_dask import api
@@ -268,6 +270,8 @@ class HofsAccessor:
             groups=groups,
             join=join,
             chunks=chunks,
+            callback=callback,
+            progress=progress,
         )
 
     def estimate(
