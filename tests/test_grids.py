@@ -473,6 +473,8 @@ def test_reading__computes_nothing():
         )
         source = open_source(data, data["rain"], options)
     assert source.n_samples == N_TIME * N_LAT * N_LON
+    assert [mask.role for mask in source.masks] == ["lags", "where"]
+    assert not any(mask.in_memory for mask in source.masks)
 
 
 def _refuse(*_args, **_options):

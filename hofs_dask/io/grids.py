@@ -24,9 +24,9 @@ from hofs_dask.io.columns import (
     target_type,
 )
 from hofs_dask.io.feature_names import as_dims, check_lags, coord_dim, joined, lag_text, names_along
-from hofs_dask.io.fingerprint import Identity, array_identity, combine
+from hofs_dask.io.fingerprint import Identity, combine, digest
 from hofs_dask.io.labelled import bounds_of, check_labels, is_same, on_grid, spread
-from hofs_dask.io.reading import DEFAULTS, Reading
+from hofs_dask.io.reading import DEFAULTS, LAGS, Reading
 from hofs_dask.io.targets import as_column, as_series, names_column, target_name
 
 
@@ -382,14 +382,17 @@ def shifted(array: Any, axis: int, step: int, dim: Hashable) -> Any:
 
 
 def _history(lags: dict[Hashable, list[int]], like: xr.DataArray) -> Column | None:
-    """Return whether all lagged values of each sample exist, None if there are no lags."""
-    flags = np.ones(like.shape, bool)
-    for dim, steps in lags.items():
-        axis = list(like.dims).index(dim)
-        flags[(slice(None),) * axis + (slice(0, max(steps)),)] = False
-    if flags.all():
+    """Return whether all lagged values of each sample exist, lazily; None if there are no lags."""
+    longest = {dim: max(steps) for dim, steps in lags.items() if max(steps)}
+    if not longest:
         return None
-    return Column(flags, "nominal", "lags", array_identity(flags))
+    flags: Any = True
+    for dim, step in longest.items():
+        known = xr.DataArray(np.arange(like.sizes[dim]) >= step, dims=[dim])
+        flags = flags & spread(known, like)
+    about = [[str(dim), step] for dim, step in longest.items()]
+    identity = Identity(digest(["lags", about, list(map(str, like.dims)), like.shape]))
+    return Column(flags, "nominal", LAGS, identity)
 
 
 def within_groups(history: Column, groups: Column, features: Features, reading: Reading) -> Column:
@@ -400,5 +403,5 @@ def within_groups(history: Column, groups: Column, features: Features, reading: 
         axis = list(features.grid.dims).index(dim)
         for step in range(1, max(steps) + 1):
             flags = flags & (ids == shifted(ids, axis, step, dim))
-    identity: Identity = combine([history.identity, groups.identity], "within groups")
+    identity = combine([history.identity, groups.identity], "within groups")
     return Column(flags, "nominal", history.name, identity)

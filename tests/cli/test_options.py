@@ -73,3 +73,46 @@ def test_reading_options__are_refused_for_a_code_store(
     assert result.exit_code == 2
     message = " ".join(result.stderr.split())
     assert f"remove {option[0]}, or encode the data again with it" in message
+
+
+@pytest.fixture(scope="module")
+def climate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Temperature on levels, a land mask and classes of rain, with 0 for no class."""
+    rng = np.random.default_rng(1)
+    air = rng.normal(size=(40, 2, 8))
+    rain = np.roll(air[:, 1] > 0, 1, axis=0) + 1
+    rain[:, :2] = 0
+    dataset = xr.Dataset(
+        {
+            "T": (("time", "level", "x"), air),
+            "wind": (("time", "x"), rng.normal(size=(40, 8))),
+            "land": ("x", np.arange(8) < 6),
+            "rain": (("time", "x"), rain),
+        },
+        {"level": [500, 850], "pressure": ("level", [5e4, 8.5e4])},
+    )
+    path = tmp_path_factory.mktemp("climate") / "climate.zarr"
+    dataset.to_zarr(path, consolidated=False)
+    return path
+
+
+def test_reading_options__masks_lags_and_features_of_several_kinds(climate: Path) -> None:
+    options = ("--where", "land", "--ignore-label", 0, "--lags", "time=0,1")
+    levels = ("--feature-dim", "level", "--feature-coord", "pressure", "--exclude", "wind")
+    common = (climate, "--target", "rain", "--n-features", 1, "--method", "mim")
+    result = run("select", *common, *options, *levels)
+    assert result.exit_code == 0, result.output
+    assert "1 of 5 features" in result.output
+    assert "('T', 85000.0, 'time-1')" in result.output
+    for note in (
+        "note: lags leave out 8 samples without history",
+        "note: where leaves out 78 samples",
+        "note: ignore_label=0 leaves out 78 samples",
+    ):
+        assert note in result.output
+    forced = run("select", *common, *levels[:2], "--include", "('T', 500)")
+    assert "('T', 500)" in forced.output, forced.output
+    several = run("select", *common, "--feature-dim", "level,x")
+    assert "give the same dims" in several.output or "features are along" in several.output
+    wrong = run("select", *common, "--lags", "time")
+    assert "'time' is not a dim and its lags, such as time=0,1,2" in wrong.output
