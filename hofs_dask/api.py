@@ -117,8 +117,10 @@ def select(
     ----------
     data
         A numpy or Dask array (sample, feature), a dict of arrays (sample,), a pandas or Dask data
-        frame, an xarray DataArray or Dataset, a Zarr array or group, or a code store written by
-        `encode`. A Zarr array, a Zarr group and a code store can also be given by path.
+        frame, an xarray DataArray or Dataset, a Zarr array or group, an Arrow table or dataset, a
+        polars data frame or lazy frame, or a code store written by `encode`. A Zarr array, a Zarr
+        group, a code store and Parquet or CSV files can also be given by path, as a folder or as a
+        pattern such as ``"data/*.parquet"``.
     target
         An array, or the name of a variable or column of `data`. For a code store, the name of one
         of its targets. None uses the target of a `CodeStore`, or the only target of a code store

@@ -1,4 +1,4 @@
-"""``hofs-dask encode``: write a code store from a Zarr store."""
+"""``hofs-dask encode``: write a code store from data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def _chunks(
 
 
 @click.command(
-    epilog=examples("encode data.zarr codes.zarr --target crop --nominal soil --workers 4")
+    epilog=examples(
+        "encode data.zarr codes.zarr --target crop --nominal soil --workers 4",
+        'encode "data/*.parquet" codes.zarr --target y',
+    )
 )
 @click.argument("source")
 @click.argument("store")
@@ -58,12 +61,13 @@ def encode(
     workers: int | None,
     cluster_file: str | None,
 ) -> None:
-    """Encode a Zarr store as a code store.
+    """Encode data as a code store.
 
     A code store contains every value as a small integer code of a few bits. Numbers are discretised
     into bins. Encode the data once, and run any number of selections on the code store.
 
-    SOURCE is the Zarr store to read. STORE is the path of the code store to write. If STORE is
+    SOURCE is a Zarr store, or Parquet or CSV files, given as a file, a folder or a quoted pattern
+    such as "data/*.parquet". STORE is the path of the code store to write. If STORE is
     already a code store of the same data and options, it is reused, and a new target is added to
     it. If it was made from other data or with other options, it is replaced.
     """

@@ -47,8 +47,8 @@ def from_array(
     if not isinstance(data, np.ndarray | da.Array):
         raise TypeError(
             f"data is a {type(data).__name__}; give a numpy or dask array, a dict of arrays, a "
-            "pandas or dask DataFrame, an xarray DataArray or Dataset, or the path of a Zarr store "
-            "(docs/options.md lists all kinds of data)"
+            "pandas or dask DataFrame, an xarray DataArray or Dataset, an Arrow table, or the path "
+            "of a Zarr store or of Parquet or CSV files (docs/options.md lists all kinds of data)"
         )
     if data.ndim != 2:
         raise ValueError(

@@ -143,8 +143,10 @@ def target_type(dtype: Any, run: Run | None = None) -> TargetType:
     return "integer" if kind in "iu" else "number"
 
 
-def refuse_dtype(what: str, dtype: Any) -> None:
+def refuse_dtype(what: str, dtype: Any, shown: str | None = None) -> None:
     """Raise a TypeError for an unsupported dtype; the message suggests a conversion.
+
+    ``shown`` is the name of the type in the message, if it is not that of the dtype.
 
     Examples
     --------
@@ -163,7 +165,8 @@ def refuse_dtype(what: str, dtype: Any) -> None:
         "m": "durations; convert it to numbers, for example x / np.timedelta64(1, 's')",
         "c": "complex numbers; give np.abs(x), or x.real and x.imag as two features",
     }
-    raise TypeError(f"{what} is {dtype}: " + advice.get(kind, "convert it to numbers or strings"))
+    text = advice.get(kind, "convert it to numbers or strings")
+    raise TypeError(f"{what} is {shown or dtype}: {text}")
 
 
 def refuse_sparse(what: str, array: Any) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import math
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore, ZipStore
 
+from hofs_dask.io.paths import is_url
+from hofs_dask.io.places import remote
 from hofs_dask.io.storage import file_stamp, file_system, hash_lines, local_root, stat_stamp
 
 # Keys of file system records that hold a version or checksum, and a modification time.
@@ -107,13 +110,19 @@ class Origin:
     listing : Listing or None
         Listing of the array when it was opened.
     stamp : str or None
-        Stamp of the file when it was opened.
+        Stamp of the file, or of all `files`, when it was opened.
+    files : tuple of str
+        Paths or URLs of the files of a table.
+    folder : object or None
+        Removes a temporary folder when it is no longer referenced.
     """
 
     place: str = ""
     array: Any = field(default=None, compare=False, repr=False)
     listing: Listing | None = None
     stamp: str | None = None
+    files: tuple[str, ...] = ()
+    folder: Any = field(default=None, compare=False, repr=False)
 
     @property
     def n_absent(self) -> int:
@@ -134,6 +143,8 @@ class Origin:
         if self.array is not None:
             return self._with_groups(list_array(self.array).stamp)
         try:
+            if self.files:
+                return files_stamp(self.files)
             return file_stamp(self.place) if self.place else None
         except FileNotFoundError:
             return "gone"
@@ -198,6 +209,30 @@ def list_array(array: zarr.Array[Any]) -> Listing:
         return Listing(stamp, None)
     places = (chunk_at(name, array.ndim) for name in names)
     return Listing(stamp, Present.of(chunk_grid(array), (at for at in places if at is not None)))
+
+
+def files_stamp(places: Sequence[str]) -> str | None:
+    """Return a stamp of files of one file system: equal only if none was changed.
+
+    It is None if the storage cannot show changes.
+
+    Examples
+    --------
+    >>> files_stamp([__file__]) == files_stamp([__file__])
+    True
+    """
+    if not is_url(places[0]):
+        return hash_lines(file_stamp(place) for place in places)
+    files, _ = remote(places[0])
+    files.invalidate_cache()
+    wanted = [files._strip_protocol(place) for place in places]
+    found: dict[str, dict[str, Any]] = {}
+    # one request for a folder, not one for each of its files
+    for folder in sorted({name.rpartition("/")[0] for name in wanted}):
+        with contextlib.suppress(OSError, NotImplementedError):
+            found |= {info["name"]: info for info in files.ls(folder, detail=True)}
+    infos = {name: found.get(name) or files.info(name) for name in wanted}
+    return _remote_stamp(infos) if _shows_changes(files, infos) else None
 
 
 def _is_open_at(store: Any) -> bool:

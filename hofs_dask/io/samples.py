@@ -18,6 +18,7 @@ from hofs_dask.io.frames import check_index
 from hofs_dask.io.labelled import check_labels, spread
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.reading import WEIGHTS
+from hofs_dask.io.table import Table
 from hofs_dask.io.targets import as_column, as_series, names_column, target_name
 
 
@@ -40,6 +41,8 @@ def take_column(data: Any, given: Any, role: str, others: Mapping[str, Any]) -> 
     for other, name in others.items():
         if names_column(name) and name == given:
             raise ValueError(f"{role} and {other} are both {given!r}; give another name for {role}")
+    if isinstance(data, Table):
+        return data.without(given), data.column(given, role)
     if isinstance(data, str) or hasattr(data, "__fspath__"):
         path = as_path(data)
         return _take(open_path(path), path, given, role)

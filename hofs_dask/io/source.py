@@ -40,6 +40,8 @@ from hofs_dask.io.masks import mask_column
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.reading import DEFAULTS, GROUPS, LAGS, WEIGHTS, WHERE, Reading
 from hofs_dask.io.samples import take_column, weights_column
+from hofs_dask.io.table import Table
+from hofs_dask.io.tables import from_table, is_table, open_table
 from hofs_dask.io.targets import as_series, check_ignored, fits
 
 #: The kinds of data that `open_source` reads.
@@ -49,6 +51,9 @@ KINDS = (
     "a pandas or Dask data frame",
     "an xarray DataArray or Dataset",
     "a Zarr array or group, or its path",
+    "a Parquet or CSV file, a folder of such files, or a pattern such as `data/*.parquet`",
+    "an Arrow table or dataset, a polars data frame or lazy frame, or another object with Arrow's "
+    "`__arrow_c_stream__`",
 )
 
 
@@ -240,6 +245,9 @@ def open_source(data: Any, target: Any, reading: Reading = DEFAULTS) -> Source:
     groups, weights = reading.groups, reading.weights
     if isinstance(data, xr.DataTree):
         data, target = open_node(data, target)
+    if is_table(data):
+        reading.refuse_dims("a table")
+        data = open_table(data)
     data, ids = take_column(data, groups, GROUPS, {"target": target})
     data, weighing = take_column(data, weights, WEIGHTS, {"target": target, GROUPS: groups})
     others = {"target": target, GROUPS: groups, WEIGHTS: weights}
@@ -277,6 +285,8 @@ _COLUMNS: dict[str, Callable[[Any, Features], Column]] = {
 
 def _read(data: Any, target: Any, reading: Reading) -> tuple[Features, Column | None]:
     """Return the features of any data, and the target as a column."""
+    if isinstance(data, Table):
+        return from_table(data, target)
     if isinstance(data, str | os.PathLike):
         return from_path(as_path(data), target, reading)
     if isinstance(data, zarr.Array | zarr.Group):

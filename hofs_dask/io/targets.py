@@ -12,6 +12,7 @@ import xarray as xr
 import zarr
 from dask.base import tokenize
 
+from hofs_dask.io.arrow import arrow_column, is_arrow_column
 from hofs_dask.io.blocks import open_dask, open_grid, open_zarr, without_mask
 from hofs_dask.io.columns import (
     Column,
@@ -72,6 +73,8 @@ def as_column(target: Any, role: str = "target") -> Column | None:
         return Column(column.array, column.type, target_name(target, role), column.identity)
     if isinstance(target, zarr.Array):
         return zarr_column(target, target.basename or role)
+    if is_arrow_column(target):
+        return arrow_column(target, role)
     refuse_sparse(f"the {role}" if role == "target" else role, target)
     if isinstance(target, list | tuple):
         target = np.asarray(target, dtype=object if _is_mixed(target) else None)

@@ -269,7 +269,7 @@ class Selection(Result):
 
         Parameters
         ----------
-        data : array, dict of arrays, data frame, xarray.DataArray or xarray.Dataset
+        data : array, dict of arrays, data frame, Arrow table or dataset, DataArray or Dataset
             Data that contains the chosen features. They are found by name. Arrays without names
             must have the same columns as the data that was passed to `select`.
 

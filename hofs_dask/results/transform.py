@@ -21,7 +21,7 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
     ----------
     dataset : xarray.Dataset
         The return value of `Selection.to_dataset`.
-    data : array, dict of arrays, data frame, xarray.DataArray or xarray.Dataset
+    data : array, dict of arrays, data frame, Arrow table or dataset, DataArray or Dataset
         Features are found by name. Arrays without names must have the same columns as the data
         passed to `select`.
 
@@ -56,6 +56,15 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
     if isinstance(data, Mapping):
         _check_present(features, list(data), "keys")
         return {name: data[name] for name in features}
+    if hasattr(data, "replace_schema"):  # a dataset of pyarrow
+        import pyarrow as pa
+
+        _check_present(features, data.schema.names, "columns")
+        fields = [data.schema.field(name) for name in features]
+        return data.replace_schema(pa.schema(fields))
+    if hasattr(data, "select") and not hasattr(data, "iloc"):  # pyarrow and polars
+        _check_present(features, _column_names(data), "columns")
+        return data.select(features)
     if hasattr(data, "columns"):
         _check_present(features, list(data.columns), "columns")
         return data[features]
@@ -69,9 +78,17 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
         return data[:, dataset["index"].values]
     raise TypeError(
         f"a {type(data).__name__} was given; an array, a dict, a data frame, a DataArray or a "
-        "Dataset was expected: open a store with xarray.open_zarr, convert a list with "
-        "numpy.asarray"
+        "Dataset was expected: open a store with xarray.open_zarr, files with "
+        "pyarrow.dataset.dataset, convert a list with numpy.asarray"
     )
+
+
+def _column_names(data: Any) -> list[str]:
+    """Return the names of the columns of a table of pyarrow or a frame of polars."""
+    names: list[str] = (
+        data.column_names if hasattr(data, "column_names") else data.collect_schema().names()
+    )
+    return names
 
 
 def _positions_along(

@@ -36,6 +36,7 @@ from hofs_dask.io.axes import Axis
 from hofs_dask.io.files import LockedError, digest
 from hofs_dask.io.kinds import Name
 from hofs_dask.io.paths import as_path, is_url
+from hofs_dask.io.temporary import temporary_store
 from hofs_dask.kernels.planes import WORD, n_bits, unpacked
 from hofs_dask.store.bins import Feature
 from hofs_dask.store.chunks import GROUP_BYTES, Chunks, read_table
@@ -52,7 +53,6 @@ from hofs_dask.store.manifest import (
     wrong_version,
 )
 from hofs_dask.store.summary import Category
-from hofs_dask.store.temporary import temporary_store
 
 __all__ = ["CodeStore", "is_codes", "open_codes", "read_codes", "read_labels", "temporary_store"]
 

@@ -7,6 +7,7 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse
 import xarray as xr
@@ -55,7 +56,16 @@ INPUTS = {
     "zarr array": lambda path: (zarr.array(X, store=str(path / "x.zarr"), chunks=(25, 2)), Y),
     "zarr group": lambda path: (zarr.open_group(_written(path), mode="r"), "y"),
     "path": lambda path: (_written(path), "y"),
+    "parquet": lambda path: (_saved(path, "parquet"), "y"),
+    "csv": lambda path: (_saved(path, "csv"), "y"),
+    "arrow": lambda _: (pa.table(dict(zip(NAMES, X.T, strict=True)) | {"y": Y}), "y"),
 }
+
+
+def _saved(path, kind):
+    frame = pd.DataFrame(X, columns=NAMES).assign(y=Y)
+    getattr(frame, f"to_{kind}")(path / f"x.{kind}", index=False)
+    return path / f"x.{kind}"
 
 
 def _columns():

@@ -1,4 +1,4 @@
-"""Temporary stores of a run, which are removed when it ends, on SIGTERM, or by a later run."""
+"""Temporary folders of a run, which are removed when it ends, on SIGTERM, or by a later run."""
 
 from __future__ import annotations
 
@@ -42,17 +42,33 @@ def temporary_store() -> Iterator[str]:
     >>> os.path.exists(os.path.dirname(path))
     False
     """
+    with _terminable(), temporary_folder() as folder:
+        yield str(folder / STORE)
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Provide a folder in Dask's temporary directory, removed at the end of the block.
+
+    Examples
+    --------
+    >>> with temporary_folder() as folder:
+    ...     folder.is_dir()
+    True
+    >>> folder.is_dir()
+    False
+    """
     parent = Path(dask.config.get("temporary-directory", None) or tempfile.gettempdir())
     parent.mkdir(parents=True, exist_ok=True)
     remove_left(parent)
-    with _terminable(), contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix=UNLOCKED, dir=parent))
         stack.callback(lambda: _remove(folder))
         # without file locks, the folder of a killed process is not removed by later runs
         with contextlib.suppress(OSError, ImportError):
             stack.enter_context(locked(folder / LOCK))
             folder = folder.rename(parent / folder.name.replace(UNLOCKED, PREFIX, 1))
-        yield str(folder / STORE)
+        yield folder
 
 
 def remove_left(parent: Path) -> None:

@@ -12,13 +12,13 @@ from pathlib import Path
 import dask
 import pytest
 
-from hofs_dask.store.temporary import LOCK, PREFIX, remove_left, temporary_store
+from hofs_dask.io.temporary import LOCK, PREFIX, remove_left, temporary_store
 
 #: A program that creates a store with a file in it, prints its path and waits.
 WAITING = """
 import sys, time
 from pathlib import Path
-from hofs_dask.store.temporary import temporary_store
+from hofs_dask.io.temporary import temporary_store
 with temporary_store() as path:
     Path(path).mkdir()
     Path(path, "chunk").write_bytes(bytes(1000))

@@ -1,0 +1,230 @@
+"""Parquet files, which tasks read by row groups."""
+
+from __future__ import annotations
+
+import functools
+import json
+import uuid
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dask.delayed import delayed
+
+from hofs_dask.errors import some_of
+from hofs_dask.io.arrow import plan_arrow
+from hofs_dask.io.blocks import BLOCK_BYTES
+from hofs_dask.io.fingerprint import NO_IDENTITY, Identity
+from hofs_dask.io.listings import Origin, files_stamp
+from hofs_dask.io.table import Table, TableColumn
+from hofs_dask.io.table_files import TableFiles
+from hofs_dask.scheduling.compute import compute
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+#: Bytes of a value of an unknown type, such as a list, for the size of a block.
+_UNKNOWN_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Footer:
+    """The metadata of a Parquet file.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Columns and types, without those of partitions.
+    rows : tuple of int
+        Number of rows of each row group.
+    missing : frozenset of str
+        Names of integer and boolean columns that have missing values, as far as is known.
+    """
+
+    schema: pa.Schema
+    rows: tuple[int, ...]
+    missing: frozenset[str]
+
+
+def open_parquet(files: TableFiles) -> Table:
+    """Return Parquet files as a table. Only their metadata is read."""
+    import pyarrow.dataset as ds
+    from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+    from hofs_dask.io.paths import is_url
+
+    # pyarrow reads local files itself, which is faster than through fsspec
+    system = PyFileSystem(FSSpecHandler(files.system)) if is_url(files.path) else None
+    partitioning = ds.partitioning(flavor="hive")
+    dataset = ds.dataset(
+        list(files.paths),
+        format="parquet",
+        filesystem=system,
+        partitioning=partitioning,
+        partition_base_dir=files.root or None,
+    )
+    return _from_fragments(dataset, files.identity, files.path)
+
+
+def from_parquet_dataset(dataset: ds.FileSystemDataset) -> Table:
+    """Return a dataset of Parquet files, without a filter, as a table."""
+    from pyarrow.fs import LocalFileSystem
+
+    identity = NO_IDENTITY
+    if isinstance(dataset.filesystem, LocalFileSystem) and dataset.files:
+        places = tuple(dataset.files)
+        stamp = files_stamp(places)
+        origin = Origin(places[0], files=places, stamp=stamp)
+        identity = Identity(stamp, (origin,))
+    return _from_fragments(dataset, identity, "the dataset")
+
+
+def _from_fragments(dataset: ds.FileSystemDataset, identity: Identity, what: str) -> Table:
+    fragments = list(dataset.get_fragments())
+    tasks = [delayed(read_footer)(fragment) for fragment in fragments]
+    (footers,) = compute(tasks)
+    schema = _schema(dataset.schema, footers, dataset.files, what)
+    index, categorical = _pandas_columns(schema)
+    missing = frozenset().union(*(footer.missing for footer in footers))
+    columns = tuple(
+        _column(field, missing, categorical) for field in schema if field.name not in index
+    )
+    pieces = list(_pieces(fragments, footers, _row_bytes(columns)))
+    return Table(
+        columns=columns,
+        rows=tuple(rows for rows, _ in pieces),
+        pieces=tuple(piece for _, piece in pieces),
+        read=functools.partial(read_row_groups, schema),
+        read_together=(),
+        in_memory=False,
+        identity=identity,
+        token=uuid.uuid4().hex,
+    )
+
+
+def read_footer(fragment: ds.ParquetFileFragment) -> Footer:
+    """Return the metadata of a Parquet file. This is a task, as there may be thousands of files."""
+    import pyarrow.types as of
+
+    metadata = fragment.metadata
+    schema = fragment.physical_schema
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    leaves = {
+        metadata.schema.column(j).path: j
+        for j in range(metadata.num_columns)
+        if metadata.schema.column(j).max_repetition_level == 0
+    }
+    missing = set()
+    for field in schema:
+        if of.is_floating(field.type) or not field.nullable:
+            continue  # NaN is a missing value too
+        leaf = leaves.get(field.name)
+        if leaf is None or any(_nulls(group.column(leaf)) for group in groups):
+            missing.add(field.name)
+    return Footer(schema, tuple(group.num_rows for group in groups), frozenset(missing))
+
+
+def _nulls(column: Any) -> bool:
+    """Return whether a column of a row group has missing values, or may have."""
+    found = column.statistics if column.is_stats_set else None
+    return found is None or not found.has_null_count or found.null_count > 0
+
+
+def _schema(
+    schema: pa.Schema, footers: Sequence[Footer], files: Sequence[str], what: str
+) -> pa.Schema:
+    """Return the schema of the dataset, with types that hold the values of all files."""
+    import pyarrow as pa
+
+    first = footers[0].schema
+    if all(footer.schema.equals(first) for footer in footers):
+        return schema
+    for footer, file in zip(footers, files, strict=True):
+        lacking = sorted({*first.names} ^ {*footer.schema.names})
+        if lacking:
+            raise ValueError(
+                f"{file!r} and {files[0]!r} of {what} have different columns: only one of them has "
+                f"{some_of(lacking)}; give files with the same columns"
+            )
+    try:
+        merged = pa.unify_schemas(
+            [footer.schema.remove_metadata() for footer in footers], promote_options="permissive"
+        )
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        raise TypeError(
+            f"a column has different types in the files of {what} ({error}); write them with one "
+            "type"
+        ) from error
+    fields = [merged.field(each.name) if each.name in merged.names else each for each in schema]
+    return pa.schema(fields, metadata=schema.metadata)
+
+
+def _pandas_columns(schema: pa.Schema) -> tuple[set[str], set[str]]:
+    """Return the columns that are the index of a pandas frame, and those that are categorical."""
+    try:
+        stored = json.loads((schema.metadata or {})[b"pandas"])
+        index = {name for name in stored["index_columns"] if isinstance(name, str)}
+        kinds = {each["name"]: each["pandas_type"] for each in stored["columns"]}
+    except (KeyError, ValueError, TypeError):
+        return set(), set()
+    return index, {name for name, kind in kinds.items() if kind == "categorical"}
+
+
+def _column(field: pa.Field, missing: Collection[str], categorical: Collection[str]) -> TableColumn:
+    import pyarrow as pa
+
+    kind = field.type
+    if field.name in categorical and not pa.types.is_dictionary(kind):
+        kind = pa.dictionary(pa.int32(), kind)  # Parquet keeps only dictionaries of text
+    return TableColumn(field.name, kind, field.nullable and field.name in missing)
+
+
+def _row_bytes(columns: Sequence[TableColumn]) -> int:
+    """Return the bytes of a row of the arrays that the columns are converted to."""
+    total = 0
+    for column in columns:
+        try:
+            total += plan_arrow("", column.type, column.nullable)[0].itemsize
+        except TypeError:
+            total += _UNKNOWN_BYTES
+    return total
+
+
+def _pieces(
+    fragments: Sequence[ds.ParquetFileFragment], footers: Sequence[Footer], row_bytes: int
+) -> Iterator[tuple[int, tuple[ds.ParquetFileFragment, ...]]]:
+    """Yield rows and row groups of each block: neighbours, of several files if they are small."""
+    limit = max(1, BLOCK_BYTES // max(row_bytes, 1))
+    held: dict[int, list[int]] = {}
+    total = 0
+
+    def piece() -> tuple[int, tuple[ds.ParquetFileFragment, ...]]:
+        return total, tuple(
+            fragments[file].subset(row_group_ids=numbers) for file, numbers in held.items()
+        )
+
+    for file, footer in enumerate(footers):
+        for number, rows in enumerate(footer.rows):
+            if not rows:
+                continue
+            if total and total + rows > limit:
+                yield piece()
+                held, total = {}, 0
+            held.setdefault(file, []).append(number)
+            total += rows
+    if total:
+        yield piece()
+
+
+def read_row_groups(
+    schema: pa.Schema, fragments: Sequence[ds.ParquetFileFragment], names: Sequence[str]
+) -> pa.Table:
+    """Return some columns of row groups, in the order of the names."""
+    import pyarrow as pa
+
+    tables = [
+        fragment.to_table(schema=schema, columns=list(names), use_threads=False)
+        for fragment in fragments
+    ]
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)

@@ -1,0 +1,265 @@
+"""CSV files, which tasks read by ranges of bytes.
+
+The files are read once to find where lines end outside of quotes, and parsed once for the number
+of rows and the types of all columns, before the two reads of encoding.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from dask.delayed import delayed
+
+from hofs_dask.errors import some_of
+from hofs_dask.io.table import Table, TableColumn
+from hofs_dask.io.table_files import TEXT, TableFiles
+from hofs_dask.scheduling.compute import compute
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Bytes of text in a block. The arrays of a block of short integers have four times as many.
+TEXT_BYTES = 16 * 2**20
+_QUOTE, _NEWLINE = ord('"'), ord("\n")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Whole lines of a CSV file.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    begin, end : int
+        The first byte, and the byte after the last one.
+    """
+
+    path: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What is needed to parse lines of CSV files.
+
+    Attributes
+    ----------
+    system : fsspec.AbstractFileSystem
+        The file system of the files.
+    delimiter : str
+        The character between columns.
+    names : dict of str to tuple of str
+        Names of the columns of each file, in the order of the file.
+    types : dict of str to pyarrow.DataType
+        Types of the columns; empty to infer them.
+    """
+
+    system: Any
+    delimiter: str
+    names: dict[str, tuple[str, ...]]
+    types: dict[str, pa.DataType]
+
+    def __call__(self, span: Span, names: Sequence[str]) -> pa.Table:
+        """Return some columns of the lines."""
+        from pyarrow import ArrowInvalid, csv, py_buffer
+
+        content = self.system.cat_file(span.path, start=span.begin, end=span.end)
+        own = self.names[span.path]
+        try:
+            return csv.read_csv(
+                py_buffer(content),
+                csv.ReadOptions(
+                    use_threads=False, column_names=own, block_size=max(len(content), 1) + 1
+                ),
+                csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                csv.ConvertOptions(
+                    column_types=self.types or None,
+                    include_columns=list(names),
+                    strings_can_be_null=True,
+                ),
+            )
+        except ArrowInvalid as error:
+            raise ValueError(
+                f"{span.path!r} cannot be read as CSV, between its bytes {span.begin} and "
+                f"{span.end} ({error}); write it again, or give it as Parquet"
+            ) from error
+
+
+def open_text(files: TableFiles) -> Table:
+    """Return CSV files as a table. They are read twice, for lines, and for rows and types."""
+    delimiter = TEXT[files.suffix]
+    ranges = [
+        Span(path, begin, min(begin + TEXT_BYTES, size))
+        for path in files.paths
+        if (size := files.system.size(path))
+        for begin in range(0, size, TEXT_BYTES)
+    ]
+    if not ranges:
+        raise ValueError(f"{files.path!r} is empty; give a file with a header and rows")
+    (ends,) = compute([delayed(find_line_ends)(files.system, each) for each in ranges])
+    headers: dict[str, tuple[str, ...]] = {}
+    spans = []
+    for span in _whole_lines(ranges, ends):
+        if span.begin == 0:
+            end = ends[ranges.index(next(each for each in ranges if each.path == span.path))]
+            first = span.end if end.outside is None else end.outside
+            headers[span.path] = _header(files.system, Span(span.path, 0, first), delimiter)
+            span = Span(span.path, first, span.end)
+        if span.begin < span.end:
+            spans.append(span)
+    _check_headers(headers)
+    names = next(iter(headers.values()))
+    reader = Reader(files.system, delimiter, headers, {})
+    (found,) = compute([delayed(infer_types)(reader, span, names) for span in spans])
+    kept = [(span, each) for span, each in zip(spans, found, strict=True) if each.n_rows]
+    if not kept:
+        raise ValueError(f"{files.path!r} has a header and no rows; give a file with rows")
+    types = {name: _common([each.types[j] for _, each in kept]) for j, name in enumerate(names)}
+    return Table(
+        columns=tuple(
+            TableColumn(name, types[name], any(each.missing[j] for _, each in kept))
+            for j, name in enumerate(names)
+        ),
+        rows=tuple(each.n_rows for _, each in kept),
+        pieces=tuple(span for span, _ in kept),
+        read=replace(reader, types=types),
+        read_together=names,
+        in_memory=False,
+        identity=files.identity,
+        token=uuid.uuid4().hex,
+    )
+
+
+@dataclass(frozen=True)
+class LineEnds:
+    """Where lines may end in a range of bytes.
+
+    Attributes
+    ----------
+    n_quotes : int
+        Number of quotes in the range.
+    outside, inside : int or None
+        Position after the first line end, if the range begins outside or inside of quotes.
+    """
+
+    n_quotes: int
+    outside: int | None
+    inside: int | None
+
+
+def find_line_ends(system: Any, span: Span) -> LineEnds:
+    """Return the quotes of a range of bytes and its first line ends. This is a task."""
+    content = np.frombuffer(system.cat_file(span.path, start=span.begin, end=span.end), np.uint8)
+    newlines = np.flatnonzero(content == _NEWLINE)
+    quotes = np.flatnonzero(content == _QUOTE)
+    if not len(quotes):
+        first = int(newlines[0]) + 1 if len(newlines) else None
+        return LineEnds(0, first, None)
+    before = np.searchsorted(quotes, newlines) % 2
+    even, odd = newlines[before == 0], newlines[before == 1]
+    return LineEnds(
+        len(quotes),
+        int(even[0]) + 1 if len(even) else None,
+        int(odd[0]) + 1 if len(odd) else None,
+    )
+
+
+def _whole_lines(ranges: Sequence[Span], ends: Sequence[LineEnds]) -> list[Span]:
+    """Return spans of whole lines: each range without its first part line, with that of the next.
+
+    A line that is longer than a range joins the ranges that it is in.
+    """
+    spans: list[Span] = []
+    n_quotes = 0
+    for span, end in zip(ranges, ends, strict=True):
+        if not span.begin:
+            n_quotes = 0
+            spans.append(span)
+        else:
+            first = end.inside if n_quotes % 2 else end.outside
+            last = spans.pop()
+            if first is None:
+                spans.append(Span(span.path, last.begin, span.end))
+            else:
+                spans.append(Span(span.path, last.begin, span.begin + first))
+                if span.begin + first < span.end:
+                    spans.append(Span(span.path, span.begin + first, span.end))
+        n_quotes += end.n_quotes
+    return spans
+
+
+def _header(system: Any, span: Span, delimiter: str) -> tuple[str, ...]:
+    """Return the names of the columns, from the first line of a file."""
+    from pyarrow import ArrowInvalid, csv, py_buffer
+
+    try:
+        line = py_buffer(system.cat_file(span.path, start=span.begin, end=span.end))
+        options = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        names = csv.read_csv(line, parse_options=options).column_names
+    except ArrowInvalid as error:
+        raise ValueError(
+            f"the first line of {span.path!r} cannot be read as names of columns ({error})"
+        ) from error
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"two columns of {span.path!r} are called {twice[0]!r}; rename one")
+    other = next((each for each in ";\t|," if each != delimiter and each in names[0]), None)
+    if len(names) == 1 and other is not None:
+        raise ValueError(
+            f"{span.path!r} has one column, {names[0]!r}; write it with {delimiter!r} between its "
+            f"columns, or read it with pandas.read_csv(..., sep={other!r})"
+        )
+    return tuple(names)
+
+
+def _check_headers(headers: dict[str, tuple[str, ...]]) -> None:
+    (first, names), *others = headers.items()
+    for path, own in others:
+        lacking = sorted({*names} ^ {*own})
+        if lacking:
+            raise ValueError(
+                f"{path!r} and {first!r} have different columns: only one of them has "
+                f"{some_of(lacking)}; give files with the same columns"
+            )
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """Number of rows of a span, and type and missing values of each column."""
+
+    n_rows: int
+    types: tuple[pa.DataType, ...]
+    missing: tuple[bool, ...]
+
+
+def infer_types(reader: Reader, span: Span, names: Sequence[str]) -> Inferred:
+    """Parse lines, and return their number and the types of all columns. This is a task."""
+    table = reader(span, names)
+    return Inferred(
+        table.num_rows,
+        tuple(table.schema.types),
+        tuple(column.null_count > 0 for column in table.columns),
+    )
+
+
+def _common(types: Sequence[pa.DataType]) -> pa.DataType:
+    """Return a type that holds the values of all blocks: text, unless all are numbers."""
+    import pyarrow as pa
+    import pyarrow.types as of
+
+    known = {kind for kind in types if not of.is_null(kind)}
+    if not known:
+        return pa.null()
+    if len(known) == 1:
+        return known.pop()
+    if all(of.is_integer(kind) or of.is_floating(kind) for kind in known):
+        return pa.float64()
+    if all(of.is_temporal(kind) for kind in known):
+        return pa.timestamp("s")  # refused, as all dates
+    return pa.string()
