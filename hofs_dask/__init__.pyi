@@ -6,6 +6,7 @@ from .api import interactions as interactions
 from .api import select as select
 from .errors import CheckpointError as CheckpointError
 from .errors import CodeStoreError as CodeStoreError
+from .estimator import HOFSSelector as HOFSSelector
 from .events import Advanced as Advanced
 from .events import CompileStarted as CompileStarted
 from .events import EncodeEnded as EncodeEnded

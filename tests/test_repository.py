@@ -31,6 +31,7 @@ LAYERS = [
     "results",
     "api",
     "accessor",  # the functions as an attribute of xarray objects
+    "estimator",  # the api for scikit-learn
     "preload",  # what a Dask worker runs at its start
     "synthetic",  # data of the paper's models, for users
     "__init__",

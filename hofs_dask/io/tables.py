@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from hofs_dask.io.paths import as_path
 from hofs_dask.io.table import Table, TableColumn
 from hofs_dask.io.table_files import TEXT, find_files, is_table_path
 from hofs_dask.io.targets import as_column, names_column
-from hofs_dask.io.temporary import temporary_folder
+from hofs_dask.io.temporary import HeldFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -155,20 +154,11 @@ def _is_arrow_dataset(data: Any) -> bool:
     return any(base.__module__ == "pyarrow._dataset" for base in type(data).__mro__)
 
 
-class _Folder:
-    """A temporary folder that is removed with this object, or when the process ends."""
-
-    def __init__(self) -> None:
-        stack = contextlib.ExitStack()
-        self.path = stack.enter_context(temporary_folder())
-        weakref.finalize(self, stack.close)
-
-
 def _written(write: Callable[[str], object]) -> Table:
     """Return data as a table of a temporary Parquet file, which ``write`` writes."""
     from hofs_dask.io.parquet import open_parquet
 
-    folder = _Folder()
+    folder = HeldFolder()
     path = str(folder.path / "data.parquet")
     write(path)
     files = find_files(path)

@@ -11,6 +11,7 @@ import stat
 import tempfile
 import threading
 import types
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +70,39 @@ def temporary_folder() -> Iterator[Path]:
             stack.enter_context(locked(folder / LOCK))
             folder = folder.rename(parent / folder.name.replace(UNLOCKED, PREFIX, 1))
         yield folder
+
+
+class HeldFolder:
+    """A temporary folder that is removed with this object, or when the process ends.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The folder.
+    lock : threading.Lock
+        Held by the thread that uses the folder.
+
+    Examples
+    --------
+    >>> folder = HeldFolder()
+    >>> path = folder.path
+    >>> path.is_dir()
+    True
+    >>> del folder
+    >>> path.is_dir()
+    False
+    """
+
+    def __init__(self) -> None:
+        stack = contextlib.ExitStack()
+        self.path = stack.enter_context(temporary_folder())
+        self.lock = threading.Lock()
+        weakref.finalize(self, _close, stack, os.getpid())
+
+
+def _close(stack: contextlib.ExitStack, process: int) -> None:
+    if os.getpid() == process:  # not in a fork
+        stack.close()
 
 
 def remove_left(parent: Path) -> None:

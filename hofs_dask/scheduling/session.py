@@ -1,7 +1,10 @@
-"""The state that the driver keeps per Dask client. No other module of the driver has state."""
+"""The state of the driver, per Dask client and per process. No other module of it has state."""
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -33,6 +36,30 @@ class Session:
     )
 
 
+#: Number of folders that `keep` keeps: the folds of a cross-validation, and some more.
+MOST_KEPT = 12
+
+
+@dataclass
+class Kept:
+    """Objects that this process keeps for later calls, the latest last.
+
+    Attributes
+    ----------
+    process
+        The process that made them: a fork must not remove what its parent uses.
+    lock
+        Held while an object is looked up or made.
+    by_key
+        The objects.
+    """
+
+    process: int = field(default_factory=os.getpid)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    by_key: dict[str, Any] = field(default_factory=dict)
+
+
+_KEPT: list[Kept] = []
 _SESSIONS: WeakKeyDictionary[Client, Session] = WeakKeyDictionary()
 
 
@@ -41,11 +68,35 @@ def session(client: Client) -> Session:
     return _SESSIONS.setdefault(client, Session())
 
 
+def keep(key: str, make: Callable[[], Any]) -> Any:
+    """Return the object that is kept for a key, made if there is none.
+
+    At most `MOST_KEPT` objects are kept. The one that was used longest ago is dropped.
+
+    Examples
+    --------
+    >>> first = keep("a", lambda: [1])
+    >>> keep("a", lambda: [2]) is first
+    True
+    """
+    if not _KEPT or _KEPT[0].process != os.getpid():
+        _KEPT[:] = [Kept()]
+    (state,) = _KEPT
+    with state.lock:
+        found = state.by_key.pop(key, None)
+        found = make() if found is None else found
+        state.by_key[key] = found
+        while len(state.by_key) > MOST_KEPT:
+            del state.by_key[next(iter(state.by_key))]
+    return found
+
+
 def reset() -> None:
-    """Remove the state of all clients.
+    """Remove the state of all clients, and everything that is kept.
 
     Examples
     --------
     >>> reset()
     """
     _SESSIONS.clear()
+    _KEPT.clear()

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import hofs_dask as hd
 from hofs_dask.io import parquet, table, text_tables
+from hofs_dask.io.reading import Reading
 from hofs_dask.io.source import open_source
 from tests.cli.shell import run
 
@@ -162,11 +163,11 @@ def test_target__is_an_array_or_a_series_of_the_frame():
 
 def test_groups__are_a_column_of_a_table(tmp_path):
     FRAME.assign(site=np.arange(N) // 10).to_parquet(tmp_path / "x.parquet")
-    source = open_source(tmp_path / "x.parquet", "y", groups="site", weights="int")
+    source = open_source(tmp_path / "x.parquet", "y", Reading(groups="site", weights="int"))
     assert not {"site", "int"} & {*source.names}
-    assert np.array_equal(source.groups.ids.compute(), np.arange(N) // 10)
+    assert np.array_equal(source.groups.values.compute(), np.arange(N) // 10)
     with pytest.raises(ValueError, match="unknown column for groups 'sight'; valid: 'site'"):
-        open_source(tmp_path / "x.parquet", "y", groups="sight")
+        open_source(tmp_path / "x.parquet", "y", Reading(groups="sight"))
 
 
 # Types
@@ -200,7 +201,7 @@ def test_types__that_cannot_be_used_are_refused_by_name(column, words, in_file, 
 def test_types__decimals_are_numbers_and_columns_of_nulls_are_missing():
     data = pa.table(
         {
-            "price": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("2.25")]),
+            "cost": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("2.25")]),
             "none": pa.nulls(3),
             "half": pa.array(np.array([1, 2, 3], np.float16)),
             "key": pa.array([decimal.Decimal(4), decimal.Decimal(5), decimal.Decimal(4)]),
@@ -208,11 +209,11 @@ def test_types__decimals_are_numbers_and_columns_of_nulls_are_missing():
     )
     source = open_source(data, "key")
     found = columns(source)
-    assert same(found["price"], [1.5, np.nan, 2.25])
+    assert same(found["cost"], [1.5, np.nan, 2.25])
     assert same(found["none"], [np.nan] * 3)
     assert found["half"] == [1, 2, 3]
     assert source.target_type == "integer"
-    assert open_source(data.drop(["none"]), "price").target_type == "number"
+    assert open_source(data.drop(["none"]), "cost").target_type == "number"
 
 
 def test_types__integers_keep_their_type_only_without_missing_values(tmp_path):

@@ -1,0 +1,253 @@
+"""`HOFSSelector`: the selection as an estimator of scikit-learn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from dask.base import tokenize
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from hofs_dask.api import encode, select
+from hofs_dask.io.columns import is_dask_frame, plain
+from hofs_dask.io.files import digest
+from hofs_dask.io.temporary import HeldFolder
+from hofs_dask.methods.base import Method
+from hofs_dask.methods.registry import as_method
+from hofs_dask.results.selection import Selection
+from hofs_dask.scheduling.session import keep
+
+
+class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+    """Select features by `hofs_dask.select`, as an estimator of scikit-learn.
+
+    Parameters
+    ----------
+    n_features_to_select
+        Number of features to select, or the share of all features as a float up to 1. None selects
+        half of the features.
+    method, nominal, target_kind, bins, include, exclude, min_gain
+        As for `hofs_dask.select`. Names of features are those of a data frame; positions are
+        accepted if all names are strings.
+
+    Attributes
+    ----------
+    selection_ : Selection
+        The result of `hofs_dask.select`.
+    support_ : ndarray of bool (feature)
+        Which features are selected.
+    ranking_ : ndarray of int (feature)
+        The rank of each selected feature, from 1. All others share the rank after the last one.
+    scores_ : ndarray of float (feature)
+        The score of each selected feature when it was chosen, NaN for all others.
+    subsets_ : list of list of str
+        The selected features, grouped into subsets. The best subset is first.
+    n_features_in_ : int
+        Number of features of the data that was given to `fit`.
+    feature_names_in_ : ndarray of str (feature)
+        Their names, if the data has names that are all strings.
+
+    Notes
+    -----
+    A selection of n features starts with the selection of fewer features from the same data. For
+    data in memory, `fit` keeps the codes and the rounds of its last runs in temporary files, and
+    continues from them if it is called again with the same data, also by a clone in the same
+    process. So a grid search over numbers of features encodes each fold once and searches it once
+    for each method. With several processes, each process does so.
+
+    Numpy arrays and data frames are used as they are. Arrays and data frames of Dask stay lazy in
+    `fit` and in `transform`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from hofs_dask import HOFSSelector
+    >>> x, y = load_iris(return_X_y=True, as_frame=True)
+    >>> selector = HOFSSelector(2, method="jmi").set_output(transform="pandas").fit(x, y)
+    >>> selector.get_feature_names_out().tolist()
+    ['petal length (cm)', 'petal width (cm)']
+    >>> selector.transform(x).shape
+    (150, 2)
+    """
+
+    def __init__(
+        self,
+        n_features_to_select: int | float | None = None,
+        *,
+        method: str | Method = "hofs",
+        nominal: Iterable[Hashable] | bool | None = None,
+        target_kind: str = "auto",
+        bins: int | str | None = "auto",
+        include: Sequence[Hashable] = (),
+        exclude: Sequence[Hashable] = (),
+        min_gain: float | None = None,
+    ) -> None:
+        self.n_features_to_select = n_features_to_select
+        self.method = method
+        self.nominal = nominal
+        self.target_kind = target_kind
+        self.bins = bins
+        self.include = include
+        self.exclude = exclude
+        self.min_gain = min_gain
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags: a target is needed, and missing values are accepted."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> HOFSSelector:
+        """Select features.
+
+        Parameters
+        ----------
+        X : array or data frame (sample, feature)
+            The features, of numpy, pandas, polars, Dask, or anything that scikit-learn accepts.
+        y : array (sample,)
+            The target. Its values belong to the rows of X by position.
+        groups : array (sample,), optional
+            An id for each sample; samples of a group are not independent. As for
+            `hofs_dask.select`. Routed by ``set_fit_request(groups=True)``.
+
+        Returns
+        -------
+        HOFSSelector
+            This object.
+        """
+        X, y = self._checked(X, y)
+        n_features = self._number(X.shape[1])
+        options: dict[str, Any] = {
+            "nominal": self.nominal,
+            "target_kind": self.target_kind,
+            "bins": self.bins,
+            "groups": groups,
+        }
+        chosen: dict[str, Any] = {
+            "method": as_method(self.method),
+            "include": self.include,
+            "exclude": self.exclude,
+            "min_gain": self.min_gain,
+            "progress": False,
+        }
+        if _is_lazy(X) or _is_lazy(y):
+            self.selection_ = select(X, y, n_features, **options, **chosen)
+        else:
+            self.selection_ = _continued(X, y, n_features, options, chosen)
+        named = [plain(name) for name in X.columns] if hasattr(X, "columns") else None
+        self._describe(self.selection_, named or [f"x{j}" for j in range(X.shape[1])])
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the selected features of X, in the order of its columns. Lazy data stays lazy.
+
+        Parameters
+        ----------
+        X : array or data frame (sample, feature)
+            Data with the features that were given to `fit`.
+        """
+        if not _is_lazy(X):
+            return super().transform(X)
+        check_is_fitted(self)
+        self._check_lazy(X, reset=False)
+        positions = np.flatnonzero(self.support_).tolist()
+        if hasattr(X, "columns"):
+            return X[[X.columns[j] for j in positions]]
+        return X[:, positions]
+
+    def _get_support_mask(self) -> np.ndarray:
+        check_is_fitted(self)
+        return self.support_
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return X and y after the checks of scikit-learn. Data frames and lazy data are kept."""
+        if _is_lazy(X):
+            if y is None:
+                validate_data(self, X, y, skip_check_array=True)  # raises
+            self._check_lazy(X, reset=True)
+            return X, y
+        if hasattr(X, "columns"):
+            frame, y = validate_data(self, X, y, skip_check_array=True)
+            if len(frame) < 2:
+                raise ValueError(
+                    f"X has {len(frame)} sample(s) and {frame.shape[1]} features; give 2 samples "
+                    "or more"
+                )
+            y = column_or_1d(y, warn=True)
+        else:
+            frame, y = validate_data(
+                self, X, y, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=2
+            )
+        if y.dtype == object:
+            type_of_target(y, input_name="y", raise_unknown=True)
+        return frame, y
+
+    def _check_lazy(self, X: Any, *, reset: bool) -> None:
+        """Check the names and the number of features of lazy data, which is not computed."""
+        n_features = int(X.shape[1])
+        names = [*X.columns] if hasattr(X, "columns") else []
+        if reset:
+            self.n_features_in_ = n_features
+            if names and all(isinstance(name, str) for name in names):
+                self.feature_names_in_ = np.array(names, dtype=object)
+        elif n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {n_features} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        elif names and names != [*getattr(self, "feature_names_in_", names)]:
+            raise ValueError(
+                "The feature names should match those that were passed during fit; give the same "
+                "columns in the same order"
+            )
+
+    def _number(self, n_features: int) -> int:
+        """Return the number of features to select from this many."""
+        given = self.n_features_to_select
+        if given is None:
+            return max(1, n_features // 2)
+        is_number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
+        if is_number and isinstance(given, float | np.floating) and 0 < given <= 1:
+            return max(1, math.floor(given * n_features))
+        if is_number and given >= 1 and given == int(given):
+            return int(given)
+        raise ValueError(
+            f"n_features_to_select is {given!r}; give a number such as 10, a share of the features "
+            "such as 0.5, or None for half of them"
+        )
+
+    def _describe(self, selection: Selection, names: Sequence[Hashable]) -> None:
+        """Set the attributes that describe the features, named in the order of the data."""
+        place = {name: j for j, name in enumerate(names)}
+        positions = np.array([place[name] for name in selection.features], dtype=int)
+        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
+        self.support_[positions] = True
+        self.ranking_ = np.full(self.n_features_in_, len(positions) + 1)
+        self.ranking_[positions] = np.arange(1, len(positions) + 1)
+        self.scores_ = np.full(self.n_features_in_, np.nan)
+        self.scores_[positions] = selection.scores
+        self.subsets_ = selection.subsets
+
+
+def _is_lazy(data: Any) -> bool:
+    """Return whether data is an array or a data frame of Dask. Dask is not imported for it."""
+    return is_dask_frame(data) or type(data).__module__.startswith("dask.array")
+
+
+def _continued(
+    X: Any, y: Any, n_features: int, options: dict[str, Any], chosen: dict[str, Any]
+) -> Selection:
+    """Return a selection, continued from earlier ones of the same data and options."""
+    # the content is part of the key, so that changed data has another folder
+    data = tokenize(X, y, options)
+    folder = keep(data, HeldFolder)
+    with folder.lock:
+        codes = encode(X, y, folder.path / "codes.zarr", **options)
+        checkpoint = folder.path / digest([tokenize(chosen)])
+        return select(codes, None, n_features, checkpoint=checkpoint, **chosen)

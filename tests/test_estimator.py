@@ -1,0 +1,213 @@
+"""`HOFSSelector` in scikit-learn: its checks, pipelines, grids, names, lazy data."""
+
+import pickle
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+import hofs_dask as hd
+from hofs_dask import estimator
+from hofs_dask.encoding import encode as encoding
+from hofs_dask.scheduling import session
+
+rng = np.random.default_rng(0)
+N = 600
+Y = rng.integers(0, 2, N)
+X = rng.normal(size=(N, 8))
+X[:, 5] += 2 * Y
+X[:, 2] += Y
+NAMES = [f"f{j}" for j in range(8)]
+FRAME = pd.DataFrame(X, columns=NAMES)
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    session.reset()
+    yield
+    session.reset()
+
+
+@pytest.mark.filterwarnings("ignore")  # of classes with one sample
+@pytest.mark.parametrize("selector", [hd.HOFSSelector(), hd.HOFSSelector(1, method=hd.MRMR())])
+def test_checks__of_scikit_learn_all_pass(selector):
+    results = check_estimator(selector, on_fail=None, on_skip=None)
+    assert len(results) > 40
+    failed = [
+        (each["check_name"], each["exception"]) for each in results if each["status"] == "failed"
+    ]
+    assert not failed
+    skipped = {each["check_name"] for each in results if each["status"] == "skipped"}
+    assert skipped <= {"check_array_api_input"}
+
+
+def test_fit__describes_the_selection():
+    selector = hd.HOFSSelector(3, method="jmi").fit(X, Y)
+    expected = hd.select(X, Y, 3, method="jmi")
+    assert selector.selection_ == expected
+    assert selector.get_support(indices=True).tolist() == sorted(expected.indices)
+    assert selector.ranking_[expected.indices].tolist() == [1, 2, 3]
+    assert sorted(selector.ranking_) == [1, 2, 3, *[4] * 5]
+    assert selector.scores_[expected.indices].tolist() == expected.scores.tolist()
+    assert np.isnan(selector.scores_[~selector.support_]).all()
+    assert selector.subsets_ == expected.subsets
+    assert np.array_equal(selector.transform(X), X[:, selector.support_])
+    assert selector.n_features_in_ == 8
+    assert not hasattr(selector, "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    ("given", "number"), [(None, 4), (2, 2), (np.int64(2), 2), (0.5, 4), (1.0, 8), (0.01, 1)]
+)
+def test_number__may_be_absent_a_number_or_a_share(given, number):
+    assert hd.HOFSSelector(given, method="mim").fit(X, Y).support_.sum() == number
+
+
+@pytest.mark.parametrize("given", [0, -1, 1.5, "auto", True, np.nan])
+def test_number__of_another_form_is_refused(given):
+    with pytest.raises(ValueError, match="n_features_to_select is .*; give a number such as 10"):
+        hd.HOFSSelector(given).fit(X, Y)
+
+
+def test_frame__has_names_and_output_of_its_kind():
+    selector = hd.HOFSSelector(2, method="mim").fit(FRAME, pd.Series(Y, index=range(N, 2 * N)))
+    assert selector.feature_names_in_.tolist() == NAMES
+    assert selector.get_feature_names_out().tolist() == ["f2", "f5"]
+    assert isinstance(selector.transform(FRAME), np.ndarray)
+    assert selector.set_output(transform="pandas").transform(FRAME).equals(FRAME[["f2", "f5"]])
+    polars = pl.from_pandas(FRAME)
+    selector = clone(selector).set_output(transform="polars").fit(polars, Y)
+    assert selector.transform(polars).columns == ["f2", "f5"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        selector.transform(polars[:, ::-1])
+
+
+def test_frame__columns_of_any_type_and_name_are_used():
+    frame = FRAME.assign(kind=np.where(Y, "p", "q"), gaps=FRAME["f0"].where(X[:, 1] > 0))
+    selector = hd.HOFSSelector(1, method="mim").fit(frame, Y)
+    assert selector.get_feature_names_out().tolist() == ["kind"]
+    numbered = hd.HOFSSelector(2, method="mim", exclude=[2]).fit(pd.DataFrame(X), Y)
+    assert numbered.ranking_[5] == 1
+    assert not numbered.support_[2]
+    with pytest.raises(ValueError, match=r"X has 1 sample"):
+        selector.fit(frame[:1], Y[:1])
+
+
+def test_lazy__data_stays_lazy(monkeypatch):
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    for data, target in ((da.from_array(X, chunks=(200, 4)), Y), (frame, Y)):
+        selector = hd.HOFSSelector(2, method="mim").fit(data, target)
+        found = selector.transform(data)
+        assert type(found) is type(data)
+        assert np.array_equal(np.asarray(found.compute()), X[:, [2, 5]])
+    assert selector.get_feature_names_out().tolist() == ["f2", "f5"]
+    with pytest.raises(ValueError, match="X has 3 features, but HOFSSelector is expecting 8"):
+        selector.transform(frame[NAMES[:3]])
+    with pytest.raises(ValueError, match="feature names should match"):
+        selector.transform(frame[NAMES[::-1]])
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        selector.fit(frame, None)
+
+
+def test_pickle_clone_and_repr():
+    selector = hd.HOFSSelector(2, method=hd.MIFS(beta=0.5), exclude=["f5"]).fit(FRAME, Y)
+    again = pickle.loads(pickle.dumps(selector))
+    assert np.array_equal(again.transform(FRAME), selector.transform(FRAME))
+    assert clone(selector).get_params() == selector.get_params()
+    assert "MIFS(beta=0.5)" in repr(selector)
+    assert "HOFSSelector" in selector._repr_html_()
+
+
+def test_column_transformer__selects_in_some_columns():
+    chosen = ColumnTransformer(
+        [("few", hd.HOFSSelector(1, method="mim"), ["f1", "f2", "f3"])], remainder="drop"
+    ).fit(FRAME, Y)
+    assert chosen.get_feature_names_out().tolist() == ["few__f2"]
+
+
+class Counted:
+    """Counts calls of a function."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *given, **options):
+        self.calls += 1
+        return self.function(*given, **options)
+
+
+def test_grid__encodes_each_fold_once_and_continues_its_searches(monkeypatch):
+    encoded = Counted(encoding._encode)
+    monkeypatch.setattr(encoding, "_encode", encoded)
+    rounds = []
+    drive = estimator.select
+
+    def counting(*given, **options):
+        return drive(*given, **options, callback=lambda event: rounds.append(event))
+
+    monkeypatch.setattr(estimator, "select", counting)
+    grid = GridSearchCV(
+        make_pipeline(hd.HOFSSelector(), LogisticRegression()),
+        {
+            "hofsselector__n_features_to_select": [1, 3, 2, 5],
+            "hofsselector__method": ["mim", "jmi"],
+        },
+        cv=3,
+        refit=False,
+    ).fit(X, Y)
+    assert encoded.calls == 3
+    ended = [event for event in rounds if isinstance(event, hd.RoundEnded)]
+    assert len(ended) == 3 * 2 * 5  # not 3 * 2 * (1 + 3 + 2 + 5)
+    assert grid.best_score_ > 0.8
+
+
+def test_grid__results_are_those_of_single_selections():
+    for n in (1, 4, 2):
+        found = hd.HOFSSelector(n).fit(X, Y)
+        assert found.selection_ == hd.select(X, Y, n)
+
+
+def test_kept__runs_are_few_and_depend_on_the_content(monkeypatch):
+    monkeypatch.setattr(session, "MOST_KEPT", 2)
+    folders = []
+    made = estimator.HeldFolder
+
+    def watched():
+        folder = made()
+        folders.append(folder.path)
+        return folder
+
+    monkeypatch.setattr(estimator, "HeldFolder", watched)
+    changed = X.copy()
+    for _ in range(2):
+        hd.HOFSSelector(1).fit(changed, Y)
+    assert len(folders) == 1
+    changed[0, 0] += 1
+    hd.HOFSSelector(1).fit(changed, Y)
+    hd.HOFSSelector(1, bins=4).fit(changed, Y)
+    assert [folder.exists() for folder in folders] == [False, True, True]
+    session.reset()
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_groups__are_routed():
+    ids = np.arange(N) // 20
+    with sklearn.config_context(enable_metadata_routing=True):
+        selector = hd.HOFSSelector(2).set_fit_request(groups=True)
+        pipeline = make_pipeline(selector, LogisticRegression()).fit(X, Y, groups=ids)
+        found = pipeline[0].selection_
+        GridSearchCV(pipeline, {"hofsselector__method": ["mim"]}, cv=GroupKFold(3)).fit(
+            X, Y, groups=ids
+        )
+    assert found == hd.select(X, Y, 2, groups=ids)
+    assert found.to_dataset().attrs["n_groups"] == 30
