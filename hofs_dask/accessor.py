@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,7 +45,7 @@ class HofsAccessor:
     def select(
         self,
         target: Any,
-        n_features: int,
+        n_features: int | Literal["auto"],
         *,
         method: str | Method = "hofs",
         feature_dim: Hashable | Sequence[Hashable] | None = None,
@@ -60,7 +60,8 @@ class HofsAccessor:
         join: str = "exact",
         include: Sequence[Hashable] = (),
         exclude: Sequence[Hashable] = (),
-        min_gain: float | None = None,
+        min_gain: float | str | None = None,
+        alpha: float | None = None,
         store: str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         callback: Callable[[Event], None] | None = None,
@@ -87,6 +88,7 @@ class HofsAccessor:
             include=include,
             exclude=exclude,
             min_gain=min_gain,
+            alpha=alpha,
             store=store,
             checkpoint=checkpoint,
             callback=callback,
@@ -96,7 +98,7 @@ class HofsAccessor:
     def compare(
         self,
         target: Any,
-        n_features: int,
+        n_features: int | Literal["auto"],
         *,
         methods: Iterable[str | Method] | None = None,
         n_resamples: int = 0,
@@ -112,7 +114,8 @@ class HofsAccessor:
         join: str = "exact",
         include: Sequence[Hashable] = (),
         exclude: Sequence[Hashable] = (),
-        min_gain: float | None = None,
+        min_gain: float | str | None = None,
+        alpha: float | None = None,
         store: str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         callback: Callable[[Event], None] | None = None,
@@ -141,6 +144,7 @@ class HofsAccessor:
             include=include,
             exclude=exclude,
             min_gain=min_gain,
+            alpha=alpha,
             store=store,
             checkpoint=checkpoint,
             callback=callback,

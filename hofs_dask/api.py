@@ -37,6 +37,7 @@ from hofs_dask.search.rounds import (
     search,
 )
 from hofs_dask.search.screens import open_screen
+from hofs_dask.search.stopping import ALPHA, Stop
 from hofs_dask.store.bins import check_bins
 from hofs_dask.store.codes import CodeStore, is_codes, open_codes, temporary_store
 from hofs_dask.store.labels import check_kind
@@ -88,7 +89,7 @@ class _Request:
 def select(
     data: Any,
     target: Any,
-    n_features: int,
+    n_features: int | Literal["auto"],
     *,
     method: str | Method = "hofs",
     feature_dim: Hashable | Sequence[Hashable] | None = None,
@@ -103,7 +104,8 @@ def select(
     join: str = "exact",
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
-    min_gain: float | None = None,
+    min_gain: float | str | None = None,
+    alpha: float | None = None,
     store: str | os.PathLike[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     callback: Callable[[Event], None] | None = None,
@@ -126,7 +128,10 @@ def select(
         of its targets. None uses the target of a `CodeStore`, or the only target of a code store
         that is given by path.
     n_features
-        Number of features to choose.
+        Number of features to choose. ``"auto"`` chooses features as long as one depends
+        significantly on the target, given those already chosen; this may be none. There are then
+        no restarts, and the result has p-values. The methods ``"sum"`` and ``"mean"`` of `HOFS`,
+        and `VMI`, have no test.
     method
         Name of a method, such as ``"jmi"``, or a method object with options, such as
         ``HOFS(criterion="sum")``. ``hofs-dask select --help`` lists all names.
@@ -176,8 +181,13 @@ def select(
         Features that are chosen first, in this order, and features that are never chosen. Give
         names, or positions if all names are strings.
     min_gain
-        Stop when the feature with the best score gains less than this number of nats. There are
-        then no restarts. The first feature is always chosen.
+        Stop when the feature with the best score gains less than this number of nats, or than a
+        share of H(y) such as ``"1%"``. There are then no restarts. The first feature is always
+        chosen. For methods other than `HOFS` and `VMI`, whose gains are not estimated out of
+        sample, a feature must also be significant at the level 0.05.
+    alpha
+        For ``n_features="auto"``: the probability that a round chooses a feature if none of the
+        remaining ones depends on the target, 0.05 by default.
     store
         Path at which to keep the code store, so that later calls do not encode the data again.
         None uses a temporary code store.
@@ -213,7 +223,7 @@ def select(
     ['x3']
     """
     chosen = as_method(method)
-    _check_numbers(n_features, min_gain)
+    count, stop = _numbers(n_features, min_gain, alpha, [chosen])
     _check_listening(callback, progress)
     with ExitStack() as stack:
         reading = Reading(
@@ -228,7 +238,7 @@ def select(
             groups=groups,
             join=join,
         )
-        request = _open(data, target, n_features, reading, store, include, exclude)
+        request = _open(data, target, count or 1, reading, store, include, exclude)
         # opened before the data is read, so that a long encoding does not fail at a lock
         kept = None
         if checkpoint is not None:
@@ -238,10 +248,10 @@ def select(
         steps = search(
             codes,
             chosen,
-            n_features,
+            count,
             include=request.include,
             exclude=request.exclude,
-            min_gain=min_gain,
+            stop=stop,
             checkpoint=kept,
         )
         (found,) = drive(codes, {chosen.label: steps}, listeners)[0].values()
@@ -251,7 +261,7 @@ def select(
 def compare(
     data: Any,
     target: Any,
-    n_features: int,
+    n_features: int | Literal["auto"],
     *,
     methods: Iterable[str | Method] = METHODS,
     n_resamples: int = 0,
@@ -267,7 +277,8 @@ def compare(
     join: str = "exact",
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
-    min_gain: float | None = None,
+    min_gain: float | str | None = None,
+    alpha: float | None = None,
     store: str | os.PathLike[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     callback: Callable[[Event], None] | None = None,
@@ -292,7 +303,7 @@ def compare(
         rows; the blocks do not depend on the chunks. If there are `groups`, a resample instead
         consists of as many groups as there are, drawn with replacement. Give 0 for no resamples,
         or 2 or more.
-    include, exclude, min_gain, store, callback, progress
+    include, exclude, min_gain, alpha, store, callback, progress
         As for `select`.
     checkpoint
         Directory in which all searches are saved after every round, each in its own subdirectory.
@@ -316,8 +327,13 @@ def compare(
     {'mim': ['x3'], 'jmi': ['x3']}
     """
     chosen = _methods(methods)
-    _check_numbers(n_features, min_gain)
+    count, stop = _numbers(n_features, min_gain, alpha, list(chosen.values()))
     _check_count("n_resamples", n_resamples, 0)
+    if count is None and n_resamples:
+        raise ValueError(
+            f"n_resamples is {n_resamples} and n_features is 'auto', but resamples repeat samples, "
+            "which makes its tests invalid; give n_features as a number"
+        )
     if n_resamples == 1:
         raise ValueError("n_resamples is 1, but stability needs at least 2; give 2 or more, or 0")
     _check_listening(callback, progress)
@@ -335,7 +351,7 @@ def compare(
             groups=groups,
             join=join,
         )
-        request = _open(data, target, n_features, reading, store, include, exclude)
+        request = _open(data, target, count or 1, reading, store, include, exclude)
         kept: dict[Hashable, Checkpoint | None] = {
             (label, number): None
             if checkpoint is None
@@ -355,10 +371,10 @@ def compare(
                 steps = search(
                     codes,
                     method,
-                    n_features,
+                    count,
                     include=request.include,
                     exclude=request.exclude,
-                    min_gain=min_gain,
+                    stop=stop,
                     checkpoint=kept[label, number],
                     of_resample=number is not None,
                 )
@@ -736,7 +752,7 @@ def estimate(
     chosen = list(_methods([method] if single else method).values())  # type: ignore[list-item,arg-type]
     _check_count("n_resamples", n_resamples, 0)
     if n_features is not None:
-        _check_numbers(n_features, None)
+        _check_count("n_features", n_features, 1)
     reading = Reading(
         feature_dim=feature_dim,
         feature_coord=feature_coord,
@@ -843,13 +859,28 @@ def _check_count(name: str, given: object, least: int) -> None:
         raise ValueError(f"{name} is {given}; give {least} or more")
 
 
-def _check_numbers(n_features: object, min_gain: object) -> None:
+def _numbers(
+    n_features: object, min_gain: object, alpha: object, methods: Sequence[Method]
+) -> tuple[int | None, Stop]:
+    """Return the number of features, None for ``"auto"``, and when to end a search before."""
+    if isinstance(n_features, str):
+        if n_features != "auto":
+            raise ValueError(f"n_features is {n_features!r}; give a number such as 10, or 'auto'")
+        without = [method.label for method in methods if not method.has_test]
+        if without:
+            raise ValueError(
+                f"n_features is 'auto', but {without[0]} has no test of significance; give "
+                "n_features as a number, or a method such as 'hofs' or 'jmi'"
+            )
+        return None, Stop.parse(min_gain, ALPHA if alpha is None else alpha)
     _check_count("n_features", n_features, 1)
-    if min_gain is not None:
-        if isinstance(min_gain, bool) or not isinstance(min_gain, (int, float, np.number)):
-            raise TypeError(f"min_gain is {min_gain!r}; give a number of nats such as 0.01")
-        if not np.isfinite(min_gain):
-            raise ValueError(f"min_gain is {min_gain!r}; give a finite number such as 0.01")
+    if alpha is not None:
+        raise ValueError(
+            f"alpha is {alpha!r}, but n_features is {n_features}: every one of them is chosen; "
+            "leave alpha out, or give n_features='auto'"
+        )
+    assert isinstance(n_features, int | np.integer)
+    return int(n_features), Stop.parse(min_gain, None)
 
 
 def _check_listening(callback: object, progress: object) -> None:

@@ -20,6 +20,8 @@ class RoundStarted:
         Number of features that can still be chosen.
     method : str
         Label of the method.
+    at_most : bool
+        Whether the search may end before it has chosen ``n_features``, as with ``"auto"``.
 
     Examples
     --------
@@ -31,6 +33,7 @@ class RoundStarted:
     n_features: int
     n_candidates: int
     method: str = "hofs"
+    at_most: bool = False
 
 
 @dataclass(frozen=True)

@@ -70,28 +70,30 @@ def rounds_in(checkpoint: str | Path) -> int:
     return len(read_checkpoint(checkpoint)[1].picks)
 
 
-def rounds_in_parts(checkpoint: str, labels: Collection[str], n_features: int, n_runs: int) -> int:
+def rounds_in_parts(
+    checkpoint: str, labels: Collection[str], n_features: int | str, n_runs: int
+) -> int:
     """Return how many rounds in the checkpoint of a comparison the run can use."""
     return sum(
-        min(rounds_in(path), n_features)
+        min(rounds_in(path), n_features) if isinstance(n_features, int) else rounds_in(path)
         for label, found in parts_of(checkpoint).items()
         for number, path in found.items()
         if label in labels and (number is None or number < n_runs - 1)
     )
 
 
-def how_to_resume(done: int, n_rounds: int, checkpoint: str | None) -> str:
+def how_to_resume(done: int, n_rounds: int | None, checkpoint: str | None) -> str:
     """Return the message for an interrupted run: how many rounds are saved, and how to resume.
 
     Examples
     --------
     >>> how_to_resume(2, 5, "run")
     '2 of 5 rounds are saved in run; run the same command again to resume.'
+    >>> how_to_resume(2, None, "run")
+    '2 rounds are saved in run; run the same command again to resume.'
     """
+    rounds = f"{done} rounds" if n_rounds is None else f"{done} of {n_rounds} rounds"
     if checkpoint is not None:
-        return (
-            f"{done} of {n_rounds} rounds are saved in {checkpoint}; "
-            "run the same command again to resume."
-        )
-    lost = f"{done} of {n_rounds} rounds were done and are lost; " if done else ""
+        return f"{rounds} are saved in {checkpoint}; run the same command again to resume."
+    lost = f"{rounds} were done and are lost; " if done else ""
     return f"{lost}with --checkpoint DIR the same command resumes where it was interrupted."

@@ -47,6 +47,7 @@ COLUMNS = (
     "information",
     "redundancy",
     "margin",
+    "p_value",
     "runner_up",
     "epoch",
     "forced",

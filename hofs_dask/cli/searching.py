@@ -38,12 +38,13 @@ class Search:
     """Values of the options that `select` and `compare` share, named after the options."""
 
     store: str
-    n_features: int
+    n_features: int | str
     target: str | None
     reading: ReadingOptions
     include: tuple[str, ...]
     exclude: tuple[str, ...]
-    min_gain: float | None
+    min_gain: str | None
+    alpha: float | None
     checkpoint: str | None
     output: str | None
     plot: str | None
@@ -68,6 +69,38 @@ class Search:
         } | self.reading.arguments(self.store, self.target)
 
 
+class NumberOrAuto(click.ParamType[int | str]):
+    """A whole number above zero, or the word auto."""
+
+    name = "number"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
+        """Return the number or the word."""
+        if value == "auto":
+            return "auto"
+        try:
+            number = int(str(value))
+        except ValueError:
+            number = 0
+        if number < 1:
+            self.fail(f"{value!r} is neither a whole number from 1 on nor 'auto'", param, ctx)
+        return number
+
+
+def _min_gain(text: str | None) -> float | str | None:
+    """Return a number of nats as a number; a percentage stays text."""
+    if text is None or text.endswith("%"):
+        return text
+    try:
+        return float(text)
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{text!r}; give nats such as 0.01, or a share such as 1%", param_hint="--min-gain"
+        ) from error
+
+
 def search_command(
     kind: Literal["selection", "comparison"], figure: str, step: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -86,10 +119,11 @@ def search_command(
         click.argument("store"),
         click.option(
             "--n-features",
-            type=click.IntRange(min=1),
+            type=NumberOrAuto(),
             required=True,
-            metavar="N",
-            help="Number of features to choose.",
+            metavar="N|auto",
+            help="Number of features to choose. With auto, features are chosen as long as one "
+            "depends significantly on the target, given those already chosen.",
         ),
         target_option,
         reading_options,
@@ -108,10 +142,17 @@ def search_command(
         ),
         click.option(
             "--min-gain",
-            type=float,
             metavar="G",
             help="Stop, instead of restarting, when the best remaining feature adds less than G "
-            "nats of information. The first feature is always chosen.",
+            "nats of information, or than a share of the entropy of the target such as 1%. The "
+            "first feature is always chosen.",
+        ),
+        click.option(
+            "--alpha",
+            type=click.FloatRange(0, 1, min_open=True, max_open=True),
+            metavar="P",
+            help="With --n-features auto: the probability that a round chooses a feature if none "
+            "of the remaining ones depends on the target. Default: 0.05.",
         ),
         click.option(
             "--checkpoint",
@@ -188,10 +229,13 @@ def run_search(
             done[event.method] = event.rank
 
     def advice() -> str:
-        n_rounds = search.n_features * len(methods)
+        n_rounds = None
+        if isinstance(search.n_features, int):
+            n_rounds = search.n_features * len(methods)
         if search.checkpoint is None:
             return how_to_resume(sum(done.values()), n_rounds, None)
-        n_rounds *= 1 + n_resamples
+        if n_rounds is not None:
+            n_rounds *= 1 + n_resamples
         return how_to_resume(rounds_in(search.checkpoint), n_rounds, search.checkpoint)
 
     advise(advice)
@@ -206,7 +250,8 @@ def run_search(
         result = run(
             request
             | {
-                "min_gain": search.min_gain,
+                "min_gain": _min_gain(search.min_gain),
+                "alpha": search.alpha,
                 "checkpoint": search.checkpoint,
                 "callback": listen,
                 "progress": search.progress,

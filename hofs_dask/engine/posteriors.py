@@ -176,8 +176,8 @@ class GainsContext(Context):
     squares: bool  # whether to also sum the squares of gains
     candidates: CandidateRows = per_feature()
     wanted: np.ndarray = per_feature()  # bool (feature,); for other features the gains are zero
-    places: np.ndarray | None = None  # (wanted feature,) positions in the tile, set by `_narrowed`
-    grids: tuple[np.ndarray | None, ...] = ()  # one for each of `rows`, set by `_prepared`
+    places: np.ndarray | None = None  # (wanted feature,) positions in the tile, set by `narrowed`
+    grids: tuple[np.ndarray | None, ...] = ()  # one for each of `rows`, set by `prepared`
 
 
 #: Class boundaries of a piece that is not sorted by class.
@@ -221,7 +221,7 @@ class _Piece:
         return frozen(found)
 
 
-def _pieces(context: GainsContext, block: Block) -> Iterator[_Piece]:
+def pieces(context: GainsContext, block: Block) -> Iterator[_Piece]:
     """Yield the samples of the requested parts in pieces of one fold each.
 
     Tables that were fitted only once, on all samples, have a single fold. All pieces share one
@@ -284,7 +284,7 @@ def _grids(context: GainsContext) -> tuple[np.ndarray | None, ...]:
     return tuple(found)
 
 
-def _posterior(context: GainsContext, piece: _Piece) -> tuple[np.ndarray, np.ndarray]:
+def class_posterior(context: GainsContext, piece: _Piece) -> tuple[np.ndarray, np.ndarray]:
     """Return log probabilities and probabilities of the current posterior, (class, sample)."""
     n_codes = context.numbers.shape[1]
     posterior = np.repeat(context.prior[:, None], piece.codes.shape[1], axis=1)
@@ -316,7 +316,7 @@ def _gain_layout(_context: GainsContext, n_features: int) -> Layout:
     return {"gain": shape, "square": shape}
 
 
-def _narrowed(context: GainsContext) -> GainsContext:
+def narrowed(context: GainsContext) -> GainsContext:
     """Return the context of only the wanted features, with their positions in the tile."""
     if context.places is not None:
         return context
@@ -326,9 +326,9 @@ def _narrowed(context: GainsContext) -> GainsContext:
     return replace(context, places=places)
 
 
-def _prepared(context: GainsContext) -> GainsContext | None:
+def prepared(context: GainsContext) -> GainsContext | None:
     """Return the context of the wanted features with grids, or None if no feature is wanted."""
-    context = _narrowed(context)
+    context = narrowed(context)
     if not len(context.wanted):
         return None
     return replace(context, grids=_grids(context))
@@ -354,8 +354,8 @@ def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
     kinds, few = [KINDS.index(kind) for kind in rows.linear], _few_cells(context)[:, None]
     parents_of_few = frozen(np.where(few, rows.parents, -1))
     parents_of_many = frozen(np.where(few, -1, rows.parents))
-    for piece in _pieces(context, block):
-        posterior, probability = _posterior(context, piece)
+    for piece in pieces(context, block):
+        posterior, probability = class_posterior(context, piece)
         for kind, (parents, table) in tables.items():
             found, squares = np.empty(m), np.empty(n_squared)
             kernel.score_tables(
@@ -460,7 +460,7 @@ def _few_cells(context: GainsContext) -> np.ndarray:
 
 
 def _gains(context: GainsContext, total: Partial) -> Partial:
-    context = _narrowed(context)
+    context = narrowed(context)
     rows = context.candidates
     gain = total["gain"] / context.n_samples
     if not context.squares:
@@ -479,5 +479,5 @@ def _gains(context: GainsContext, total: Partial) -> Partial:
 #: squares are requested, the tables of the true class are summed over the samples. Otherwise their
 #: known sum `CandidateRows.truth` is added, and the parts must be whole folds.
 POSTERIOR_GAINS = Reduction(
-    "posterior-gains", _gain_layout, _gain_chunk, _gains, _prepared, _narrowed
+    "posterior-gains", _gain_layout, _gain_chunk, _gains, prepared, narrowed
 )

@@ -476,3 +476,49 @@ def score_linear(
                 else:
                     out[i, kind] += sum_logs(truth, n)
                 out[i, kind] -= sum_logs(total, n)
+
+
+@jit(
+    void(
+        const(uint8[:, ::1]),
+        const(uint16[:, ::1]),
+        const(int64[::1]),
+        const(float64[:, ::1]),
+        float64[:, :, ::1],
+    )
+)
+def add_residuals(
+    codes: np.ndarray,
+    bases: np.ndarray,
+    parents: np.ndarray,
+    residuals: np.ndarray,
+    sums: np.ndarray,
+) -> None:
+    """Add the residuals of every sample to the cell of each feature.
+
+    Parameters
+    ----------
+    codes
+        Codes (feature, sample).
+    bases, parents
+        The cell is ``bases[parents[i], sample] + codes[i, sample]``.
+    residuals
+        Residuals (sample, class).
+    sums
+        Sums (feature, cell, class), to which the residuals are added.
+
+    Examples
+    --------
+    >>> sums, zero = np.zeros((1, 2, 1)), np.zeros((1, 3), np.uint16)
+    >>> codes, parents = np.array([[0, 1, 1]], np.uint8), np.zeros(1, np.intp)
+    >>> add_residuals(codes, zero, parents, np.array([[0.5], [0.25], [-1.0]]), sums)
+    >>> sums[0, :, 0]
+    array([ 0.5 , -0.75])
+    """
+    n_classes = residuals.shape[1]
+    for i in range(codes.shape[0]):
+        base = bases[parents[i]]
+        for sample in range(codes.shape[1]):
+            cell = base[sample] + codes[i, sample]
+            for c in range(n_classes):
+                sums[i, cell, c] += residuals[sample, c]

@@ -121,6 +121,23 @@ class Search(ABC, Generic[StateT, ScoresT]):
     def score(self, state: StateT) -> Generator[Request, Partial, tuple[StateT, ScoresT]]:
         """Yield the requests of a round; return the updated state and the scores of features."""
 
+    def p_values(self, state: StateT, scores: ScoresT) -> Generator[Request, Partial, np.ndarray]:
+        """Yield requests; return the p-value of every feature, (feature,).
+
+        The null hypothesis is that a feature has no information about the label beyond that of the
+        picks. Called only if `Method.has_test` is true.
+
+        Parameters
+        ----------
+        state, scores
+            What `score` has returned for this round.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no test")
+
+    def adds(self, scores: ScoresT) -> np.ndarray:
+        """Return which features have a positive gain, bool (feature,)."""
+        return scores.gain > 0
+
     @abstractmethod
     def add(self, state: StateT, scores: ScoresT, pick: int, subset: int) -> StateT:
         """Return the state after a feature has been chosen."""
@@ -181,6 +198,11 @@ class Method(ABC):
     @property
     def cross_fitted(self) -> bool:
         """Whether scores are estimated by fold, and therefore depend on the option ``groups``."""
+        return False
+
+    @property
+    def has_test(self) -> bool:
+        """Whether the search can test features for significance."""
         return False
 
     @property

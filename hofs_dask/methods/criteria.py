@@ -36,6 +36,11 @@ class MIM(PairwiseMethod):
     name: ClassVar[str] = "mim"
     in_paper: ClassVar[bool] = True
 
+    @property
+    def tests_given_picks(self) -> bool:
+        """Whether a feature has to add to every pick to be significant."""
+        return False
+
     def score(self, pairs: Pairs) -> np.ndarray:
         """Return the score of every feature."""
         return pairs.relevance

@@ -86,6 +86,11 @@ class HOFS(Method):
         return self.criterion == "joint"
 
     @property
+    def has_test(self) -> bool:
+        """Whether the search can test features for significance."""
+        return self.criterion == "joint"
+
+    @property
     def state_type(self) -> type[State]:
         """The type of the state that the search keeps between rounds."""
         return JointState if self.criterion == "joint" else TotalState

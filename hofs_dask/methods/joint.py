@@ -19,6 +19,7 @@ from hofs_dask.engine.posteriors import (
     PosteriorRow,
 )
 from hofs_dask.engine.reduction import N_FOLDS, N_PARTS, Partial, Request, placeholder
+from hofs_dask.engine.residuals import RESIDUALS
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation, gram_row, join, within_classes
 from hofs_dask.methods.base import LEAST_DIFFERENCE, ReductionBound, Search, Sizes
@@ -35,6 +36,7 @@ from hofs_dask.methods.fits import (
 from hofs_dask.methods.gains import gains_on_counts
 from hofs_dask.methods.posterior import PosteriorScores, PosteriorState
 from hofs_dask.methods.problem import Problem, count_pairs
+from hofs_dask.methods.significance import Residuals, marginal_p_values, p_values
 
 if TYPE_CHECKING:
     from hofs_dask.methods.hofs import HOFS
@@ -206,11 +208,10 @@ class Joint(Search[JointState, JointScores]):
         if len(state.affinity) < len(state.chosen):
             state, counts = yield from self._learn(state)
         rows = self._fit(state)
-        shares = self.problem.class_counts.sum(axis=0) / self.problem.n_samples
-        prior = np.log(np.maximum(shares, LEAST_SHARE))
         may_win = np.ones(self.problem.n_features, np.bool_)
         n_cells = counts[0].size
         if len(state.rows) <= 1 and CELL_SAMPLES * n_cells <= self.problem.n_samples:
+            prior = self._prior
             posterior = np.broadcast_to(prior[:, None], (N_FOLDS, *prior.shape, 1))
             for row in state.rows:  # the first row of an epoch is a table
                 posterior = posterior + row.table[0]
@@ -218,7 +219,7 @@ class Joint(Search[JointState, JointScores]):
             assert counts.shape[2] == len(numbers)  # the counts are those of the only pick
             gains = gains_on_counts(counts, posterior, rows, numbers, self._logistic)
         else:
-            gains, may_win = yield from self._gains(state, prior, rows)
+            gains, may_win = yield from self._gains(state, rows)
         penalty = self._kind_penalty(state)
         net = np.where(rows.possible, gains - penalty, -np.inf)
         kind = net.argmax(axis=1)
@@ -240,7 +241,7 @@ class Joint(Search[JointState, JointScores]):
         )
 
     def _gains(
-        self, state: JointState, prior: np.ndarray, rows: CandidateRows
+        self, state: JointState, rows: CandidateRows
     ) -> Generator[Request, Partial, tuple[np.ndarray, np.ndarray]]:
         """Return the gain of each kind of row for each candidate, and which candidates may win.
 
@@ -260,17 +261,7 @@ class Joint(Search[JointState, JointScores]):
         may_win = np.ones(problem.n_features, np.bool_)
 
         def ask(parts: tuple[int, ...], *, squares: bool) -> Request:
-            context = GainsContext(
-                prior=prior,
-                rows=state.rows,
-                numbers=problem.filled[list(state.picks)],
-                logistic=self._logistic,
-                n_samples=n_samples,
-                parts=parts,
-                squares=squares,
-                candidates=rows,
-                wanted=may_win.copy(),
-            )
+            context = self._context(state, rows, parts, may_win.copy(), squares=squares)
             share = len(parts) / N_PARTS * float(may_win.mean())
             return Request(POSTERIOR_GAINS, context, state.picks, share=share)
 
@@ -295,6 +286,64 @@ class Joint(Search[JointState, JointScores]):
         rest = tuple(part for part in PARTS if not stages or part % N_FOLDS)
         gain = gain + (yield ask(rest, squares=False))["gain"]
         return np.where(may_win[:, None], gain, estimate), may_win
+
+    def p_values(
+        self, state: JointState, scores: JointScores
+    ) -> Generator[Request, Partial, np.ndarray]:
+        """Yield requests; return the p-value of every feature, (feature,).
+
+        The residuals are those of the posterior of the picks of this epoch.
+        """
+        problem = self.problem
+        if not state.rows:
+            return marginal_p_values(problem)
+        rows = scores.rows
+        wanted = problem.candidates.copy()
+        wanted[list(state.chosen)] = False
+        context = self._context(state, rows, PARTS, wanted, squares=False)
+        total = yield Request(RESIDUALS, context, state.picks)
+        products = total["products"]
+        m, n_strata = products.shape[:2]
+        counts = np.zeros((m, n_strata, problem.table_width), np.int64)
+        has_parent = state.pair_parent >= 0
+        counts[:, 0] = problem.counts.sum(axis=(1, 2))
+        if has_parent.any():
+            counts[has_parent] = state.pair_counts[has_parent].sum(axis=(1, 3))
+        found = Residuals(
+            sums=total["sums"].reshape(m, n_strata, -1, problem.n_classes),
+            products=products,
+            counts=counts,
+            parents=state.pair_parent,
+            n_parents=len(state.rows),
+        )
+        result = np.ones(m)
+        result[wanted] = p_values(problem, found, np.flatnonzero(wanted))
+        return result
+
+    def adds(self, scores: JointScores) -> np.ndarray:
+        """Return which features have a positive gain, bool (feature,)."""
+        return scores.net_gain > 0
+
+    def _context(
+        self,
+        state: JointState,
+        rows: CandidateRows,
+        parts: tuple[int, ...],
+        wanted: np.ndarray,
+        *,
+        squares: bool,
+    ) -> GainsContext:
+        return GainsContext(
+            prior=self._prior,
+            rows=state.rows,
+            numbers=self.problem.filled[list(state.picks)],
+            logistic=self._logistic,
+            n_samples=self.problem.n_samples,
+            parts=parts,
+            squares=squares,
+            candidates=rows,
+            wanted=wanted,
+        )
 
     def add(self, state: JointState, scores: JointScores, pick: int, subset: int) -> JointState:
         """Return the state after a feature has been chosen."""
@@ -440,6 +489,13 @@ class Joint(Search[JointState, JointScores]):
     @property
     def _logistic(self) -> bool:
         return self.options.source == "logistic"
+
+    @cached_property
+    def _prior(self) -> np.ndarray:
+        """The logs of the shares of the classes, (class,)."""
+        shares = self.problem.class_counts.sum(axis=0) / self.problem.n_samples
+        result: np.ndarray = np.log(np.maximum(shares, LEAST_SHARE))
+        return result
 
     @cached_property
     def _tables(self) -> np.ndarray:

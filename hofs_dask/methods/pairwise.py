@@ -14,6 +14,7 @@ from hofs_dask.methods.affinity import correlation_of
 from hofs_dask.methods.base import LEARNED, Method, ReductionBound, Scores, Search, Sizes, State
 from hofs_dask.methods.fields import Floats, checked
 from hofs_dask.methods.problem import Problem
+from hofs_dask.methods.significance import conditional_p_values, marginal_p_values
 
 #: Approximate bytes of the counts of one scan over all pairs. This limits how many columns, a
 #: panel, are counted in one scan.
@@ -64,6 +65,16 @@ class PairwiseMethod(Method):
     @abstractmethod
     def score(self, pairs: Pairs) -> np.ndarray:
         """Return the scores of all features; called after the first pick."""
+
+    @property
+    def has_test(self) -> bool:
+        """Whether the search can test features for significance."""
+        return True
+
+    @property
+    def tests_given_picks(self) -> bool:
+        """Whether a feature has to add to every pick to be significant."""
+        return True
 
     @property
     def all_pairs(self) -> bool:
@@ -183,6 +194,17 @@ class Pairwise(Search[PairwiseState, Scores]):
         gain = state.conditional.min(axis=0) if state.chosen else relevance
         information = np.minimum(state.information + gain, self.problem.label_entropy)
         return state, Scores(score, information, gain)
+
+    def p_values(
+        self,
+        state: PairwiseState,
+        scores: Scores,  # noqa: ARG002
+    ) -> Generator[Request, Partial, np.ndarray]:
+        """Return the p-values of the information of features given each pick; no scan is needed."""
+        yield from ()
+        if state.chosen and self.method.tests_given_picks:
+            return conditional_p_values(self.problem, state.conditional, list(state.chosen))
+        return marginal_p_values(self.problem)
 
     def add(self, state: PairwiseState, scores: Scores, pick: int, subset: int) -> PairwiseState:
         """Return the state after a feature has been chosen."""

@@ -64,6 +64,13 @@ VARIABLES = {
     "margin": Variable(
         _RANK, "f", "nats", "score of the chosen feature minus score of the runner-up"
     ),
+    "p_value": Variable(
+        _RANK,
+        "f",
+        "1",
+        "probability of as much dependence on the target by chance, for this feature alone; NaN if "
+        "it was not tested",
+    ),
     "runner_up": Variable(
         _RANK, "i", "1", "position of the feature with the second best score, from 0; -1 for none"
     ),
@@ -200,7 +207,7 @@ class Selection(Result):
             "epoch": np.array([pick.epoch for pick in picks], dtype=np.int64),
             "forced": np.array([pick.forced for pick in picks], dtype=bool),
         }
-        for name in ("score", "gain", "information", "redundancy", "margin"):
+        for name in ("score", "gain", "information", "redundancy", "margin", "p_value"):
             per_rank[name] = np.array([getattr(pick, name) for pick in picks], dtype=np.float64)
         columns = per_rank | per_feature
         coordinates = {"rank": np.arange(1, len(picks) + 1), "feature": labels}

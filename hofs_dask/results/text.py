@@ -25,8 +25,12 @@ NO_GAIN = (
     "means little. With min_gain=0.001 the search stops before them."
 )
 
+NOT_SIGNIFICANT = (
+    "end: no remaining feature depends significantly on the target, given the chosen ones\n"
+    "(alpha={alpha:g} for all remaining features together)."
+)
 # Columns of the table that are aligned to the right.
-NUMBERS = ("rank", "subset", "gain", "information", "relevance", "margin")
+NUMBERS = ("rank", "subset", "gain", "information", "relevance", "margin", "p_value")
 
 # Limits of the printout, so that it fits on one screen.
 WIDTH = 88
@@ -55,7 +59,8 @@ def as_text(dataset: xr.Dataset) -> str:
     for number, names in enumerate(subsets[:SHOWN_SUBSETS]):
         label = f"subset {number:<{width}}  "
         lines.append(label + fitted(texts(names), WIDTH - len(label)))
-    lines += [*filter(None, [left_out({"subset": len(subsets) - SHOWN_SUBSETS}, ".subsets")]), ""]
+    lines += filter(None, [left_out({"subset": len(subsets) - SHOWN_SUBSETS}, ".subsets")])
+    lines += [""] if subsets else []
     rows = list(table(dataset, SHOWN_RANKS))
     lines.extend(aligned(rows, [side(column) for column in rows[0]]))
     more = left_out({"rank": dataset.sizes["rank"] - SHOWN_RANKS}, ".to_dataframe()")
@@ -211,13 +216,14 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
             "information": dataset["information"].values,
             "relevance": dataset["relevance"].values[index],
             "margin": np.where(forced, np.nan, dataset["margin"].values),
+            "p_value": dataset["p_value"].values,
             "note": notes,
         }
     )
 
 
 def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
-    """Yield the header and one row per rank as text; an empty column of notes is omitted.
+    """Yield the header and one row per rank as text, without empty notes and p-values.
 
     Examples
     --------
@@ -231,6 +237,8 @@ def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
     shown = frame(dataset)[:limit]
     if not any(shown["note"]):
         shown = shown.drop(columns="note")
+    if shown["p_value"].isna().all():
+        shown = shown.drop(columns="p_value")
     further = _further(dataset)
     columns = {name: _cells(name, shown[name].tolist(), further) for name in shown.columns}
     titles = {name: coordinate_label(dataset, name) for name in ["feature", *further]}
@@ -252,6 +260,8 @@ def _cells(column: str, values: list[Any], further: Sequence[str]) -> list[str]:
         return texts(values)
     if column in ("gain", "information", "relevance", "margin"):
         return [_nats(value) for value in values]
+    if column == "p_value":
+        return ["-" if np.isnan(value) else f"{value:.1g}" for value in values]
     return [str(value) for value in values]
 
 
@@ -311,7 +321,10 @@ def remarks(dataset: xr.Dataset) -> list[str]:
         RESTART: bool((shown["epoch"].values > 0).any()),
         NO_GAIN: dataset.attrs.get("method") == "hofs" and bool(idle.any()),
     }
-    return [line for line, true in said.items() if true]
+    lines = [line for line, true in said.items() if true]
+    if "alpha" in dataset.attrs:
+        lines.append(NOT_SIGNIFICANT.format(alpha=dataset.attrs["alpha"]))
+    return lines
 
 
 def side(column: str) -> str:

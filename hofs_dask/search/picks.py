@@ -38,6 +38,9 @@ class Pick:
         Whether the user requested the feature by ``include``.
     redundancy : float
         Mean mutual information with the previously chosen features, in nats.
+    p_value : float
+        Probability of as much dependence on the label by chance, for this feature alone; NaN if
+        it was not tested.
 
     Examples
     --------
@@ -55,6 +58,7 @@ class Pick:
     epoch: int = checked(Whole("epoch"), default=0)
     forced: bool = checked(flag, default=False)
     redundancy: float = checked(number, default=0.0)
+    p_value: float = checked(number, default=float("nan"))
 
 
 @dataclass(frozen=True)

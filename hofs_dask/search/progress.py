@@ -196,6 +196,7 @@ class RoundProgress(Listener):
     def __init__(self, screen: Screen, clock: Clock = time.monotonic) -> None:
         super().__init__(screen, clock)
         self._n_features = 0
+        self._at_most = False
         self._rank = 0
         self._name_width = 8
         self._started = clock()
@@ -207,9 +208,11 @@ class RoundProgress(Listener):
         match event:
             case RoundStarted():
                 if self._n_features == 0 and event.rank > 1:
-                    saved = f"{event.rank - 1} of {event.n_features} rounds are saved: resuming"
+                    whole = "" if event.at_most else f" of {event.n_features}"
+                    saved = f"{event.rank - 1}{whole} rounds are saved: resuming"
                     self._screen.line(saved)
                 self._n_features, self._rank = event.n_features, event.rank
+                self._at_most = event.at_most
                 self._started = self._clock()
             case RoundEnded():
                 # the first two rounds may need fewer reductions
@@ -220,7 +223,7 @@ class RoundProgress(Listener):
 
     def _more(self) -> list[str]:
         whole = self._left.of_rounds(self._n_features - self._rank + 1)
-        if whole is None:
+        if whole is None or self._at_most:
             return []
         left = max(whole - (self._clock() - self._started), 0.0)
         return [f"run: {duration(left)} left"]
@@ -238,14 +241,15 @@ class RoundProgress(Listener):
             f"{duration(event.seconds):>7}",
         ]
         left = self._left.of_rounds(self._n_features - event.rank)
-        if event.rank < self._n_features and left is not None:
+        if event.rank < self._n_features and left is not None and not self._at_most:
             parts.append(f"eta {duration(left):>7}")
         return "  ".join(parts)
 
     def _round(self, rank: int) -> str:
         if rank == 0:
             return "start"
-        return f"round {rank:{len(str(self._n_features))}}/{self._n_features}"
+        total = "" if self._at_most else f"/{self._n_features}"
+        return f"round {rank:{len(str(self._n_features))}}{total}"
 
 
 class ScanProgress(Listener):
@@ -269,6 +273,7 @@ class ScanProgress(Listener):
         self._chosen: dict[str, int] = {}
         self._wanted: dict[str, int] = {}
         self._rounds_left = 0
+        self._at_most = False
         self._started = clock()
 
     def _title(self, event: ScanStarted) -> str:
@@ -278,6 +283,7 @@ class ScanProgress(Listener):
         match event:
             case RoundStarted():
                 self._wanted[event.method] = event.n_features - event.rank + 1
+                self._at_most |= event.at_most
                 self._learn()
             case RoundEnded():
                 self._chosen[event.method] = event.rank
@@ -303,7 +309,7 @@ class ScanProgress(Listener):
 
     def _more(self) -> list[str]:
         whole = self._left.of_rounds(self._rounds_left)
-        if whole is None:
+        if whole is None or self._at_most:
             return []
         return [f"run: {duration(max(whole - (self._clock() - self._started), 0.0))} left"]
 

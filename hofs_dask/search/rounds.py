@@ -38,12 +38,16 @@ from hofs_dask.scheduling.compute import release
 from hofs_dask.search.checkpoint import Checkpoint
 from hofs_dask.search.picks import Pick, Ranking
 from hofs_dask.search.snapshot import Snapshot
+from hofs_dask.search.stopping import ALPHA, Stop
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.layout import layout_of
 
 #: Scores are tied with the best one if they differ from it by less than this share of it, or by
 #: less than `LEAST_DIFFERENCE`. The tied feature with the lowest column is chosen.
 TIE = 1e-9
+
+#: A search that does not end before the requested number of features.
+NEVER = Stop()
 
 Result = TypeVar("Result")
 #: A generator that yields requests and events. For each request, it is sent the total.
@@ -53,11 +57,11 @@ Steps = Generator[Request | Event, Any, Result]
 def search(
     codes: CodeStore,
     method: Method,
-    n_features: int,
+    n_features: int | None,
     *,
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
-    min_gain: float | None = None,
+    stop: Stop = NEVER,
     checkpoint: Checkpoint | None = None,
     of_resample: bool = False,
 ) -> Steps[Ranking]:
@@ -70,37 +74,44 @@ def search(
     method
         A method object.
     n_features
-        Number of features to choose.
+        Number of features to choose; None for all that are significant.
     include, exclude
         Columns that are chosen first, in this order, and columns that are never chosen.
-    min_gain
-        Stop if the feature with the best score gains less than this, in nats.
+    stop
+        When to end the search early.
     checkpoint
         Checkpoint to save to after every round and to resume from.
     of_resample
         Whether the search is passed to `resampled`. Features that are constant in the resample are
         then excluded, so fewer may be chosen.
     """
-    identity = _identity(codes, method, include, exclude, min_gain)
+    if n_features is None and stop.alpha is None:
+        raise ValueError("a search without a number of features needs stop.alpha")
+    identity = _identity(codes, method, include, exclude, stop)
     shape = (codes.n_features, N_FOLDS, len(codes.labels.classes), int(codes.n_codes.max()))
     saved = checkpoint.load(identity, shape, method.state_type) if checkpoint else None
     counts = saved.counts if saved else (yield from _count_all(codes))
     effects = yield from _design_effects(codes)
     problem = describe(codes, counts, exclude, include, effects)
     candidates = problem.candidates.copy()
+    automatic = n_features is None
+    if n_features is None:
+        n_features = max(int(candidates.sum()), len(include))
     if of_resample:
         include = [pick for pick in include if problem.usable[pick]]
         n_features = min(n_features, int(candidates.sum()))
     else:
         _check_request(codes.names, problem, candidates, n_features, include)
+    least = stop.least(problem.label_entropy)
     work = method.search(problem)
     at = saved or Snapshot(counts=problem.counts, picks=(), state=work.start(), ended=False)
     candidates[[pick.index for pick in at.picks]] = False
     while len(at.picks) < n_features and not at.ended:
         rank, start = len(at.picks) + 1, time.perf_counter()
-        yield RoundStarted(rank, n_features, int(candidates.sum()), method.label)
+        n_left = int(candidates.sum())
+        yield RoundStarted(rank, n_features, n_left, method.label, at_most=automatic)
         forced = include[rank - 1] if rank <= len(include) else None
-        steps = next_pick(method, work, at.state, candidates, forced, min_gain)
+        steps = next_pick(method, work, at.state, candidates, forced, least, stop.alpha)
         (pick, state), n_scans = yield from _counted(steps)
         if pick is None:
             at = replace(at, ended=True)
@@ -130,6 +141,7 @@ def search(
             "options": json.dumps(method.options),
             **attributes(codes, problem),
             **_group_attrs(codes, method),
+            **({"alpha": stop.alpha} if at.ended and stop.alpha is not None else {}),
         },
         axis=codes.axis,
     )
@@ -297,21 +309,52 @@ def next_pick(
     state: Any,
     candidates: np.ndarray,
     forced: int | None,
-    min_gain: float | None,
+    min_gain: float | None = None,
+    alpha: float | None = None,
 ) -> Generator[Request, Partial, tuple[Pick | None, Any]]:
-    """Return the pick of one round and the new state; the pick is None if no gain is sufficient."""
+    """Return the pick of one round and the new state; the pick is None if the search ends.
+
+    Parameters
+    ----------
+    method, work, state
+        The method, its search, and the state before the round.
+    candidates
+        Which features can be chosen, bool (feature,).
+    forced
+        The feature that is chosen regardless of its score, or None.
+    min_gain
+        End the search if the feature with the best score gains less, in nats; the first one is
+        always chosen. If gains are not cross-fitted, it must also be significant.
+    alpha
+        Choose only among the features that are significant at this level, adjusted for the number
+        of candidates; end the search if there is none.
+    """
     is_first = not state.chosen  # first pick of the epoch
     while True:
         state, scores = yield from work.score(state)
         best, runner_up = choose(scores.score, candidates)
+        p = np.full(len(candidates), np.nan)
+        if alpha is not None:
+            p = yield from work.p_values(state, scores)
+            if forced is None:
+                significant = candidates & work.adds(scores) & (p * candidates.sum() <= alpha)
+                best = _best_significant(significant, scores.score, p)
+                if best < 0:
+                    return None, state
+                runner_up = choose(scores.score, candidates & (np.arange(len(p)) != best))[0]
         pick = best if forced is None else forced
         gain = float(scores.gain[pick])
-        if forced is not None or is_first:
+        if forced is not None or is_first or alpha is not None:
             break
         if min_gain is not None:
-            if gain >= min_gain - LEAST_DIFFERENCE:
+            if gain < min_gain - LEAST_DIFFERENCE:
+                return None, state
+            if method.cross_fitted or not method.has_test:
                 break
-            return None, state
+            p = yield from work.p_values(state, scores)
+            if p[pick] * candidates.sum() > ALPHA:
+                return None, state
+            break
         if not work.is_exhausted(scores, pick, candidates):
             break
         state, is_first = work.restart(state, scores), True
@@ -332,8 +375,19 @@ def next_pick(
         epoch=state.epoch,
         forced=forced is not None,
         redundancy=float(state.redundancy[:, pick].mean()) if state.chosen else 0.0,
+        p_value=float(p[pick]),
     )
     return made, work.add(state, scores, pick, subset)
+
+
+def _best_significant(significant: np.ndarray, score: np.ndarray, p: np.ndarray) -> int:
+    """Return the significant feature with the best score, -1 for none.
+
+    A feature that was screened out has no score. If this is true of all significant ones, the one
+    with the smallest p-value is returned.
+    """
+    scored = significant & np.isfinite(score)
+    return choose(score, scored)[0] if scored.any() else choose(-p, significant)[0]
 
 
 def _counted(
@@ -396,7 +450,7 @@ def _identity(
     method: Method,
     include: Sequence[int],
     exclude: Sequence[int],
-    min_gain: float | None,
+    stop: Stop,
 ) -> dict[str, object]:
     """Return all that the picks depend on, by name.
 
@@ -416,7 +470,8 @@ def _identity(
         **method.options,
         "include": [codes.names[column] for column in include],
         "exclude": [codes.names[column] for column in sorted(exclude)],
-        "min_gain": None if min_gain is None else float(min_gain),
+        "min_gain": stop.given_min_gain,
+        "alpha": stop.alpha,
     }
 
 

@@ -31,6 +31,7 @@ from hofs_dask.engine.posteriors import (
     PosteriorRow,
 )
 from hofs_dask.engine.reduction import Block, Tile, combine, frozen
+from hofs_dask.engine.residuals import RESIDUALS
 from hofs_dask.engine.rows import ROW_TERMS, ROW_VALUES, RowTermsContext, RowValuesContext
 from hofs_dask.kernels.cache import VARIABLE
 
@@ -68,6 +69,17 @@ def contexts():
         truth=truth,
     )
     filled = np.nan_to_num(values)
+    gains = GainsContext(
+        prior=np.log(np.full(C, 1 / C)),
+        rows=rows,
+        numbers=filled[:2],
+        logistic=True,
+        n_samples=N,
+        parts=tuple(range(16)),
+        squares=True,
+        candidates=candidates,
+        wanted=np.ones(M, bool),
+    )
     return {
         MARGINAL_COUNTS: MarginalContext(C, B),
         DESIGN_EFFECTS: GroupsContext(C, B, 50),
@@ -96,17 +108,8 @@ def contexts():
             rows=rng.normal(size=(M, 2, C + 3)),
             wanted=np.ones((M, 2), bool),
         ),
-        POSTERIOR_GAINS: GainsContext(
-            prior=np.log(np.full(C, 1 / C)),
-            rows=rows,
-            numbers=filled[:2],
-            logistic=True,
-            n_samples=N,
-            parts=tuple(range(16)),
-            squares=True,
-            candidates=candidates,
-            wanted=np.ones(M, bool),
-        ),
+        POSTERIOR_GAINS: gains,
+        RESIDUALS: gains,
     }
 
 

@@ -1,0 +1,187 @@
+"""P-values: whether the residuals of a model of the classes depend on a feature.
+
+The null hypothesis is that a feature is independent of the classes and of the picks. The samples
+could then be exchanged, and the sums of residuals over the codes of a feature have the moments of
+random permutations, whatever the model is. No test uses the feature's own row of a posterior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hofs_dask.engine.reduction import N_CLUSTERS
+from hofs_dask.methods.problem import Problem
+
+#: Eigenvalues below this share of the largest one are zero.
+RANK_SHARE = 1e-9
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Sums of residuals: indicators of the class minus its probability before a pick."""
+
+    sums: np.ndarray  # (feature, parent code, code, class)
+    products: np.ndarray  # (feature, parent code, class, class) sums of products of two classes
+    counts: np.ndarray  # (feature, parent code, code) samples
+    parents: np.ndarray  # (feature,) position of the parent of the feature, -1 for none
+    n_parents: int  # the picks that the parent was chosen from
+
+
+def marginal_p_values(problem: Problem) -> np.ndarray:
+    """Return the p-values of all features in a model without picks, from counts alone."""
+    counts = problem.counts.sum(axis=1)  # (feature, class, code)
+    share = problem.class_counts.sum(axis=0) / problem.n_samples
+    by_code = counts.sum(axis=1)
+    sums = counts.swapaxes(1, 2) - by_code[:, :, None] * share
+    products = problem.n_samples * (np.diag(share) - np.outer(share, share))
+    n_features = len(counts)
+    found = Residuals(
+        sums=sums[:, None],
+        products=np.broadcast_to(products, (n_features, 1, *products.shape)),
+        counts=by_code[:, None],
+        parents=np.full(n_features, -1),
+        n_parents=0,
+    )
+    return p_values(problem, found, np.arange(n_features))
+
+
+def p_values(problem: Problem, found: Residuals, features: np.ndarray) -> np.ndarray:
+    """Return the p-values of the features at these positions; 1 for a constant feature.
+
+    Notes
+    -----
+    Let u_b be the vector of sums of residuals over the n_b samples of code b, centred, and S the
+    sum of products of centred residuals of all N samples. Under random permutations,
+    ``(N - 1) sum_b u_b' S^- u_b / n_b`` has the mean (B - 1)(C - 1), and is nearly a chi-square
+    variable. For ordered codes it is split into a trend, whose weights are the values of the codes,
+    and the rest. These are independent, so ``1 - (1 - p)^2`` with the smaller of their p-values is
+    uniform.
+
+    A feature that interacts with a pick may have no sums of its own. The same statistic within each
+    code of one pick, its parent, is added over the codes. The p-value is multiplied by the number
+    of picks that the parent was chosen from, and combined with the other one in the same way.
+
+    With groups, a statistic is divided by the design effect, and compared with an F distribution
+    with as many degrees of freedom as there are clusters of groups, minus one.
+    """
+    sums, counts = found.sums[features], found.counts[features]
+    parents = found.parents[features]
+    if not len(features):
+        return np.ones(0)
+    together, sizes = sums.sum(axis=1), counts.sum(axis=1)
+    whole = _Test.of(together, found.products[features[0]].sum(axis=0), sizes)
+    trend = _of_trend(whole, problem.filled[features], together, sizes)
+    rest = np.maximum(whole.statistic - trend, 0.0)
+    rank = np.full(len(features), float(whole.rank))
+
+    def tail(statistic: np.ndarray, freedom: np.ndarray, some: np.ndarray) -> np.ndarray:
+        return _tail(problem, statistic, freedom, features[some])
+
+    everyone = np.arange(len(features))
+    smaller = np.minimum(
+        tail(trend, rank, everyone), tail(rest, whole.freedom - whole.rank, everyone)
+    )
+    ordered = problem.numeric[features] & (whole.freedom > whole.rank)
+    overall = tail(whole.statistic, whole.freedom, everyone)
+    result = np.where(ordered, _first_of_two(smaller), overall)
+    for parent in np.unique(parents[parents >= 0]):
+        some = np.flatnonzero(parents == parent)
+        total, freedom = np.zeros((2, len(some)))
+        for code, products in enumerate(found.products[features[some[0]]]):
+            part = _Test.of(sums[some, code], products, counts[some, code])
+            total, freedom = total + part.statistic, freedom + part.freedom
+        within = np.minimum(found.n_parents * tail(total, freedom, some), 1.0)
+        result[some] = _first_of_two(np.minimum(result[some], within))
+    return result
+
+
+@dataclass(frozen=True)
+class _Test:
+    """The statistic of the codes of each feature, from samples that have the same residuals."""
+
+    statistic: np.ndarray  # (feature,)
+    freedom: np.ndarray  # (feature,) degrees of freedom
+    rank: int  # the number of independent residuals of a sample
+    inverse: np.ndarray  # (class, class) the pseudoinverse of S, times N - 1
+
+    @classmethod
+    def of(cls, sums: np.ndarray, products: np.ndarray, counts: np.ndarray) -> _Test:
+        """Return the test of sums (feature, code, class) over counts (feature, code) of samples.
+
+        ``products`` are the sums of products of residuals of all samples, (class, class).
+        """
+        n_samples = int(counts[0].sum())
+        mean = sums[0].sum(axis=0) / max(n_samples, 1)
+        values, vectors = np.linalg.eigh(products - n_samples * np.outer(mean, mean))
+        # residuals of a perfect model are zero up to rounding
+        kept = values > RANK_SHARE * max(values.max(), RANK_SHARE * n_samples)
+        chosen = vectors[:, kept]
+        inverse = (n_samples - 1) * (chosen / values[kept]) @ chosen.T
+        centred = sums - counts[..., None] * mean
+        lengths = np.einsum("ibc,cd,ibd->ib", centred, inverse, centred)
+        statistic = (lengths / np.maximum(counts, 1)).sum(axis=1)
+        rank = int(kept.sum())
+        n_codes = (counts > 0).sum(axis=1)
+        return cls(statistic, np.maximum(n_codes - 1.0, 0.0) * rank, rank, inverse)
+
+
+def _of_trend(whole: _Test, values: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the statistic of the trend along the values of the codes, (feature,)."""
+    total = counts.sum(axis=1, keepdims=True)
+    values = values - (counts * values).sum(axis=1, keepdims=True) / total
+    slope = np.einsum("ib,ibc->ic", values, sums)
+    spread = (counts * values**2).sum(axis=1)
+    length = np.einsum("ic,cd,id->i", slope, whole.inverse, slope)
+    result: np.ndarray = np.where(spread > 0, length / np.where(spread > 0, spread, 1.0), 0.0)
+    return result
+
+
+def _first_of_two(smaller: np.ndarray) -> np.ndarray:
+    """Return the probability that the smaller of two independent p-values is below this one."""
+    result: np.ndarray = smaller * (2 - smaller)
+    return result
+
+
+def _tail(
+    problem: Problem,
+    statistic: np.ndarray,
+    freedom: np.ndarray,
+    features: np.ndarray,
+) -> np.ndarray:
+    """Return the probability of a larger statistic by chance; 1 without degrees of freedom."""
+    from scipy.stats import chi2, f
+
+    safe = np.maximum(freedom, 1.0)
+    if problem.n_groups is None:
+        tail = chi2.sf(statistic, safe)
+    else:
+        ratio = problem.n_effective[features] / problem.n_samples
+        n_clusters = min(problem.n_groups, N_CLUSTERS)
+        tail = f.sf(statistic * ratio / safe, safe, n_clusters - 1)
+    result: np.ndarray = np.where(freedom > 0, tail, 1.0)
+    return result
+
+
+def conditional_p_values(problem: Problem, conditional: np.ndarray, picks: list[int]) -> np.ndarray:
+    """Return the largest p-value of the G-tests of I(x_i : y | x_j) over the picks j, (feature,).
+
+    Parameters
+    ----------
+    problem
+        The data.
+    conditional
+        I(x_i : y | x_j) in nats, (pick, feature).
+    picks
+        The picks j.
+    """
+    occupied = (problem.counts.sum(axis=(1, 2)) > 0).sum(axis=1)
+    freedom = (occupied - 1) * (problem.n_classes - 1.0)
+    statistics = 2 * problem.n_samples * conditional
+    tails = [
+        _tail(problem, statistic, freedom * occupied[pick], np.arange(problem.n_features))
+        for statistic, pick in zip(statistics, picks, strict=True)
+    ]
+    result: np.ndarray = np.max(tails, axis=0)
+    return result
