@@ -150,7 +150,7 @@ def test_more_features__resume_from_a_finished_run(codes, whole, criterion, tmp_
     hd.select(codes, None, 3, **options)
     events = []
     assert hd.select(codes, None, N_CHOSEN, **options, callback=events.append) == whole[criterion]
-    assert min(event.rank for event in events) == 4
+    assert min(event.rank for event in events if isinstance(event, hd.RoundStarted)) == 4
 
 
 def test_fewer_features__are_the_first_of_the_saved_picks(codes, tmp_path):
@@ -168,7 +168,7 @@ def test_source__is_encoded_again_and_the_search_resumes(tmp_path):
         hd.select(x, y, 4, checkpoint=tmp_path / "run", callback=cut_at(hd.RoundEnded, 2))
     events = []
     result = hd.select(x, y, 4, checkpoint=tmp_path / "run", callback=events.append)
-    assert min(event.rank for event in events) == 3
+    assert min(event.rank for event in events if isinstance(event, hd.RoundStarted)) == 3
     assert result == hd.select(x, y, 4)
 
 
