@@ -450,8 +450,8 @@ CUBE_ERRORS = [
     (
         xr.DataArray(np.arange(5), dims="lat", coords={"lat": np.arange(5)}, name="g"),
         ValueError,
-        "groups 'g' and the data have different labels along 'lat'; align them first with "
-        "xr.align(data, groups)",
+        "groups 'g' and the data have different labels along 'lat'; give join=\"inner\" to use the "
+        'common labels, or join="override" to match by position',
     ),
 ]
 

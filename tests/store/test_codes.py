@@ -305,7 +305,8 @@ def test_target__classes_are_ordered_by_frequency_then_label(tmp_path):
         (pd.Series([7, None, 7, 2, 2], dtype="Int64"), "class", (2, 7)),
         (pd.Series([1.5, 2.5, 1.5, 2.5, 1.5]).astype("category"), "class", (1.5, 2.5)),
         (pd.Series(["u", None, "u", "v", "v"]), "class", ("u", "v")),
-        (np.array([1.0, 2.0, 1.0, 2.0, 1.0]), "continuous", ("< 2", ">= 2")),
+        (np.array([1.0, 2.0, 1.0, 2.0, 1.0]), "class", (1, 2)),
+        (np.array([1.5, 2.0, 1.5, 2.0, 1.5]), "continuous", ("< 2", ">= 2")),
     ],
 )
 def test_target__auto_infers_the_kind(tmp_path, target, kind, classes):
@@ -365,7 +366,7 @@ def test_target__rows_without_a_target_do_not_change_the_sampled_rows(tmp_path, 
 @pytest.mark.parametrize(
     ("target", "options", "error", "words"),
     [
-        (np.zeros(1200), {}, ValueError, "only one value, '0'"),
+        (np.zeros(1200), {}, ValueError, "only one value, 0"),
         (["a"] * 1200, {}, ValueError, "only one value, 'a'"),
         (np.full(1200, np.nan), {}, ValueError, "all 1200 are missing"),
         ([None] * 1200, {}, ValueError, "all 1200 are missing"),
@@ -523,7 +524,7 @@ def test_reuse__reading_a_replaced_store_is_an_error(tmp_path):
 def test_reuse__target_missing_in_other_rows_is_refused(tmp_path):
     encode(tmp_path / "s")
     target = pd.Series(np.where(X[:, 0] > 1, np.nan, X[:, 0]), name="height")
-    with pytest.raises(ValueError, match="'height' is missing for other samples than target"):
+    with pytest.raises(ValueError, match="'height' is missing or ignored for other samples"):
         encode(tmp_path / "s", X, target)
     assert open_codes(tmp_path / "s").labels.name == "target"
 
