@@ -496,7 +496,7 @@ def _write_groups(job: _Job, kept: Kept, chunk_rows: int) -> GroupRecord | None:
     )
     dealt = deal_groups(merge_groups(found), groups.name)
     spans = kept.spans(chunk_rows)
-    ids = groups.values.rechunk((tuple(span.n_source for span in spans),))
+    ids = _rechunked(groups.values, (tuple(span.n_source for span in spans),))
     coded = delayed(dealt, name=f"encode-dealt-{run}", traverse=False)
     write_label_metadata(job.place, job.key, kept.n_rows, chunk_rows, groups=True)
     (checksums,) = compute(
@@ -612,10 +612,15 @@ def _write_tasks(
 
 def _pieces(part: da.Array, rows: tuple[int, ...], first: int, last: int) -> np.ndarray:
     """Return tasks that read some columns of a part, one for each entry of ``rows``."""
-    cut = part[:, first:last].rechunk((rows, (last - first,)))
+    cut = _rechunked(part[:, first:last], (rows, (last - first,)))
     # Without optimization, a chunk that several pieces need remains one key, so it is read once.
     pieces: np.ndarray = cut.to_delayed(optimize_graph=False)[:, 0]
     return pieces
+
+
+def _rechunked(array: da.Array, chunks: tuple[tuple[int, ...], ...]) -> da.Array:
+    """Return an array with other chunks, by tasks: P2P would exchange all chunks first."""
+    return array.rechunk(chunks, method="tasks")
 
 
 def _label_tasks(job: _Job, kept: Kept, coding: Coding, chunk_rows: int) -> list[Delayed]:
@@ -623,7 +628,7 @@ def _label_tasks(job: _Job, kept: Kept, coding: Coding, chunk_rows: int) -> list
     run = uuid.uuid4().hex
     assert job.source.target is not None
     spans = kept.spans(chunk_rows)
-    target = job.source.target.rechunk((tuple(span.n_source for span in spans),))
+    target = _rechunked(job.source.target, (tuple(span.n_source for span in spans),))
     coded = delayed(coding, name=f"encode-coding-{run}", traverse=False)
     return [
         delayed(_write_labels)(

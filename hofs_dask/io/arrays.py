@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import dask.array as da
+import dask.array.core as da
 import numpy as np
 import xarray as xr
 import zarr
@@ -19,6 +19,7 @@ from hofs_dask.io.columns import (
     refuse_sparse,
 )
 from hofs_dask.io.fingerprint import Identity, array_identity, store_identity
+from hofs_dask.io.graphs import classic
 from hofs_dask.io.grids import from_dataset
 from hofs_dask.io.guard import guarded
 from hofs_dask.io.paths import is_url
@@ -42,6 +43,7 @@ def from_array(
     (['x0', 'x1'], 'target')
     """
     refuse_sparse("the data", data)
+    data = classic(data)
     if not isinstance(data, da.Array):
         data = without_mask(data)
     if not isinstance(data, np.ndarray | da.Array):

@@ -85,7 +85,7 @@ def axis_of_attrs(attrs: Sequence[Mapping[Any, Any]]) -> Axis:
     kept = [_kept(each) for each in attrs]
     coords = {
         key: Coordinate(tuple(each.get(key, "") for each in kept))
-        for key in ("long_name", "units")
+        for key in ("units", "long_name")
         if any(key in each for each in kept)
     }
     return Axis(coords=coords)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import dask.array as da
+import dask.array.core as da
 import numpy as np
 import xarray as xr
 
 from hofs_dask.io.fingerprint import Identity, array_identity, unique_digest
-from hofs_dask.io.graphs import guard_arrays, guard_node
+from hofs_dask.io.graphs import classic, guard_arrays, guard_node, with_fixed_tasks
 
 #: Data without chunks is split into row blocks of about this size.
 BLOCK_BYTES = 64 * 2**20
@@ -29,7 +29,7 @@ def open_grid(data: xr.DataArray) -> tuple[xr.DataArray, Identity]:
     True
     """
     if data.chunks is not None:
-        array, identity = open_dask(data.data)
+        array, identity = open_dask(classic(data.data))
         return (data if array is data.data else data.copy(data=array)), identity
     if data.variable._in_memory:
         return data, array_identity(data.data)
@@ -42,7 +42,7 @@ def open_grid(data: xr.DataArray) -> tuple[xr.DataArray, Identity]:
     chunks = _block_chunks(data.shape, grid, data.dtype.itemsize)
     token = unique_digest([identity.fingerprint])
     chunked = data.copy(data=lazy).chunk(dict(zip(data.dims, chunks, strict=True)), token=token)
-    return chunked, identity
+    return chunked.copy(data=classic(chunked.data)), identity
 
 
 def open_dask(array: da.Array) -> tuple[da.Array, Identity]:
@@ -56,7 +56,7 @@ def open_dask(array: da.Array) -> tuple[da.Array, Identity]:
     (3,)
     """
     array = guard_arrays(array)
-    return array, array_identity(array)
+    return with_fixed_tasks(array), array_identity(array)
 
 
 def open_zarr(array: Any, identity: Identity) -> Any:

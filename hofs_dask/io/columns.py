@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import dask.array as da
+import dask.array.core as da
 import numpy as np
 import pandas as pd
 from dask.delayed import delayed

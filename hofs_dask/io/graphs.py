@@ -16,7 +16,7 @@ import sys
 import types
 from typing import Any
 
-import dask.array as da
+import dask.array.core as da
 import numpy as np
 import pandas as pd
 import zarr
@@ -275,6 +275,44 @@ def guard_arrays(array: da.Array) -> da.Array:
         chunks=array.chunks,
         meta=array._meta,
     )
+
+
+def classic(array: Any) -> Any:
+    """Return a Dask array with a task graph for one with an expression; anything else unchanged.
+
+    If Dask's setting ``array.query-planning`` is on, ``dask.array.Array`` is a class that has no
+    ``reshape`` and no ``to_delayed``. This package uses ``dask.array.core.Array`` in any case.
+
+    Examples
+    --------
+    >>> classic(3)
+    3
+    """
+    if not type(array).__module__.startswith("dask.array._array_expr"):
+        return array
+    planned = array.optimize()
+    graph = dict(planned.__dask_graph__())
+    return da.Array(graph, planned.name, chunks=planned.chunks, meta=planned._meta)
+
+
+def with_fixed_tasks(array: da.Array) -> da.Array:
+    """Return an array whose P2P rechunks and shuffles have been replaced by their tasks.
+
+    The tasks of such a layer depend on the chunks that are computed, but their keys do not. Two
+    parts of an array in one graph, or in two successive ones, then get wrong values:
+    https://github.com/dask/dask/issues/9888. A graph of fixed tasks can be computed in parts.
+
+    Examples
+    --------
+    >>> array = da.from_array(np.zeros(3))
+    >>> with_fixed_tasks(array) is array
+    True
+    """
+    graph = array.__dask_graph__()
+    layers = graph.layers.values() if isinstance(graph, HighLevelGraph) else ()
+    if not any(type(layer).__module__.startswith("distributed.shuffle") for layer in layers):
+        return array
+    return da.Array(dict(graph), array.name, chunks=array.chunks, meta=array._meta)
 
 
 def guard_node(node: Any) -> Any:

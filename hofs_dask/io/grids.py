@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import dask.array as da
+import dask.array.core as da
 import numpy as np
 import xarray as xr
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import dask.array as da
+import dask.array.core as da
 import numpy as np
 import pandas as pd
 import xarray as xr
+
+from hofs_dask.io.graphs import classic
 
 
 def spread(variable: xr.DataArray, like: xr.DataArray, tail: Sequence[Hashable] = ()) -> Any:
@@ -29,7 +31,7 @@ def spread(variable: xr.DataArray, like: xr.DataArray, tail: Sequence[Hashable] 
     if like.chunks is not None:
         own = [dim for dim in variable.dims if dim not in tail]
         variable = variable.chunk({dim: like.chunksizes[dim] for dim in own})
-    array = variable.expand_dims(missing).transpose(*like.dims, *tail).data
+    array = classic(variable.expand_dims(missing).transpose(*like.dims, *tail).data)
     shape = (*like.shape, *(variable.sizes[dim] for dim in tail))
     if isinstance(array, da.Array):
         whole = like.chunks if like.chunks is not None else tuple((n,) for n in like.shape)

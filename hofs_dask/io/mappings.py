@@ -6,13 +6,14 @@ from collections.abc import Hashable, Mapping
 from itertools import groupby
 from typing import Any
 
-import dask.array as da
+import dask.array.core as da
 import numpy as np
 
 from hofs_dask.errors import unknown
 from hofs_dask.io.blocks import open_dask, without_mask
 from hofs_dask.io.columns import Column, Features, feature_label, is_nominal, target_type
 from hofs_dask.io.fingerprint import Identity, array_identity, combine
+from hofs_dask.io.graphs import classic
 from hofs_dask.io.targets import as_column, names_column
 
 
@@ -70,6 +71,7 @@ def _is_same(array: Any, other: Any) -> bool:
 
 def _open(name: Hashable, array: Any) -> tuple[Any, Identity]:
     """Return an array of a mapping and its identity."""
+    array = classic(array)
     if not isinstance(array, np.ndarray | da.Array):
         array = np.asarray(array)
     if array.ndim != 1:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import dask.array as da
+import dask.array.core as da
+import dask.config
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -37,12 +38,14 @@ from hofs_dask.io.labelled import on_grid
 from hofs_dask.io.listings import Origin
 from hofs_dask.io.mappings import from_mapping
 from hofs_dask.io.masks import mask_column
+from hofs_dask.io.netcdf import is_netcdf, open_netcdf
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.reading import DEFAULTS, GROUPS, LAGS, WEIGHTS, WHERE, Reading
 from hofs_dask.io.samples import take_column, weights_column
 from hofs_dask.io.table import Table
 from hofs_dask.io.tables import from_table, is_table, open_table
 from hofs_dask.io.targets import as_series, check_ignored, fits
+from hofs_dask.io.units import without_units
 
 #: The kinds of data that `open_source` reads.
 KINDS = (
@@ -54,6 +57,7 @@ KINDS = (
     "a Parquet or CSV file, a folder of such files, or a pattern such as `data/*.parquet`",
     "an Arrow table or dataset, a polars data frame or lazy frame, or another object with Arrow's "
     "`__arrow_c_stream__`",
+    "the path of a netCDF file",
 )
 
 
@@ -242,12 +246,20 @@ def open_source(data: Any, target: Any, reading: Reading = DEFAULTS) -> Source:
     >>> source.names, source.n_samples
     (('x0', 'x1'), 4)
     """
+    with dask.config.set({"array.rechunk.method": "tasks"}):  # not P2P, see `with_fixed_tasks`
+        return _open(data, target, reading)
+
+
+def _open(data: Any, target: Any, reading: Reading) -> Source:
     groups, weights = reading.groups, reading.weights
+    if isinstance(data, str | os.PathLike) and is_netcdf(as_path(data)):
+        data = open_netcdf(as_path(data))
     if isinstance(data, xr.DataTree):
         data, target = open_node(data, target)
     if is_table(data):
         reading.refuse_dims("a table")
         data = open_table(data)
+    data, target = without_units(data), without_units(target)
     data, ids = take_column(data, groups, GROUPS, {"target": target})
     data, weighing = take_column(data, weights, WEIGHTS, {"target": target, GROUPS: groups})
     others = {"target": target, GROUPS: groups, WEIGHTS: weights}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import dask.array as da
+import dask.array.core as da
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -32,6 +32,7 @@ from hofs_dask.io.fingerprint import (
     digest,
     store_identity,
 )
+from hofs_dask.io.graphs import classic
 from hofs_dask.io.guard import guarded
 
 
@@ -78,6 +79,7 @@ def as_column(target: Any, role: str = "target") -> Column | None:
     refuse_sparse(f"the {role}" if role == "target" else role, target)
     if isinstance(target, list | tuple):
         target = np.asarray(target, dtype=object if _is_mixed(target) else None)
+    target = classic(target)
     if not isinstance(target, np.ndarray | da.Array):
         raise TypeError(
             f"{role} is a {type(target).__name__}; give an array with one value per sample, or the "

@@ -76,7 +76,7 @@ def test_dataset__of_variables_has_their_units():
     assert table["units"].values.tolist() == ["K", ""]
     assert table["long_name"].values.tolist() == ["air temperature", ""]
     assert "feature_dim" not in table.attrs
-    assert re.search(r"1  t2m +air temperature +K +0 ", repr(result))
+    assert re.search(r"1  t2m +K +air temperature +0 ", repr(result))
 
 
 def test_code_store__keeps_the_description(cube, result, tmp_path):
