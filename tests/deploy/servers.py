@@ -42,6 +42,21 @@ def need(package: str, *programs: str) -> None:
         unavailable(f"cannot install {package}: {done.stderr[-300:]}")
 
 
+def need_file(package: str, path: str) -> None:
+    """Install a Debian package unless its file is there."""
+    if Path(path).is_file():
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        unavailable(f"{path}: only root on Debian can install {package}")
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update"], ["install", "-y", "--no-install-recommends", package]):
+        done = subprocess.run(
+            ["apt-get", "-qq", *command], env=environment, capture_output=True, text=True
+        )
+    if not Path(path).is_file():
+        unavailable(f"cannot install {package}: {done.stderr[-300:]}")
+
+
 def wait_for(what: str, ready: Callable[[], object], log: Path | None = None) -> None:
     end = time.monotonic() + LONG
     while not ready():

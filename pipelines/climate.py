@@ -1,0 +1,112 @@
+"""Find the predictors of a climate variable: ``python -m pipelines.climate``. See CLIMATE.md.
+
+Two cases: the heat budget of the oceans (a netCDF climatology of Debian's package ferret-datasets),
+and generated fields with known predictors that may be larger than memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import dask.array as da
+import matplotlib as mpl
+
+mpl.use("agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import xarray as xr
+
+import hofs_dask as hd
+
+HERE = Path(__file__).parent
+#: Where Debian installs the file; any copy of it can be given by --file.
+ESKU = Path("/usr/share/ferret-vis/data/esku_heat_budget.cdf")
+#: What a ship or a satellite observes. The fluxes of the file were derived from these.
+STATE = ["SPD", "SST", "SAT", "AT", "AH", "SAH", "CLD", "SLP"]
+#: Predictors of the generated target.
+TRUE = ("sst", "soil", "wind")
+
+
+def heat_budget(path: Path) -> xr.Dataset:
+    """Return the state of the atmosphere and the sea surface, and the latent heat flux."""
+    with xr.open_dataset(path, decode_times=False) as opened:
+        return opened[[*STATE, "FLH"]].load()
+
+
+def latent_heat(data: xr.Dataset, n_features: int) -> hd.Selection:
+    """Return the variables of the state that determine the latent heat flux.
+
+    Cells without observations are left out. The samples of a square of 20 degrees are one group,
+    since neighbouring cells and months are not independent.
+    """
+    latitude, longitude = data["FLH"].dims[1:]
+    return hd.select(
+        data,
+        "FLH",
+        n_features,
+        where=data["FLH"].notnull(),
+        groups={latitude: 20, longitude: 20},
+    )
+
+
+def generated(n_days: int, n_features: int, seed: int = 0) -> xr.Dataset:
+    """Return lazy daily fields on a grid of 2 degrees, a rain class and the land mask.
+
+    Rain is likely if the sea surface was warm, the soil is wet and the wind is weak; `sst_copy`
+    is a noisy copy of `sst`, and all other fields are noise. The fields are made chunk by chunk.
+    """
+    latitude, longitude = np.arange(-89.0, 90, 2), np.arange(1.0, 360, 2)
+    shape, chunks = (n_days, len(latitude), len(longitude)), (10, -1, -1)
+    rng = da.random.default_rng(seed)
+    coords = {"time": np.arange(n_days), "lat": latitude, "lon": longitude}
+
+    def field() -> xr.DataArray:
+        values = rng.standard_normal(shape, chunks=chunks, dtype=np.float32)
+        return xr.DataArray(values, coords, ("time", "lat", "lon"))
+
+    data = xr.Dataset({name: field() for name in TRUE})
+    data["sst_copy"] = data["sst"] + 0.5 * field()
+    for number in range(n_features - len(data)):
+        data[f"noise{number}"] = field()
+    odds = 1.5 * data["sst"] + data["soil"] - 0.7 * data["wind"] + field()
+    data["rain"] = (odds > 0).astype(np.int8)
+    land = (np.cos(np.deg2rad(3 * longitude)) + np.sin(np.deg2rad(4 * latitude))[:, None]) > 0
+    data["land"] = (("lat", "lon"), land)
+    return data
+
+
+def rain(data: xr.Dataset, n_features: int) -> hd.Selection:
+    """Return the predictors of rain on land; the days of a week are one group."""
+    return hd.select(
+        data.drop_vars("land"),
+        "rain",
+        n_features,
+        where=data["land"],
+        groups={"time": 7},
+    )
+
+
+@click.command()
+@click.option("--file", "path", type=click.Path(path_type=Path), default=ESKU, show_default=True)
+@click.option("--days", default=365, show_default=True, help="Days of the generated fields.")
+@click.option("--fields", default=40, show_default=True, help="Generated predictors.")
+@click.option("--output", type=click.Path(path_type=Path), default=HERE, show_default=True)
+def main(path: Path, days: int, fields: int, output: Path) -> None:
+    """Find the predictors of both cases and draw the figures of CLIMATE.md."""
+    folder = output / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    made = generated(days, fields)
+    print(f"generated fields: {made.nbytes / 1e9:.1f} GB")
+    for name, result in (
+        ("climate_flux", latent_heat(heat_budget(path), 5)),
+        ("climate_rain", rain(made, 5)),
+    ):
+        print(result, end="\n\n")
+        result.plot()
+        plt.savefig(folder / f"{name}.png", dpi=90)
+        plt.close()
+
+
+if __name__ == "__main__":
+    main()
