@@ -101,6 +101,7 @@ def select(
     where: Any = None,
     ignore_label: Any = None,
     groups: Any = None,
+    weights: Any = None,
     join: str = "exact",
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
@@ -177,6 +178,14 @@ def select(
         without cross-fitting rank features as if there were no groups. At least two groups are
         needed, and eight or more are advisable. A code store that was encoded with groups keeps
         them.
+    weights
+        The weight of each sample, if samples do not count equally: for example, the area of each
+        grid cell. Give an array of numbers >= 0, or the name of a column, variable or coordinate of
+        `data`. A DataArray is broadcast along the sample dims that it does not have. Only ratios
+        of weights matter, and samples of weight 0 are not used. Weights are rounded to 65535 levels
+        unless they are small multiples of a common unit. Counts, bins and means are weighted.
+        Penalties, tests and ``bins="auto"`` use the effective number of samples, ``(sum w)^2 /
+        sum w^2``. A code store that was encoded with weights keeps them.
     include, exclude
         Features that are chosen first, in this order, and features that are never chosen. Give
         names, or positions if all names are strings.
@@ -236,6 +245,7 @@ def select(
             where=where,
             ignore_label=ignore_label,
             groups=groups,
+            weights=weights,
             join=join,
         )
         request = _open(data, target, count or 1, reading, store, include, exclude)
@@ -274,6 +284,7 @@ def compare(
     where: Any = None,
     ignore_label: Any = None,
     groups: Any = None,
+    weights: Any = None,
     join: str = "exact",
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
@@ -293,7 +304,7 @@ def compare(
     ----------
     data, target, n_features, feature_dim, feature_coord, lags, nominal, target_kind, bins
         As for `select`.
-    where, ignore_label, groups, join
+    where, ignore_label, groups, weights, join
         As for `select`.
     methods
         Names of methods, or method objects with options, such as ``MIFS(beta=0.5)``.
@@ -349,6 +360,7 @@ def compare(
             where=where,
             ignore_label=ignore_label,
             groups=groups,
+            weights=weights,
             join=join,
         )
         request = _open(data, target, count or 1, reading, store, include, exclude)
@@ -409,6 +421,7 @@ def information_matrix(
     where: Any = None,
     ignore_label: Any = None,
     groups: Any = None,
+    weights: Any = None,
     join: str = "exact",
     store: str | os.PathLike[str] | None = None,
     callback: Callable[[Event], None] | None = None,
@@ -420,7 +433,7 @@ def information_matrix(
     ----------
     data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
         As for `select`.
-    where, ignore_label, join, store, callback, progress
+    where, ignore_label, weights, join, store, callback, progress
         As for `select`.
     groups
         As for `select`. Groups do not change the matrix, but they are kept in `store`. A column of
@@ -463,6 +476,7 @@ def information_matrix(
             where=where,
             ignore_label=ignore_label,
             groups=groups,
+            weights=weights,
             join=join,
         )
         request = _open(data, target, 1, reading, store)
@@ -508,6 +522,7 @@ def interactions(
     where: Any = None,
     ignore_label: Any = None,
     groups: Any = None,
+    weights: Any = None,
     join: str = "exact",
     exclude: Sequence[Hashable] = (),
     store: str | os.PathLike[str] | None = None,
@@ -523,7 +538,7 @@ def interactions(
     ----------
     data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
         As for `select`.
-    where, ignore_label, join, store, callback, progress
+    where, ignore_label, weights, join, store, callback, progress
         As for `select`.
     groups
         As for `select`. Groups do not change the tuples: all samples are counted, and the p-values
@@ -582,6 +597,7 @@ def interactions(
             where=where,
             ignore_label=ignore_label,
             groups=groups,
+            weights=weights,
             join=join,
         )
         request = _open(data, target, order, reading, store, (), exclude)
@@ -612,6 +628,7 @@ def encode(
     where: Any = None,
     ignore_label: Any = None,
     groups: Any = None,
+    weights: Any = None,
     join: str = "exact",
     chunks: tuple[int, int] | None = None,
     callback: Callable[[Event], None] | None = None,
@@ -625,7 +642,7 @@ def encode(
     ----------
     data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
         As for `select`.
-    where, ignore_label, groups, join
+    where, ignore_label, groups, weights, join
         As for `select`.
     store
         Path of the store. An existing store of the same data and options is reused, and a new
@@ -667,6 +684,7 @@ def encode(
             where=where,
             ignore_label=ignore_label,
             groups=groups,
+            weights=weights,
             join=join,
         ),
     )
@@ -698,6 +716,7 @@ def estimate(
     where: Any = None,
     ignore_label: Any = None,
     groups: Any = None,
+    weights: Any = None,
     join: str = "exact",
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
@@ -724,8 +743,8 @@ def estimate(
         As for `select`.
     include, exclude
         As for `select`.
-    where
-        As for `select`. It is not read: the plan is that of all samples.
+    where, weights
+        As for `select`. They are not read: the plan is that of all samples.
     chunks
         As for `encode`.
 
@@ -763,6 +782,7 @@ def estimate(
         where=where,
         ignore_label=ignore_label,
         groups=groups,
+        weights=weights,
         join=join,
     )
     opened = _open(data, target, n_features or 1, reading, None, include, exclude).data

@@ -57,6 +57,7 @@ def select(
     rows: Integers | None = None,
     folds: Integers | None = None,
     groups: Integers | None = None,
+    evidence: float = 1.0,
 ) -> list[Pick]:
     """Return the picks of HOFS in order.
 
@@ -78,6 +79,9 @@ def select(
         Row number of each sample, which determines its fold. By default the position.
     folds, groups : (n,)
         Fold and group of each sample, if samples are grouped; at most 64 groups.
+    evidence : float
+        Number of effective samples that each sample counts as. With weights, samples are repeated
+        and their evidence is below 1.
 
     Examples
     --------
@@ -92,7 +96,7 @@ def select(
     """
     if rows is None:
         rows = np.arange(len(labels))
-    data = Data(codes, values, n_codes, nominal, labels, label_values, rows)
+    data = Data(codes, values, n_codes, nominal, labels, label_values, rows, evidence)
     if groups is not None and folds is not None:
         data.folds, data.groups = folds, groups
     if affinity is None:
@@ -132,6 +136,7 @@ class Data:
     labels: Integers
     label_values: Floats
     rows: Integers
+    evidence: float = 1.0
     numbers: Floats = field(init=False)
     groups: Integers | None = None
 
@@ -141,6 +146,7 @@ class Data:
         self.labels = self.labels.astype(int)
         self.n_samples, self.n_features = self.codes.shape
         self.n_classes = len(self.label_values)
+        self.size = self.n_samples * self.evidence
         self.folds = np.array([fold_of(int(row)) for row in self.rows])
         self.missing = np.column_stack(
             [np.isnan(self.values[i, self.codes[:, i]]) for i in range(self.n_features)]
@@ -175,7 +181,7 @@ class Data:
     def effective_size(self, i: int) -> float:
         """Return the number of independent samples that the cells of a feature are worth."""
         if self.groups is None:
-            return float(self.n_samples)
+            return self.size
         of_code = np.zeros((self.n_samples, self.n_samples))
         for b in set(self.codes[:, i].tolist()):
             here = (self.codes[:, i] == b).astype(float)
@@ -212,7 +218,7 @@ class Data:
         total, weight = 0.0, 0.0
         for c in range(self.n_classes):
             here = self.labels == c
-            n = here.sum()
+            n = here.sum() * self.evidence
             if n >= 4:
                 square = min(correlation(self.numbers[here, i], self.numbers[here, j]) ** 2, 1.0)
                 total += n * max(0.0, square - (1 - square) / max(n - 2, 1))
@@ -225,7 +231,7 @@ class Data:
             here = self.labels == c
             x, z = self.codes[here, i], self.codes[here, j]
             if here.any():
-                bias = (len(set(x)) - 1) * (len(set(z)) - 1) / 2
+                bias = (len(set(x)) - 1) * (len(set(z)) - 1) / 2 / self.evidence
                 total += here.sum() * information(x, z) - bias
         return float(np.sqrt(1 - np.exp(-2 * max(0.0, total / self.n_samples))))
 
@@ -514,7 +520,7 @@ def _select_joint(
     to_earlier_epochs = dict.fromkeys(data.usable(), 0.0)
     relevance = {i: information(data.codes[:, i], data.labels) for i in data.usable()}
     sizes = {i: data.effective_size(i) for i in data.usable()}
-    most = max(data.effective_size(i) if i in sizes else n for i in range(data.n_features))
+    most = max(data.effective_size(i) if i in sizes else data.size for i in range(data.n_features))
     while len(picks) < n_features:
         forced = len(picks) < len(include)
         left = [i for i in data.usable() if i not in chosen]
@@ -583,7 +589,7 @@ def _count_codes(data: Data, i: int, samples: NDArray[np.bool_]) -> Floats:
     """Return counts (code, class) of a feature in some samples."""
     counts = np.zeros((data.n_codes[i], data.n_classes))
     for b, c in zip(data.codes[samples, i], data.labels[samples], strict=True):
-        counts[b, c] += 1
+        counts[b, c] += data.evidence
     return counts
 
 
@@ -598,7 +604,7 @@ def _table(data: Data, i: int, fold: int) -> Floats:
     if not data.categorical[i] and n_codes > 2:
         target = _trend(data, i, counts, p)
         freedom = (n_codes - 2) * (n_classes - 1)
-    trust = _trust(counts, target, freedom * data.n_samples / data.effective_size(i))
+    trust = _trust(counts, target, freedom * data.size / data.effective_size(i))
     shrunk: Floats = trust * (counts + p[:, None]) / (of_class + 1) + (1 - trust) * target
     return shrunk
 
@@ -623,7 +629,7 @@ def _trend(data: Data, i: int, counts: Floats, p: Floats) -> Floats:
     n = counts.sum(0)
     means = np.array([(counts[:, c] * v).sum() / max(n[c], 1) for c in range(len(n))])
     chi2 = (n * means**2).sum()
-    freedom = (len(n) - 1) * data.n_samples / data.effective_size(i)
+    freedom = (len(n) - 1) * data.size / data.effective_size(i)
     means = means * max(0.0, 1 - freedom / chi2 if chi2 > 0 else 0.0)
     result = np.empty(counts.shape)
     for c, wanted in enumerate(means):
@@ -688,7 +694,7 @@ def _class_moments(
         mean = x.sum(0) / n
         means.append(mean)
         covariances.append((x - mean).T @ (x - mean) / n)
-        sizes.append(len(x))
+        sizes.append(len(x) * data.evidence)
     return means, covariances, np.array(sizes, dtype=float)
 
 
@@ -719,9 +725,9 @@ def _pair_table(data: Data, i: int, u: int, fold: int) -> Floats:
     counts = np.zeros((data.n_codes[u], data.n_classes, data.n_codes[i]))
     kept = data.folds != fold
     for a, c, b in zip(data.codes[kept, u], data.labels[kept], data.codes[kept, i], strict=True):
-        counts[a, c, b] += 1
+        counts[a, c, b] += data.evidence
     n_parent_codes, n_classes, n_codes = counts.shape
-    n_prior = n_codes * data.n_samples / data.effective_size(i)
+    n_prior = n_codes * data.size / data.effective_size(i)
     result = np.empty(counts.shape)
     for a in range(n_parent_codes):
         expected = np.zeros(n_codes)

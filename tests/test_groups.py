@@ -300,10 +300,10 @@ def test_store__opens_with_xarray(tmp_path):
 
 def test_store__of_an_earlier_version_is_refused(tmp_path):
     codes = encoded(tmp_path)
-    zarr.open_group(codes.path, mode="r+").attrs["version"] = 5
+    zarr.open_group(codes.path, mode="r+").attrs["version"] = 6
     with pytest.raises(
         ValueError,
-        match="has version 5, expected version 6; remove it and encode the data again, or give "
+        match="has version 6, expected version 7; remove it and encode the data again, or give "
         "another path",
     ):
         hd.select(codes.path, None, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import zarr
 
 import hofs_dask as hd
 from hofs_dask.store.codes import CodeStore, read_codes, read_labels
@@ -87,14 +88,20 @@ def plain_arrays(codes: CodeStore):
     """The codes, tables, labels and row numbers of a store."""
     labels = read_labels(codes, slice(0, codes.n_samples))
     cells = read_codes(codes, slice(0, codes.n_features), slice(0, codes.n_samples)).T
+    rows, evidence = np.arange(codes.n_samples), 1.0
+    if codes.weights is not None:
+        weights = zarr.open_array(f"{codes.place}/weights", mode="r")[:].astype(int)
+        rows = np.repeat(rows, weights)
+        evidence = weights.sum() / (weights**2).sum()
     return {
-        "codes": cells,
+        "codes": cells[rows],
         "values": codes.values,
         "n_codes": codes.n_codes,
         "nominal": codes.nominal,
-        "labels": labels,
+        "labels": labels[rows],
         "label_values": codes.labels.values,
-        "rows": np.arange(codes.n_samples),
+        "rows": rows,
+        "evidence": evidence,
     }
 
 
@@ -158,6 +165,29 @@ def test_select__agrees_with_the_oracle(tmp_path, criterion, source, seed, n, n_
 def test_joint__agrees_with_the_oracle_on_many_samples(tmp_path, seed):
     codes = encoded(*class_data(seed, 600, 2 + seed % 3), tmp_path)
     assert_same(codes, "joint", 9, source=SOURCES[seed % 2])
+
+
+@pytest.mark.parametrize(
+    ("criterion", "source"),
+    [("sum", "logistic"), ("mean", "gaussian"), ("joint", "logistic"), ("joint", "gaussian")],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_weights__agree_with_the_oracle(tmp_path, criterion, source, seed):
+    """The oracle repeats each sample as often as its quantized weight says."""
+    x, y = class_data(seed, 300, 2 + seed)
+    weights = np.random.default_rng(seed).integers(0, 5, len(y))
+    codes = hd.encode(
+        x,
+        y,
+        tmp_path / "codes.zarr",
+        nominal=("x5", "x8"),
+        target_kind="class",
+        bins=6,
+        chunks=(128, 5),
+        weights=weights,
+    )
+    assert codes.weights.largest == 4
+    assert_same(codes, criterion, 8 if criterion == "joint" else 4, source=source)
 
 
 @pytest.mark.parametrize(("seed", "n_groups"), [(0, 12), (1, 40), (2, 64)])

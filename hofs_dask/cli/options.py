@@ -106,6 +106,7 @@ class ReadingOptions:
     where: str | None
     ignore_label: str | int | float | None
     groups: str | None
+    weights: str | None
 
     def arguments(self, store: str, target: str | None) -> dict[str, Any]:
         """Return the options as arguments of the functions that read data."""
@@ -180,6 +181,12 @@ _READING = (
         help="Name of the variable with the group of each sample, such as a subject. All "
         "samples of a group are in the same fold of cross-fitting, and resamples consist of whole "
         "groups.",
+    ),
+    click.option(
+        "--weights",
+        metavar="NAME",
+        help="Name of the variable with the weight of each sample, such as an area. Only ratios of "
+        "weights matter. Samples of weight 0 are not used.",
     ),
     click.option(
         "--ignore-label",

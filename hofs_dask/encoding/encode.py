@@ -9,13 +9,22 @@ import os
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from dask.delayed import Delayed, delayed
 
+from hofs_dask.encoding.columns import (
+    Job,
+    digits_of,
+    label_tasks,
+    rechunked,
+    tree,
+    weight_blocks,
+    write_groups,
+    write_weights,
+)
 from hofs_dask.encoding.kept import Kept, Mask, find_kept, take
 from hofs_dask.engine.chunking import Room, choose_layout
 from hofs_dask.errors import CodeStoreError, some_of
@@ -48,29 +57,14 @@ from hofs_dask.store.bins import (
     make_tables,
     most_bins,
 )
-from hofs_dask.store.chunks import (
-    GROUP_FILL,
-    LABEL_FILL,
-    chunk_file,
-    whole_planes,
-    write_chunk,
-)
+from hofs_dask.store.chunks import chunk_file, whole_planes, write_chunk
 from hofs_dask.store.codes import CodeStore, load_codes, store_version, writing
-from hofs_dask.store.groups import (
-    FEW_GROUPS,
-    Dealt,
-    GroupCounts,
-    count_groups,
-    deal_groups,
-    encode_groups,
-    merge_groups,
-)
+from hofs_dask.store.groups import FEW_GROUPS
 from hofs_dask.store.labels import (
     Coding,
     TargetKind,
     TargetSummary,
     check_kind,
-    encode_target,
     make_coding,
     merge_targets,
     summarise_target,
@@ -86,8 +80,9 @@ from hofs_dask.store.manifest import (
     read_manifest,
     write_manifest,
 )
-from hofs_dask.store.metadata import count_bits, write_label_metadata, write_metadata, write_tables
+from hofs_dask.store.metadata import count_bits, write_metadata, write_tables
 from hofs_dask.store.summary import MANY_CELLS, SAMPLE_ROWS, Summary, merge_summaries, summarise
+from hofs_dask.store.weights import WeightSums, merge_sums, sum_weights
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -102,7 +97,6 @@ MANY_EMPTY = 0.01
 #: Up to this many tiles, the tasks that use a tile also slice it from its block. With more tiles,
 #: each slice is a separate task, which delays the next block of the worker.
 FEW_TILES = 4
-FAN_IN = 16
 
 
 def kernels_to_compile(source: Source) -> list[str]:
@@ -179,10 +173,16 @@ def encode_source(
     path = as_path(store)
     check_apart(path, source.places, "store")
     fingerprint = key = None
-    masks = [mask.fingerprint for mask in source.masks]
-    if source.fingerprint is not None and None not in masks:
+    # the samples of the store depend on the masks, and bins and tables also on the weights
+    marks = [mask.fingerprint for mask in source.masks]
+    if source.weights is not None:
+        marks.append(source.weights.fingerprint)
+    if source.fingerprint is not None and None not in marks:
         nominal = source.nominal.tolist()
-        fingerprint = digest([source.fingerprint, checked_bins, nominal, VERSION, *masks])
+        roles = [mask.role for mask in source.masks]
+        if source.weights is not None:
+            roles.append(source.weights.name)
+        fingerprint = digest([source.fingerprint, checked_bins, nominal, VERSION, roles, marks])
     if source.target_fingerprint is not None:
         parts = [source.target_fingerprint, source.target_name, kind, VERSION]
         if source.ignore_label is not None:
@@ -213,10 +213,10 @@ def encode_source(
             return _checked(made)
         manifest = read_manifest(path)
         if manifest is not None and fingerprint is not None and manifest.fingerprint == fingerprint:
-            job = _Job(source, path, manifest.folder, key or uuid.uuid4().hex[:16])
+            job = Job(source, path, manifest.folder, key or uuid.uuid4().hex[:16])
             manifest, target, coding = _add_labels(job, kind, manifest)
         else:
-            job = _Job(source, path, folder, key or uuid.uuid4().hex[:16], tuple(listeners))
+            job = Job(source, path, folder, key or uuid.uuid4().hex[:16], tuple(listeners))
             to_compile = kernels_to_compile(source)
             if to_compile:
                 tell_all(listeners, CompileStarted(tuple(to_compile)))
@@ -231,23 +231,8 @@ def encode_source(
         return _checked(load_codes(path, manifest, target), coding)
 
 
-@dataclass(frozen=True)
-class _Job:
-    """A source and the folder that it is encoded into."""
-
-    source: Source
-    path: str
-    folder: str
-    key: str  # name of the labels
-    listeners: tuple[Notify, ...] = ()
-
-    @property
-    def place(self) -> str:
-        return f"{self.path}/{self.folder}"
-
-
 def _encode(
-    job: _Job,
+    job: Job,
     bins: Bins,
     kind: TargetKind,
     chunks: tuple[int, int] | None,
@@ -256,7 +241,7 @@ def _encode(
 ) -> tuple[Manifest, Coding]:
     """Write codes, tables and labels into the folder of a job; return their manifest."""
     source, kept = job.source, find_kept(job.source)
-    coding, features, n_bins, empty = _first_read(job, kept, bins, kind)
+    coding, features, n_bins, empty, sums = _first_read(job, kept, bins, kind)
     grid = choose_layout(
         kept.n_rows,
         source.n_features,
@@ -267,10 +252,10 @@ def _encode(
         chunks=chunks,
     ).chunks
     write_metadata(job.place, kept.n_rows, grid, features)
-    write_label_metadata(job.place, job.key, kept.n_rows, grid[0])
-    groups = _write_groups(job, kept, grid[0])
+    groups = write_groups(job, kept, grid[0])
+    weights = write_weights(job, kept, grid[0], sums)
     writes = _write_tasks(job, kept, features, grid)
-    labels = _label_tasks(job, kept, coding, grid[0])
+    labels = label_tasks(job, kept, coding, grid[0])
     # The tasks on the driver run first. The driver may also run the scheduler, with which they
     # would otherwise compete while the workers write.
     here, there = (labels, []) if source.target_in_memory else ([], labels)
@@ -290,6 +275,7 @@ def _encode(
         tables=tables,
         categories={j: list(feature.categories or ()) for j, feature in named.items()},
         n_folded={j: feature.n_folded for j, feature in named.items() if feature.n_folded},
+        weights=weights,
         feature_dims=source.feature_dims,
     )
     manifest = Manifest(
@@ -319,7 +305,7 @@ def _empty_note(share: float) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _reported(job: _Job, stage: str, n_tasks: int) -> Iterator[Watch | None]:
+def _reported(job: Job, stage: str, n_tasks: int) -> Iterator[Watch | None]:
     """Send the events of a read of the source in the block, which computes with the watch."""
     if not job.listeners:
         yield None
@@ -340,15 +326,27 @@ def _reported(job: _Job, stage: str, n_tasks: int) -> Iterator[Watch | None]:
 
 
 def _first_read(
-    job: _Job, kept: Kept, bins: Bins, target_kind: TargetKind
-) -> tuple[Coding, list[Feature], int, float]:
+    job: Job, kept: Kept, bins: Bins, target_kind: TargetKind
+) -> tuple[Coding, list[Feature], int, float, WeightSums | None]:
     """Read the source once; return the coding of the target and of each feature.
 
-    The last values are the number of bins, and the share of samples that miss every feature.
+    The last values are the number of bins, the share of samples that miss every feature, and the
+    sums of the weights.
     """
     source, run = job.source, uuid.uuid4().hex
-    coding = _coding(source, kept, target_kind, run)
-    n_bins = delayed(_resolve_bins)(bins, kept.n_rows, coding, dask_key_name=f"encode-bins-{run}")
+    weights = weight_blocks(source, kept, run)
+    coding = _coding(source, kept, target_kind, weights, run)
+    sums = None
+    if kept.unit is not None:
+        several = [
+            delayed(sum_weights)(block, dask_key_name=f"encode-sum-weights-{row}-{run}")
+            for row, block in enumerate(weights)
+        ]
+        merged_sums = tree(merge_sums, several, f"encode-merge-weights-{run}")
+        sums = delayed(merge_sums)(merged_sums, dask_key_name=f"encode-total-weight-{run}")
+    n_bins = delayed(_resolve_bins)(
+        bins, kept.n_rows, sums, coding, dask_key_name=f"encode-bins-{run}"
+    )
     tables = []
     rows = min(kept.n_rows, SAMPLE_ROWS)
     first_feature = 0
@@ -372,6 +370,7 @@ def _first_read(
                 delayed(_summarise)(
                     block,
                     mask,
+                    own,
                     first,
                     kept.n_rows,
                     nominal,
@@ -380,15 +379,15 @@ def _first_read(
                     source.places,
                     dask_key_name=f"encode-read-{row}-{name}",
                 )
-                for row, (block, mask, first) in enumerate(
-                    zip(blocks[:, column], kept.masks, kept.firsts, strict=True)
+                for row, (block, mask, own, first) in enumerate(
+                    zip(blocks[:, column], kept.masks, weights, kept.firsts, strict=True)
                 )
             ]
-            merged = _tree(merge_summaries, summaries, f"encode-merge-{name}") if few else []
+            merged = tree(merge_summaries, summaries, f"encode-merge-{name}") if few else []
             for tile, (begin, end) in enumerate(itertools.pairwise(cuts)):
                 if not few:
                     own = [each[tile] for each in summaries]
-                    merged = _tree(merge_summaries, own, f"encode-merge-{tile}-{name}")
+                    merged = tree(merge_summaries, own, f"encode-merge-{tile}-{name}")
                 tables.append(
                     delayed(_make_tables)(
                         merged,
@@ -402,7 +401,7 @@ def _first_read(
             first_feature += n_columns
     n_tasks = sum(math.prod(part.numblocks) for part in source.parts)
     with _reported(job, "encode-read", n_tasks) as watch:
-        made, coded, resolved = compute(tables, coding, n_bins, watch=watch)
+        made, coded, resolved, summed = compute(tables, coding, n_bins, sums, watch=watch)
     problems = [problem for _, several, *_ in made for problem in several]
     if problems:
         first_one: Refusal = min(problems, key=lambda problem: problem.column)
@@ -413,11 +412,12 @@ def _first_read(
         share = int(np.unpackbits(np.bitwise_and.reduce(empty)).sum()) / rows
         by_chance = math.prod(each for *_, each in made)
         share = share if share > 1.5 * by_chance else 0.0
-    return coded, [feature for several, *_ in made for feature in several], resolved, share
+    found = [feature for several, *_ in made for feature in several]
+    return coded, found, resolved, share, summed
 
 
 def _add_labels(
-    job: _Job, target_kind: TargetKind, manifest: Manifest
+    job: Job, target_kind: TargetKind, manifest: Manifest
 ) -> tuple[Manifest, Target, Coding]:
     """Write the labels of another target to a store that already holds the codes."""
     source, kept = job.source, find_kept(job.source)
@@ -428,10 +428,11 @@ def _add_labels(
             f"the target that the store {job.path!r} was encoded with; give another store"
         )
     rows = manifest.content.chunks[0]
-    (coding,) = compute(_coding(source, kept, target_kind, uuid.uuid4().hex))
-    write_label_metadata(job.place, job.key, kept.n_rows, rows)
-    (written,) = compute(_label_tasks(job, kept, coding, rows), here=source.target_in_memory)
-    groups = _write_groups(job, kept, rows)
+    run = uuid.uuid4().hex
+    weights = weight_blocks(source, kept, run)
+    (coding,) = compute(_coding(source, kept, target_kind, weights, run))
+    (written,) = compute(label_tasks(job, kept, coding, rows), here=source.target_in_memory)
+    groups = write_groups(job, kept, rows)
     release()
     target = _target(job, kept, coding, written, groups)
     same = next(
@@ -450,10 +451,10 @@ def _add_labels(
 
 
 def _target(
-    job: _Job,
+    job: Job,
     kept: Kept,
     coding: Coding,
-    written: list[tuple[np.ndarray, int]],
+    written: list[tuple[int, np.ndarray]],
     groups: GroupRecord | None,
     notes: tuple[str, ...] = (),
 ) -> Target:
@@ -461,7 +462,7 @@ def _target(
     if coding.n_whole and coding.kind == "class":
         found = f"{coding.n_whole} different whole numbers as floats"
         notes = (f"target {job.source.target_name!r} holds {found}, which are classes", *notes)
-    counts = np.sum([each for each, _ in written], axis=0)
+    counts = np.sum([each for _, each in written], axis=0)
     roles = [mask.role for mask in job.source.masks]
     return Target(
         key=job.key,
@@ -471,70 +472,20 @@ def _target(
         counts=tuple(counts.tolist()),
         values=tuple(coding.values.tolist()),
         n_dropped=kept.dropped.n_missing,
-        checksums=as_digits(np.array([checksum for _, checksum in written], np.uint32)),
+        checksums=digits_of(written),
         groups=groups,
         notes=(*job.source.notes, *kept.dropped.notes(roles, job.source.ignore_label), *notes),
     )
 
 
-def _write_groups(job: _Job, kept: Kept, chunk_rows: int) -> GroupRecord | None:
-    """Assign the groups to folds and write them; return their manifest entry.
-
-    The result is None if the samples are not grouped.
-    """
-    groups, run = job.source.groups, uuid.uuid4().hex
-    if groups is None:
-        return None
-    counts = [
-        delayed(_count_groups)(block, mask, dask_key_name=f"encode-read-groups-{row}-{run}")
-        for row, (block, mask) in enumerate(
-            zip(groups.values.to_delayed(optimize_graph=False), kept.masks, strict=True)
-        )
-    ]
-    (found,) = compute(
-        _tree(merge_groups, counts, f"encode-merge-groups-{run}"), here=groups.in_memory
-    )
-    dealt = deal_groups(merge_groups(found), groups.name)
-    spans = kept.spans(chunk_rows)
-    ids = _rechunked(groups.values, (tuple(span.n_source for span in spans),))
-    coded = delayed(dealt, name=f"encode-dealt-{run}", traverse=False)
-    write_label_metadata(job.place, job.key, kept.n_rows, chunk_rows, groups=True)
-    (checksums,) = compute(
-        [
-            delayed(_write_group_chunk)(
-                block,
-                span.mask,
-                coded,
-                job.place,
-                chunk_file(f"groups/{job.key}", 0, row),
-                chunk_rows,
-                dask_key_name=f"encode-write-groups-{row}-{run}",
-            )
-            for row, (block, span) in enumerate(
-                zip(ids.to_delayed(optimize_graph=False), spans, strict=True)
-            )
-        ],
-        here=groups.in_memory,
-    )
-    return GroupRecord(groups.name, dealt.n_groups, as_digits(np.array(checksums, np.uint32)))
-
-
-def _count_groups(block: np.ndarray, mask: Mask) -> GroupCounts:
-    return count_groups(take(block, mask))
-
-
-def _write_group_chunk(
-    block: np.ndarray, mask: Mask, dealt: Dealt, place: str, file: str, chunk_rows: int
-) -> int:
-    """Write a chunk of groups and return its checksum."""
-    values = encode_groups(take(block, mask), dealt)
-    whole = np.full(chunk_rows, GROUP_FILL, "<u4")
-    whole[: len(values)] = values
-    return write_chunk(place, file, whole)
-
-
-def _coding(source: Source, kept: Kept, target_kind: TargetKind, run: str) -> Delayed | Coding:
-    """Return the coding of the target; if the target is not in memory, a task that computes it."""
+def _coding(
+    source: Source,
+    kept: Kept,
+    target_kind: TargetKind,
+    weights: list[Delayed] | list[None],
+    run: str,
+) -> Delayed | Coding:
+    """Return the coding of the target: computed if all is in memory, else a task."""
     target = source.target
     assert target is not None
     blocks = target.to_delayed(optimize_graph=False)
@@ -542,28 +493,30 @@ def _coding(source: Source, kept: Kept, target_kind: TargetKind, run: str) -> De
         delayed(_summarise_target)(
             block,
             mask,
+            own,
             first,
             kept.n_rows,
             target_kind,
             source.target_type,
             dask_key_name=f"encode-read-target-{row}-{run}",
         )
-        for row, (block, mask, first) in enumerate(
-            zip(blocks, kept.masks, kept.firsts, strict=True)
+        for row, (block, mask, own, first) in enumerate(
+            zip(blocks, kept.masks, weights, kept.firsts, strict=True)
         )
     ]
     coding: Delayed = delayed(_make_coding)(
-        _tree(merge_targets, summaries, f"encode-merge-target-{run}"),
+        tree(merge_targets, summaries, f"encode-merge-target-{run}"),
         source.target_name,
         target_kind,
         source.target_type,
         dask_key_name=f"encode-target-{run}",
     )
-    return compute(coding, here=True)[0] if source.target_in_memory else coding
+    here = source.target_in_memory and (source.weights is None or source.weights.in_memory)
+    return compute(coding, here=True)[0] if here else coding
 
 
 def _write_tasks(
-    job: _Job, kept: Kept, features: list[Feature], grid: tuple[int, int]
+    job: Job, kept: Kept, features: list[Feature], grid: tuple[int, int]
 ) -> list[Delayed]:
     """Return a task that writes the tables, and one task per chunk that encodes and writes it.
 
@@ -612,43 +565,16 @@ def _write_tasks(
 
 def _pieces(part: da.Array, rows: tuple[int, ...], first: int, last: int) -> np.ndarray:
     """Return tasks that read some columns of a part, one for each entry of ``rows``."""
-    cut = _rechunked(part[:, first:last], (rows, (last - first,)))
+    cut = rechunked(part[:, first:last], (rows, (last - first,)))
     # Without optimization, a chunk that several pieces need remains one key, so it is read once.
     pieces: np.ndarray = cut.to_delayed(optimize_graph=False)[:, 0]
     return pieces
 
 
-def _rechunked(array: da.Array, chunks: tuple[tuple[int, ...], ...]) -> da.Array:
-    """Return an array with other chunks, by tasks: P2P would exchange all chunks first."""
-    return array.rechunk(chunks, method="tasks")
-
-
-def _label_tasks(job: _Job, kept: Kept, coding: Coding, chunk_rows: int) -> list[Delayed]:
-    """Return one task per chunk of labels, which writes it and counts the samples of each class."""
-    run = uuid.uuid4().hex
-    assert job.source.target is not None
-    spans = kept.spans(chunk_rows)
-    target = _rechunked(job.source.target, (tuple(span.n_source for span in spans),))
-    coded = delayed(coding, name=f"encode-coding-{run}", traverse=False)
-    return [
-        delayed(_write_labels)(
-            block,
-            span.mask,
-            coded,
-            job.place,
-            chunk_file(f"labels/{job.key}", 0, row),
-            chunk_rows,
-            dask_key_name=f"encode-write-labels-{row}-{run}",
-        )
-        for row, (block, span) in enumerate(
-            zip(target.to_delayed(optimize_graph=False), spans, strict=True)
-        )
-    ]
-
-
 def _summarise(
     block: np.ndarray,
     mask: Mask,
+    weights: np.ndarray | None,
     first_row: int,
     n_samples: int,
     nominal: np.ndarray,
@@ -658,7 +584,7 @@ def _summarise(
 ) -> Summary | list[Summary]:
     """Return the summary of the kept rows of a block, or a list with one summary per tile."""
     check_reachable(sources)
-    summary = summarise(take(block, mask), first_row, n_samples, nominal, limit)
+    summary = summarise(take(block, mask), first_row, n_samples, nominal, limit, weights)
     if cuts is None:
         return summary
     return [summary.columns(a, b) for a, b in itertools.pairwise(cuts)]
@@ -667,16 +593,18 @@ def _summarise(
 def _summarise_target(
     block: np.ndarray,
     mask: Mask,
+    weights: np.ndarray | None,
     first_row: int,
     n_samples: int,
     target_kind: TargetKind,
     kind: TargetType,
 ) -> TargetSummary:
-    return summarise_target(take(block, mask), first_row, n_samples, target_kind, kind)
+    return summarise_target(take(block, mask), first_row, n_samples, target_kind, kind, weights)
 
 
-def _resolve_bins(bins: Bins, n_samples: int, coding: Coding) -> int:
-    return count_bins(bins, n_samples, coding.n_classes)
+def _resolve_bins(bins: Bins, n_samples: int, sums: WeightSums | None, coding: Coding) -> int:
+    size = n_samples if sums is None else sums.total**2 / sums.squares
+    return count_bins(bins, size, coding.n_classes)
 
 
 def _write_codes(
@@ -705,28 +633,6 @@ def _write_codes(
         encode_planes(piece, features[some], planes[some])
         done = some.stop
     return write_chunk(place, chunk_file("codes", *chunk), whole_planes(planes, n_rows, grid))
-
-
-def _write_labels(
-    block: np.ndarray, mask: Mask, coding: Coding, place: str, file: str, chunk_rows: int
-) -> tuple[np.ndarray, int]:
-    """Write a chunk of labels; return the number of samples of each class and the checksum."""
-    labels = encode_target(take(block, mask), coding)
-    whole = np.full(chunk_rows, LABEL_FILL, np.uint8)
-    whole[: len(labels)] = labels
-    return np.bincount(labels, minlength=coding.n_classes), write_chunk(place, file, whole)
-
-
-def _tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) -> list[Delayed]:
-    """Merge neighbouring parts, level by level, until at most ``FAN_IN`` tasks are left."""
-    level = 0
-    while len(parts) > FAN_IN:
-        parts = [
-            delayed(merge)(parts[a : a + FAN_IN], dask_key_name=f"{name}-{level}-{a}")
-            for a in range(0, len(parts), FAN_IN)
-        ]
-        level += 1
-    return parts
 
 
 def _make_tables(

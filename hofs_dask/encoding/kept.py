@@ -1,4 +1,4 @@
-"""Select the samples that have a target and are in the mask; all others are ignored.
+"""Select the samples that have a target, are in the mask and have a weight; ignore all others.
 
 Bins, tables, folds, resamples and chunks depend only on the kept samples. A target with missing
 values, a mask or an ignored class therefore gives the same result as a source without these
@@ -10,16 +10,17 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.delayed import delayed
 
-from hofs_dask.io.reading import LAGS
+from hofs_dask.io.reading import LAGS, WEIGHTS
 from hofs_dask.scheduling.compute import compute
 from hofs_dask.store.summary import clean_objects
+from hofs_dask.store.weights import WeightSummary, merge_weights, summarise_weights, unit_of
 
 if TYPE_CHECKING:
     from hofs_dask.io.source import Source
@@ -48,11 +49,14 @@ class Dropped:
         Samples of the ignored class.
     n_missing : int
         Samples without a target.
+    n_weightless : int
+        Samples of weight zero.
     """
 
     n_outside: tuple[int, ...] = ()
     n_ignored: int = 0
     n_missing: int = 0
+    n_weightless: int = 0
 
     def notes(self, masks: Sequence[str], label: object) -> tuple[str, ...]:
         """Return the samples that an option dropped, as text.
@@ -67,9 +71,12 @@ class Dropped:
         counts = list(zip(masks, self.n_outside, strict=True))
         if label is not None:
             counts.append((f"ignore_label={label!r}", self.n_ignored))
+        if self.n_weightless:
+            counts.append((WEIGHTS, self.n_weightless))
+        ends = {LAGS: " without history", WEIGHTS: " of weight 0"}
         return tuple(
             f"{option} {'leave' if option == LAGS else 'leaves'} out {n} sample{'s' * (n != 1)}"
-            + " without history" * (option == LAGS)
+            + ends.get(option, "")
             for option, n in counts
         )
 
@@ -86,11 +93,17 @@ class Kept:
         The kept rows of each block.
     dropped : Dropped
         The other rows.
+    unit : float or None
+        The weight that is stored as 1; None if all samples count equally.
+    weight : float
+        The total weight of the kept rows; 0 without weights.
     """
 
     sizes: tuple[int, ...]
     masks: tuple[Mask, ...]
     dropped: Dropped = Dropped()
+    unit: float | None = None
+    weight: float = 0.0
 
     @cached_property
     def _counts(self) -> list[int]:
@@ -175,23 +188,33 @@ def find_kept(source: Source) -> Kept:
     if target.dtype.kind not in "iub" or source.ignore_label is not None:
         # integers have no missing values
         blocks = target.to_delayed(optimize_graph=False)
-    elif not source.masks:
+    elif not source.masks and source.weights is None:
         return Kept(sizes, (None,) * len(sizes))
     masks = [mask.values.to_delayed(optimize_graph=False) for mask in source.masks]
+    weights: list[Any] = [None] * len(sizes)
     in_memory = source.target_in_memory or blocks[0] is None
+    if source.weights is not None:
+        weights = source.weights.values.to_delayed(optimize_graph=False)
+        in_memory = in_memory and source.weights.in_memory
     made = compute(
         *(
-            delayed(_keep)(size, block, [mask[row] for mask in masks], source.ignore_label)
-            for row, (size, block) in enumerate(zip(sizes, blocks, strict=True))
+            delayed(_keep)(size, block, [mask[row] for mask in masks], source.ignore_label, own)
+            for row, (size, block, own) in enumerate(zip(sizes, blocks, weights, strict=True))
         ),
         here=in_memory and all(mask.in_memory for mask in source.masks),
     )
     dropped = Dropped(
-        tuple(map(sum, zip(*(each.n_outside for _, each in made), strict=True))),
-        sum(each.n_ignored for _, each in made),
-        sum(each.n_missing for _, each in made),
+        tuple(map(sum, zip(*(each.n_outside for _, each, _ in made), strict=True))),
+        sum(each.n_ignored for _, each, _ in made),
+        sum(each.n_missing for _, each, _ in made),
+        sum(each.n_weightless for _, each, _ in made),
     )
-    kept = Kept(sizes, tuple(mask for mask, _ in made), dropped)
+    summaries = [summary for *_, summary in made if summary is not None and summary.n_rows]
+    unit, weight = None, 0.0
+    if source.weights is not None and summaries:
+        summary = merge_weights(summaries)
+        unit, weight = unit_of(summary, source.weights.name), summary.total
+    kept = Kept(sizes, tuple(mask for mask, *_ in made), dropped, unit, weight)
     if not kept.n_rows:
         found, name = kept.dropped, source.target_name
         if found.n_missing == source.n_samples:
@@ -216,9 +239,13 @@ def take(block: np.ndarray, mask: Mask) -> np.ndarray:
 
 
 def _keep(
-    size: int, block: np.ndarray | None, masks: Sequence[np.ndarray], label: object
-) -> tuple[Mask, Dropped]:
-    """Return the mask of the kept rows of a block, and the numbers of the others.
+    size: int,
+    block: np.ndarray | None,
+    masks: Sequence[np.ndarray],
+    label: object,
+    weights: np.ndarray | None,
+) -> tuple[Mask, Dropped, WeightSummary | None]:
+    """Return the mask of the kept rows of a block, the numbers of the others, and the weights.
 
     ``block`` is the target, None if no value can be missing or ignored.
     """
@@ -233,7 +260,12 @@ def _keep(
         flags &= ~(ignored | missing)
         n_ignored, n_missing = int(ignored.sum()), int(missing.sum())
     dropped = Dropped(tuple(n_outside), n_ignored, n_missing)
-    return None if flags.all() else np.packbits(flags), dropped
+    summary = None
+    if weights is not None:
+        summary = summarise_weights(weights[flags])
+        flags &= weights != 0
+        dropped = replace(dropped, n_weightless=summary.n_zero)
+    return None if flags.all() else np.packbits(flags), dropped, summary
 
 
 def _present(block: np.ndarray) -> np.ndarray:

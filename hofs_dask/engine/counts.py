@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hofs_dask.engine.reduction import (
     N_CLUSTERS,
     N_FOLDS,
+    NO_WEIGHTS,
     Block,
     Context,
     Layout,
@@ -92,7 +93,7 @@ def _add(
     table: int = 0,
     known: int = 0,
 ) -> None:
-    """Add the samples of a block to one of the tables of ``counts`` (feature, table, cell, code).
+    """Add the weights of samples to one of the tables of ``counts`` (feature, table, cell, code).
 
     Parameters
     ----------
@@ -113,8 +114,9 @@ def _add(
     start = table * n_cells * n_codes
     out = counts.reshape(m, n_tables * n_cells * n_codes)
     tile = block.tile
-    # a bit mask cannot represent a repeated sample
-    if (n_cells - known) * (n_codes - 1) <= MOST_PRODUCTS and not tile.repeats:
+    # a bit mask represents neither a repeated sample nor a weight
+    masked = not tile.repeats and not len(block.weights)
+    if masked and (n_cells - known) * (n_codes - 1) <= MOST_PRODUCTS:
         within = tile.spread(np.ones(len(block.labels), np.uint8), 2)
         planes = [
             (block.columns.planes[what] if isinstance(what, int) else tile.spread(what, base), base)
@@ -123,11 +125,10 @@ def _add(
         masks = np.ascontiguousarray(cell_masks(within[0], planes)[:, known:])
         add_plane_counts(tile.planes, frozen(masks), n_codes, first, out, start + known * n_codes)
         return
-    cells = _numbered(block, digits) * np.uint32(n_codes)
+    cells = _numbered(block, digits).astype(np.uint32, copy=False)
     octets = tile.planes.astype("<u8", copy=False).view(np.uint8)
-    words = np.empty((1, octets.shape[2]), np.uint64)
-    work = words, words.view(np.uint8)[0]
-    add_counts(frozen(octets), tile.places, frozen(cells), first, *work, out, start)
+    samples = frozen(octets), tile.places, frozen(cells), block.weights
+    add_counts(*samples, n_cells, n_codes, first, out, start)
 
 
 def _numbered(block: Block, digits: Sequence[_Digit]) -> np.ndarray:
@@ -170,6 +171,8 @@ def _cluster_layout(context: GroupsContext, n_features: int) -> Layout:
 def _cluster_chunk(context: GroupsContext, block: Block, partial: Partial) -> None:
     assert block.clusters is not None  # requested only for samples in groups
     digits = [(block.clusters, N_CLUSTERS), (block.labels, context.n_classes)]
+    # pairs of samples are counted, whose weights have a design effect of their own
+    block = replace(block, weights=NO_WEIGHTS)
     _add(block, digits, _tables(partial["counts"], 1))
 
 

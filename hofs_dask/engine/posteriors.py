@@ -14,6 +14,7 @@ import numpy as np
 
 from hofs_dask.engine.reduction import (
     N_PARTS,
+    NO_FLOATS,
     Block,
     Context,
     FeatureRecord,
@@ -84,7 +85,7 @@ class CandidateRows(FeatureRecord):
     scales: np.ndarray = per_feature()  # (feature, linear, fold, class)
     pair_parents: np.ndarray = per_feature()  # (feature, pair) positions from 1, -1 for none
     pair_table: np.ndarray = per_feature()  # (feature, pair, fold, class, parent code x code)
-    # (feature, kind, fold) the sum of the log tables of the true class, divided by n_samples
+    # (feature, kind, fold) the mean share of the fold in the log tables of the true class
     truth: np.ndarray = per_feature()
 
     @classmethod
@@ -171,7 +172,7 @@ class GainsContext(Context):
     rows: tuple[PosteriorRow, ...]  # rows of the current posterior
     numbers: np.ndarray  # (column, code) the numeric value of each code
     logistic: bool  # density of linear rows: logistic or Gaussian
-    n_samples: int  # divisor of the sums
+    total: int  # divisor of the sums: the total weight of the samples
     parts: tuple[int, ...]  # parts of the samples to sum over
     squares: bool  # whether to also sum the squares of gains
     candidates: CandidateRows = per_feature()
@@ -195,6 +196,11 @@ class _Piece:
     codes: np.ndarray  # uint8 (feature, sample)
     columns: np.ndarray  # uint8 (column, sample)
     values: np.ndarray  # (column, code) the numeric value of each code
+    weights: np.ndarray  # float64 (sample,); empty if all samples have weight 1
+
+    def sum(self, values: np.ndarray) -> float:
+        """Return the weighted sum of values of the samples."""
+        return float(values.sum() if not len(self.weights) else values @ self.weights)
 
     @property
     def labels(self) -> np.ndarray:
@@ -262,7 +268,9 @@ def _piece(
     n_codes, n_columns = len(block.tile) * len(rows), len(block.columns) * len(rows)
     memory = PROCESS.memory("posterior-gains", n_codes + n_columns)
     codes, columns = block.tile.some(rows, memory), block.columns.some(rows, memory[n_codes:])
-    return _Piece(fold, frozen(starts), frozen(codes), frozen(columns), context.numbers)
+    weights = block.weights[rows].astype(np.float64) if len(block.weights) else NO_FLOATS
+    samples = frozen(codes), frozen(columns), context.numbers, frozen(weights)
+    return _Piece(fold, frozen(starts), *samples)
 
 
 def _grids(context: GainsContext) -> tuple[np.ndarray | None, ...]:
@@ -365,6 +373,7 @@ def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
                 table,
                 piece.fold,
                 piece.starts,
+                piece.weights,
                 probability,
                 found,
                 squares,
@@ -377,7 +386,7 @@ def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
             gain[:, KINDS.index(kind)] += found
             square[:n_squared, KINDS.index(kind)] += squares
         if rows.linear:
-            rest = (context.logistic, piece.fold, piece.starts, probability)
+            rest = (piece.starts, piece.weights, probability)
             several = np.zeros((2, m, len(kinds)))
             squares_of = np.zeros((2, n_squared, len(kinds)))
             if few.any():
@@ -388,6 +397,8 @@ def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
                     context.numbers,
                     parents_of_few,
                     *linear,
+                    context.logistic,
+                    piece.fold,
                     *rest,
                     several[0],
                     squares_of[0],
@@ -399,6 +410,8 @@ def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
                     piece.numbers,
                     parents_of_many,
                     *linear,
+                    context.logistic,
+                    piece.fold,
                     *rest,
                     several[1],
                     squares_of[1],
@@ -421,13 +434,13 @@ def _exact_tables(
     with np.errstate(divide="ignore"):  # a table may rule out a class that is not the true one
         logs = frozen(np.log(tables))
     kernel.add_tables(row, piece.codes[i], piece.bases, frozen(parents), logs, piece.fold)
-    return -float(log_evidence(posterior, row).sum())
+    return -piece.sum(log_evidence(posterior, row))
 
 
 def _of_truth(piece: _Piece, i: int, parent: int, table: np.ndarray) -> float:
     """Return the sum over samples of the log of a table (fold, class, cell) for the true class."""
     cells = piece.bases[parent] + piece.codes[i].astype(np.intp)
-    return float(np.log(table[piece.fold, piece.labels, cells]).sum())
+    return piece.sum(np.log(table[piece.fold, piece.labels, cells]))
 
 
 def _exact_linear(
@@ -443,7 +456,7 @@ def _exact_linear(
     numbers = (rows.values[i], piece.numbers, rows.parents[i])
     kernel.add_linear(after, piece.codes[i], *numbers, *fit, piece.fold, context.logistic)
     truth = piece.labels, np.arange(len(piece.labels))
-    gain = float((after[truth] - posterior[truth]).sum())
+    gain = piece.sum(after[truth] - posterior[truth])
     table = rows.linear_table[i, place][None]
     if whole:
         gain += _of_truth(piece, i, 0, table[0])
@@ -462,7 +475,7 @@ def _few_cells(context: GainsContext) -> np.ndarray:
 def _gains(context: GainsContext, total: Partial) -> Partial:
     context = narrowed(context)
     rows = context.candidates
-    gain = total["gain"] / context.n_samples
+    gain = total["gain"] / context.total
     if not context.squares:
         n_folds = rows.truth.shape[2]
         folds = sorted({part % n_folds for part in context.parts})
@@ -470,7 +483,7 @@ def _gains(context: GainsContext, total: Partial) -> Partial:
         kinds = [KINDS.index(kind) for kind in rows.linear]
         truth[:, kinds] *= ~_few_cells(context)[:, None]  # `grids.score_grids` includes it
         gain[context.places] += truth
-    return {"gain": gain, "square": total["square"] / context.n_samples}
+    return {"gain": gain, "square": total["square"] / context.total}
 
 
 #: ``gain[i, kind]``, with kinds in the order of `KINDS`, is the increase of the mean log posterior

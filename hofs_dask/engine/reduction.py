@@ -24,6 +24,11 @@ N_FOLDS, N_PARTS = hashing.N_FOLDS, 16
 N_CLUSTERS = 64
 
 NO_PLACES = np.zeros(0, np.int64)
+#: The weights of samples that all count equally.
+NO_WEIGHTS = np.zeros(0, np.uint16)
+NO_WEIGHTS.setflags(write=False)
+#: The same as floats.
+NO_FLOATS = np.zeros(0)
 
 
 class Tile:
@@ -124,6 +129,8 @@ class Block:
     labels: np.ndarray  # uint8 (sample,)
     parts: np.ndarray  # uint8 (sample,), below N_PARTS; the fold is part % N_FOLDS
     clusters: np.ndarray | None = None  # uint8 (sample,), below N_CLUSTERS; None without groups
+    # uint16 (sample,); empty if all samples have weight 1
+    weights: np.ndarray = field(default_factory=lambda: NO_WEIGHTS)
 
     @property
     def folds(self) -> np.ndarray:

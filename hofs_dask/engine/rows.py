@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hofs_dask.engine.reduction import (
+    NO_FLOATS,
     Block,
     Context,
     Layout,
@@ -39,7 +40,7 @@ class RowValuesContext(Context):
     members: np.ndarray  # (member, code) the numeric value of each code
     sizes: tuple[int, ...]  # (member,) number of codes
     label_columns: np.ndarray  # (class, row)
-    n_samples: int
+    total: int  # the total weight of the samples
     values: np.ndarray = per_feature()  # (feature, code) the numeric value of each code
     theta: np.ndarray = per_feature()  # (feature, row, column) initial values, see `kernel.Chain`
 
@@ -50,7 +51,7 @@ class RowTermsContext(Context):
 
     members: np.ndarray  # (member, code) the numeric value of each code
     n_classes: int
-    n_samples: int
+    total: int  # the total weight of the samples
     values: np.ndarray = per_feature()  # (feature, code) the numeric value of each code
     rows: np.ndarray = per_feature()  # (feature, row, class + member + 1)
     wanted: np.ndarray = per_feature()  # bool (feature, row)
@@ -79,7 +80,7 @@ def cell_numbers(members: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
 def _counts_layout(context: RowValuesContext, n_features: int) -> Layout:
     n_codes = context.values.shape[1]
     shape = (n_features, len(context.label_columns), n_codes, math.prod(context.sizes))
-    return {"counts": (shape, np.int32 if context.n_samples < 2**31 else np.int64)}
+    return {"counts": (shape, np.int32 if context.total < 2**31 else np.int64)}
 
 
 def _counts_chunk(context: RowValuesContext, block: Block, partial: Partial) -> None:
@@ -89,7 +90,8 @@ def _counts_chunk(context: RowValuesContext, block: Block, partial: Partial) -> 
     for column, size in zip(block.columns.codes, context.sizes, strict=True):
         cells = cells * np.int32(size) + column
     cells += block.labels.astype(np.int32) * np.int32(n_codes * n_cells)
-    kernel.add_cells(block.codes, frozen(cells), n_cells, counts.reshape(len(counts), -1))
+    samples = block.codes, frozen(cells), block.weights
+    kernel.add_cells(*samples, n_cells, counts.reshape(len(counts), -1))
 
 
 def _solved(context: RowValuesContext, total: Partial) -> Partial:
@@ -127,12 +129,13 @@ def _terms_chunk(context: RowTermsContext, block: Block, partial: Partial) -> No
         for j, numbers in enumerate(context.members):
             np.take(numbers, columns[j], out=members[j], mode="clip")
         rows = (context.values, context.rows, context.wanted)
-        samples = (frozen(codes), frozen(starts), frozen(members))
+        weights = block.weights[order].astype(np.float64) if len(block.weights) else NO_FLOATS
+        samples = (frozen(codes), frozen(starts), frozen(members), frozen(weights))
         kernel.add_sample_terms(*samples, *rows, *partial.values())
 
 
 def _means(context: RowTermsContext, total: Partial) -> Partial:
-    return {name: array / context.n_samples for name, array in total.items()}
+    return {name: array / context.total for name, array in total.items()}
 
 
 #: The means over samples of phi and its first two derivatives, for the same rows as `ROW_VALUES` if

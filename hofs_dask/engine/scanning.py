@@ -23,6 +23,7 @@ from hofs_dask.engine.reduction import (
     N_CLUSTERS,
     N_FOLDS,
     N_PARTS,
+    NO_WEIGHTS,
     Block,
     Context,
     Partial,
@@ -37,7 +38,7 @@ from hofs_dask.kernels.planes import WORD, first_above
 from hofs_dask.scheduling.compute import compute
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.scheduling.waits import StrandedError, watch_tasks
-from hofs_dask.store.chunks import GROUP_BYTES, Chunks
+from hofs_dask.store.chunks import COLUMNS, Chunks
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.copies import add_copies, copy_chunks, joined, known_copies, write_copy
 from hofs_dask.store.layout import Layout, cuts, layout_of
@@ -64,6 +65,8 @@ class _Place:
     labels: Chunks
     groups: Chunks | None
     n_groups: int  # 0 if the samples are not grouped
+    weights: Chunks | None
+    largest_weight: int  # 1 if all samples count equally
     copied: _Copied  # the columns that have been copied, with checksums for all row chunks
     columns: tuple[int, ...]
     column_codes: tuple[int, ...]  # number of codes of each column
@@ -93,6 +96,8 @@ class _Place:
             labels=codes.label_chunks,
             groups=codes.group_chunks,
             n_groups=codes.groups.n_groups if codes.groups else 0,
+            weights=codes.weight_chunks,
+            largest_weight=codes.weights.largest if codes.weights else 1,
             copied=copied,
             columns=columns,
             column_codes=tuple(codes.n_codes[list(columns)].tolist()),
@@ -273,16 +278,9 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
         own: np.ndarray = planes
         return own
 
-    def read_labels(_keep: bool) -> np.ndarray:
-        return place.labels.read(0, row)[:n_rows]
-
-    def check_labels(labels: np.ndarray) -> None:
-        if labels.max() >= place.n_classes:
-            raise place.labels.refuse(0, row, "has a class that the target does not have")
-
     planes = tile(features.start // width, own=True)
-    key = (place.labels.name, row)
-    labels = PROCESS.chunks.get(place.identity, key, place.cache, n_rows, read_labels, check_labels)
+    what = "has a class that the target does not have"
+    labels = _read_column(place, place.labels, rows, 0, place.n_classes, what)
     columns = np.empty((len(place.columns), *planes.shape[1:]), np.uint64)
     others: dict[int, np.ndarray] = {}  # a tile that is not cached is read once, not per column
     for j, column in enumerate(place.columns):
@@ -302,24 +300,41 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
         parts -= parts % np.uint8(N_FOLDS)
         parts += (groups % N_FOLDS).astype(np.uint8)
         clusters = (groups // N_FOLDS % N_CLUSTERS).astype(np.uint8)
-    return Block(Tile(planes, n_rows), Tile(columns, n_rows), labels, parts, clusters)
+    weights = NO_WEIGHTS if place.weights is None else read_weights(place, rows)
+    return Block(Tile(planes, n_rows), Tile(columns, n_rows), labels, parts, clusters, weights)
 
 
 def read_groups(place: _Place, rows: slice) -> np.ndarray:
     """Return the groups of a row chunk, uint32: ``N_FOLDS * number + fold``."""
-    chunks, n_rows = place.groups, rows.stop - rows.start
-    assert chunks is not None
-    row = rows.start // place.layout.chunks[0]
+    assert place.groups is not None
+    what = "has a group that the store does not have"
+    return _read_column(place, place.groups, rows, 0, N_FOLDS * place.n_groups, what)
+
+
+def read_weights(place: _Place, rows: slice) -> np.ndarray:
+    """Return the weights of a row chunk, uint16."""
+    assert place.weights is not None
+    what = "has a weight that the store does not have"
+    return _read_column(place, place.weights, rows, 1, place.largest_weight + 1, what)
+
+
+def _read_column(
+    place: _Place, chunks: Chunks, rows: slice, least: int, limit: int, what: str
+) -> np.ndarray:
+    """Return a row chunk of an array with one value per sample, from ``least`` to below a limit."""
+    row, n_rows = rows.start // place.layout.chunks[0], rows.stop - rows.start
+    kind = COLUMNS[chunks.name.split("/")[0]]
 
     def read(_keep: bool) -> np.ndarray:
-        return chunks.read(0, row).view("<u4")[:n_rows].astype(np.uint32)
+        values = chunks.read(0, row).view(kind.dtype)[:n_rows]
+        return values.astype(np.dtype(kind.dtype).newbyteorder("="), copy=False)
 
-    def check(groups: np.ndarray) -> None:
-        if groups.max() >= N_FOLDS * place.n_groups:
-            raise chunks.refuse(0, row, "has a group that the store does not have")
+    def check(values: np.ndarray) -> None:
+        if values.max() >= limit or values.min() < least:
+            raise chunks.refuse(0, row, what)
 
-    key = (chunks.name, row)
-    return PROCESS.chunks.get(place.identity, key, place.cache, n_rows * GROUP_BYTES, read, check)
+    key, n_bytes = (chunks.name, row), n_rows * kind.itemsize
+    return PROCESS.chunks.get(place.identity, key, place.cache, n_bytes, read, check)
 
 
 def _as_planes(
@@ -338,6 +353,7 @@ def _taken(block: Block, samples: np.ndarray) -> Block:
         block.labels[samples],
         block.parts[samples],
         None if block.clusters is None else block.clusters[samples],
+        block.weights[samples] if len(block.weights) else NO_WEIGHTS,
     )
 
 

@@ -43,6 +43,8 @@ MOST_LOGS = 2**16
 ROUNDING = 1e-12
 #: Maximum number of tables that are fitted at a time.
 FITTED = 4096
+#: A key of samples is the class times this number plus the weight.
+KEYS = 2**16
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,9 @@ def _chunk(context: TupleContext, block: Block, partial: Partial) -> None:
     every = np.arange(len(context.columns), dtype=np.int64)[:, None]
     zeros = np.zeros(len(every), np.int64)
     for start in range(0, len(block.labels), length):
-        samples, places, starts = _sorted(
-            block.labels[start : start + length], start, context.n_classes
-        )
-        n_words = int(starts[-1])
+        some = slice(start, start + length)
+        samples, places, segments = _sorted(block.labels[some], block.weights[some], start)
+        n_words = int(segments[0][-1])
 
         def sets(tile: Tile, groups: np.ndarray) -> np.ndarray:
             made = np.zeros((len(tile), n_sets, n_words), np.uint64)  # noqa: B023
@@ -112,26 +113,49 @@ def _chunk(context: TupleContext, block: Block, partial: Partial) -> None:
 
         columns = sets(block.columns, context.column_groups)
         features = sets(block.tile, context.groups).reshape(n_features * n_sets, n_words)
-        add_products(columns, features, context.heads, context.first, starts, partial["joint"])
+        add_products(columns, features, context.heads, context.first, *segments, partial["joint"])
         if context.order == 3:
-            add_products(columns, features, every, zeros, starts, partial["with_columns"])
+            add_products(columns, features, every, zeros, *segments, partial["with_columns"])
             flat = columns.reshape(len(every) * n_sets, n_words)
-            add_products(columns, flat, every, zeros, starts, partial["among_columns"])
+            add_products(columns, flat, every, zeros, *segments, partial["among_columns"])
+
+
+#: The first word of each segment of samples, their class, and their weight.
+_Segments = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _sorted(
-    labels: np.ndarray, first: int, n_classes: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the samples sorted by class, the bit of each, and the first word of each class.
+    labels: np.ndarray, weights: np.ndarray, first: int
+) -> tuple[np.ndarray, np.ndarray, _Segments]:
+    """Return the samples by segment, their bits, and the segments.
 
-    The bits of a class start at a new word.
+    All samples of a segment have one class and one weight. With many different weights, a sample is
+    instead in one segment for each bit of its weight.
     """
-    samples = np.argsort(labels, kind="stable")
-    counts = np.bincount(labels, minlength=n_classes)
+    samples = np.arange(len(labels))
+    keys = labels.astype(np.int64) * KEYS
+    if not len(weights):
+        return _segments(samples, keys + 1, first)
+    by_weight = _segments(samples, keys + weights, first)
+    if by_weight[2][0][-1] * WORD <= 2 * len(labels):
+        return by_weight
+    bits = [np.flatnonzero(weights & np.uint16(1 << bit)) for bit in range(16)]
+    several = np.concatenate([keys[own] + (1 << bit) for bit, own in enumerate(bits)])
+    by_bit = _segments(np.concatenate(bits), several, first)
+    return min(by_weight, by_bit, key=lambda found: found[2][0][-1])
+
+
+def _segments(
+    samples: np.ndarray, keys: np.ndarray, first: int
+) -> tuple[np.ndarray, np.ndarray, _Segments]:
+    """Return samples sorted by key, their bits, and the segments of equal keys."""
+    found, counts = np.unique(keys, return_counts=True)
     starts = np.concatenate([[0], np.cumsum(-(-counts // WORD))])
     before = np.cumsum(counts) - counts
-    places = np.arange(len(labels)) + np.repeat(starts[:-1] * WORD - before, counts)
-    return samples + first, places, starts
+    places = np.arange(len(keys)) + np.repeat(starts[:-1] * WORD - before, counts)
+    order = np.argsort(keys, kind="stable")
+    segments: _Segments = frozen((starts, found // KEYS, found % KEYS))
+    return samples[order] + first, places, segments
 
 
 def _finalize(context: TupleContext, total: Partial) -> Partial:

@@ -5,10 +5,33 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba.types import float64, int64, uint8, uint32, uint64, void
+from numba.types import float64, int64, uint8, uint16, uint32, void
 
 from hofs_dask.kernels._jit import const, jit
 from hofs_dask.kernels.planes import unpack
+
+#: Maximum entries of a table of common counts of several features, and least samples per entry.
+MOST_ENTRIES, SAMPLES_PER_ENTRY = 8192, 8
+#: Samples whose total weight does not exceed 32 bits.
+RUN = 2**16
+
+
+@jit()
+def n_together(n_samples: int, n_cells: int, bits: int) -> int:
+    """Return how many features of some bits `add_counts` counts at a time, as one byte.
+
+    The table of their common counts must fit the L1 cache and be small compared with the samples.
+
+    Examples
+    --------
+    >>> [n_together(10**6, cells, bits) for cells, bits in ((10, 3), (4, 1), (64, 5))]
+    [2, 8, 1]
+    """
+    most = min(MOST_ENTRIES, n_samples // SAMPLES_PER_ENTRY)
+    found = 8 // bits
+    while found > 1 and n_cells << found * bits > most:
+        found -= 1
+    return found
 
 
 @jit(
@@ -16,9 +39,10 @@ from hofs_dask.kernels.planes import unpack
         const(uint8[:, :, ::1]),
         const(int64[::1]),
         const(uint32[::1]),
+        const(uint16[::1]),
         int64,
-        uint64[:, ::1],
-        uint8[::1],
+        int64,
+        int64,
         int64[:, ::1],
         int64,
     )
@@ -27,16 +51,19 @@ def add_counts(
     planes: np.ndarray,
     samples: np.ndarray,
     cells: np.ndarray,
+    weights: np.ndarray,
+    n_cells: int,
+    n_codes: int,
     first: int,
-    words: np.ndarray,
-    codes: np.ndarray,
     out: np.ndarray,
     start: int,
 ) -> None:
-    """Add 1 to ``out[i, start + cells[s] + code]`` for each sample s and feature i from ``first``.
+    """Add the weight of each sample to the count of its cell and code, for features from ``first``.
 
     The same loop fills every table. All variables except the code of the feature itself (fold,
-    class, code of a chosen feature) determine the number ``cells[s]``.
+    class, code of a chosen feature) determine the number ``cells[s]``. Features whose codes fit
+    into a byte together are counted at a time: their bits are unpacked to one number, whose counts
+    are then summed for each feature.
 
     Parameters
     ----------
@@ -45,14 +72,15 @@ def add_counts(
     samples
         Integers (sample,): positions of the samples in the planes; empty for all samples in order.
     cells
-        Integers (sample,): the first cell of a sample.
+        Integers (sample,): the cell of a sample.
+    weights
+        Integers (sample,); empty if all samples have weight 1.
+    n_cells, n_codes
+        Number of cells, and of codes of a feature.
     first
         The first feature to count.
-    words, codes
-        Work memory for one feature: uint64 (1, byte) for `unpack`, and a view of it as uint8
-        (sample,).
     out
-        int64 (feature, cell).
+        int64 (feature, count): counts of a cell and code at ``start + cell * n_codes + code``.
     start
         The first cell of the table.
 
@@ -60,28 +88,48 @@ def add_counts(
     --------
     >>> from hofs_dask.kernels.planes import pack
     >>> out = np.zeros((1, 6), dtype=np.int64)
-    >>> label = np.array([0, 1], dtype=np.uint32)
+    >>> label, weights = np.array([0, 1], dtype=np.uint32), np.array([1, 5], dtype=np.uint16)
     >>> planes = pack(np.array([[2, 0]], dtype=np.uint8), 2).view(np.uint8)
-    >>> words = np.zeros((1, 8), np.uint64)
-    >>> every = np.zeros(0, np.int64)
-    >>> add_counts(planes, every, 3 * label, 0, words, words.view(np.uint8)[0], out, 0)
+    >>> add_counts(planes, np.zeros(0, np.int64), label, weights, 2, 3, 0, out, 0)
     >>> out.reshape(2, 3)
     array([[0, 0, 1],
-           [1, 0, 0]])
+           [5, 0, 0]])
     """
+    n_features, bits, n_octets = planes.shape
     n_samples = cells.shape[0]
-    taken = np.empty(samples.shape[0], np.uint8)
-    for i in range(first, planes.shape[0]):
-        unpack(planes[i : i + 1], words)
-        counts = out[i][start:]
+    words = np.empty((1, n_octets), np.uint64)
+    codes = words.view(np.uint8)[0]
+    entries = np.empty(n_samples, np.uint32)
+    step = n_together(n_samples, n_cells, bits)
+    table = np.zeros(n_cells << step * bits, np.uint32)
+    for begin in range(first, n_features, step):
+        n_own = min(step, n_features - begin)
+        shift = np.uint32(n_own * bits)
+        several = planes[begin : begin + n_own]
+        unpack(several.reshape((1, n_own * bits, n_octets)), words)
+        # the entry of a sample is computed in a loop of its own, which is vectorized
         if samples.shape[0]:
             for s in range(n_samples):
-                taken[s] = codes[samples[s]]
-            for s in range(n_samples):
-                counts[cells[s] + taken[s]] += 1
+                entries[s] = cells[s] << shift | np.uint32(codes[samples[s]])
         else:
             for s in range(n_samples):
-                counts[cells[s] + codes[s]] += 1
+                entries[s] = cells[s] << shift | np.uint32(codes[s])
+        for run in range(0, n_samples, RUN):
+            for entry in range(table.shape[0]):
+                table[entry] = 0
+            some, weight = entries[run : run + RUN], weights[run : run + RUN]
+            if weights.shape[0]:
+                for s in range(some.shape[0]):
+                    table[some[s]] += weight[s]
+            else:
+                for s in range(some.shape[0]):
+                    table[some[s]] += np.uint32(1)
+            for j in range(n_own):
+                counts = out[begin + j][start:]
+                for entry in range(n_cells << n_own * bits):
+                    if table[entry]:
+                        cell, code = entry >> n_own * bits, entry >> j * bits & (1 << bits) - 1
+                        counts[cell * n_codes + code] += np.int64(table[entry])
 
 
 @jit()

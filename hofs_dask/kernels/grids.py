@@ -19,7 +19,7 @@ from hofs_dask.kernels.vector import (
     log_1p,
     muladd,
     power_of_two,
-    sum_logs,
+    sum_weighted,
 )
 
 #: If the ratio of two classes is larger than this, it is computed with logarithms.
@@ -154,6 +154,7 @@ def _grid_logs(
         boolean,
         int64,
         const(int64[::1]),
+        const(float64[::1]),
         const(float64[:, ::1]),
         float64[:, ::1],
         float64[:, ::1],
@@ -172,6 +173,7 @@ def score_grids(
     logistic: bool,
     fold: int,
     starts: np.ndarray,
+    weights: np.ndarray,
     probability: np.ndarray,
     out: np.ndarray,
     squares: np.ndarray,
@@ -187,7 +189,7 @@ def score_grids(
         The candidates, uint8 (feature, sample), and the selected features, uint8 (column, sample).
     values, numbers
         The values of their codes, (feature, code) and (column, code).
-    parents, tables, slopes, shifts, scales, logistic, fold, starts, probability
+    parents, tables, slopes, shifts, scales, logistic, fold, starts, weights, probability
         See `posterior.score_linear`; here R is the table times the density.
     out, squares
         See `posterior.score_linear`; NaN if a Z is below `vector.TINY` or a ratio of classes is too
@@ -198,7 +200,7 @@ def score_grids(
     >>> out, row, code = np.zeros((1, 1)), np.ones((1, 1, 1, 1)), np.zeros((1, 1), np.uint8)
     >>> score_grids(code, code, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1), np.intp),
     ...             row[..., None], row[..., None], row, row, True, 0, np.array([0, 1]),
-    ...             np.ones((1, 1)), out, out[:0])
+    ...             np.zeros(0), np.ones((1, 1)), out, out[:0])
     >>> out
     array([[0.]])
     """
@@ -267,10 +269,10 @@ def score_grids(
                     else:
                         multiply_class(part, logs[c], first, last, truth)
                 if squares.size:
-                    squares[i, kind] += sum_squares(truth, total, n)
+                    squares[i, kind] += sum_squares(truth, total, weights, start, n)
                 if n_classes != 2:
-                    out[i, kind] += sum_logs(truth, n)
-                out[i, kind] -= sum_logs(total, n)
+                    out[i, kind] += sum_weighted(truth, weights, start, n)
+                out[i, kind] -= sum_weighted(total, weights, start, n)
 
 
 @jit()

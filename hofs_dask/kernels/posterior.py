@@ -27,7 +27,7 @@ from hofs_dask.kernels.vector import (
     log_1p,
     muladd,
     power_of_two,
-    sum_logs,
+    sum_weighted,
 )
 
 #: Logs of densities, in bits, are clipped at this absolute value. 2^-500 is far below the smallest
@@ -207,17 +207,26 @@ def multiply_class(
 
 
 @jit()
-def sum_squares(truth: np.ndarray, total: np.ndarray, n: int) -> float:
-    """Return an upper bound of the sum of squares of ``log(truth / total)`` over the first n.
+def sum_squares(
+    truth: np.ndarray, total: np.ndarray, weights: np.ndarray, start: int, n: int
+) -> float:
+    """Return an upper bound of the sum of squares of ``w log(truth / total)`` over the first n.
 
-    The bound is the sum of ``r + 1 / r - 2``, where ``r = truth / total``.
+    The bound is the sum of ``w**2 (r + 1 / r - 2)``, where ``r = truth / total``. The weights
+    begin at ``start``; no weights are ones.
 
     Examples
     --------
-    >>> round(sum_squares(np.array([1.0, 2.0]), np.array([1.0, 1.0]), 2), 12)
+    >>> round(sum_squares(np.array([1.0, 2.0]), np.ones(2), np.zeros(0), 0, 2), 12)
     0.5
     """
     result = 0.0
+    if weights.shape[0]:
+        weight = weights[start:]
+        for s in range(n):
+            difference = weight[s] * (truth[s] - total[s])
+            result = add_any(difference, np.divide(difference, truth[s] * total[s]), result)
+        return result
     for s in range(n):
         difference = truth[s] - total[s]
         result = add_any(difference, np.divide(difference, truth[s] * total[s]), result)
@@ -232,6 +241,7 @@ def sum_squares(truth: np.ndarray, total: np.ndarray, n: int) -> float:
         const(float64[:, :, :, :, ::1]),
         int64,
         const(int64[::1]),
+        const(float64[::1]),
         const(float64[:, ::1]),
         float64[::1],
         float64[::1],
@@ -244,6 +254,7 @@ def score_tables(
     tables: np.ndarray,
     fold: int,
     starts: np.ndarray,
+    weights: np.ndarray,
     probability: np.ndarray,
     out: np.ndarray,
     squares: np.ndarray,
@@ -271,6 +282,8 @@ def score_tables(
     starts
         The index of the first sample of each class, then the number of samples, (class + 1,). The
         samples must be sorted by class. Only used if ``squares`` is not empty.
+    weights
+        The weights of the samples, (sample,), which all sums are weighted by; empty for ones.
     probability
         The posterior, (class, sample).
     out
@@ -283,8 +296,8 @@ def score_tables(
     --------
     >>> zero, half, out = np.zeros((1, 1), np.uint16), np.full((2, 1), 0.5), np.zeros(1)
     >>> score_tables(np.zeros((1, 1), np.uint8), zero, np.zeros((1, 1), np.intp),
-    ...              np.array([0.5, 1.0]).reshape(1, 1, 1, 2, 1), 0, np.zeros(0, np.intp), half,
-    ...              out, np.zeros(0))
+    ...              np.array([0.5, 1.0]).reshape(1, 1, 1, 2, 1), 0, np.zeros(0, np.intp),
+    ...              np.zeros(0), half, out, np.zeros(0))
     >>> np.exp(-out).round(12)
     array([0.75])
     """
@@ -298,7 +311,7 @@ def score_tables(
             squares[i] = 0.0
         if parents[i, 0] < 0:
             continue
-        weights = probability
+        product = probability
         for j in range(last + 1):
             base = bases[parents[i, j]]
             table = tables[i, j, fold]
@@ -307,17 +320,17 @@ def score_tables(
             if j < last:
                 for c in range(n_classes):
                     for s in range(n_samples):
-                        work[c, s] = weights[c, s] * table[c, cells[s]]
-                weights = work
+                        work[c, s] = product[c, s] * table[c, cells[s]]
+                product = work
             else:
-                mix(weights, 0, cells, n_samples, table, total)
+                mix(product, 0, cells, n_samples, table, total)
                 if squares.size:
                     truth[:] = 1.0
                     for c in range(n_classes):
                         multiply_class(cells, table[c], starts[c], starts[c + 1], truth)
-                    squares[i] = sum_squares(truth, total, n_samples)
-                    out[i] = sum_logs(truth, n_samples)
-                out[i] -= sum_logs(total, n_samples)
+                    squares[i] = sum_squares(truth, total, weights, 0, n_samples)
+                    out[i] = sum_weighted(truth, weights, 0, n_samples)
+                out[i] -= sum_weighted(total, weights, 0, n_samples)
 
 
 @jit()
@@ -345,6 +358,7 @@ def _alike(slopes: np.ndarray, shifts: np.ndarray, scales: np.ndarray) -> bool:
         boolean,
         int64,
         const(int64[::1]),
+        const(float64[::1]),
         const(float64[:, ::1]),
         float64[:, ::1],
         float64[:, ::1],
@@ -362,6 +376,7 @@ def score_linear(
     logistic: bool,
     fold: int,
     starts: np.ndarray,
+    weights: np.ndarray,
     probability: np.ndarray,
     out: np.ndarray,
     squares: np.ndarray,
@@ -386,6 +401,8 @@ def score_linear(
         Whether the density is logistic instead of Gaussian, and the fold of the samples.
     starts
         The first sample of each class, (class + 1,); the samples are sorted by class.
+    weights
+        See `score_tables`.
     probability
         The posterior, (class, sample).
     out
@@ -399,7 +416,7 @@ def score_linear(
     >>> out, row = np.zeros((1, 1)), np.ones((1, 1, 1, 1))
     >>> score_linear(np.zeros((1, 1), np.uint8), np.zeros((1, 1)), np.zeros((1, 1)),
     ...              np.zeros((1, 1), np.intp), row[..., None], row[..., None], row, row, True,
-    ...              0, np.array([0, 1]), np.ones((1, 1)), out, out[:0])
+    ...              0, np.array([0, 1]), np.zeros(0), np.ones((1, 1)), out, out[:0])
     >>> out
     array([[0.]])
     """
@@ -471,11 +488,11 @@ def score_linear(
                         first, last = (first if first > 0 else 0), (last if last < n else n)
                         if first < last:
                             multiply_class(cells, table[c], first, last, own_truth)
-                    squares[i, kind] += sum_squares(own_truth, total, n)
-                    out[i, kind] += sum_logs(own_truth, n)
+                    squares[i, kind] += sum_squares(own_truth, total, weights, start, n)
+                    out[i, kind] += sum_weighted(own_truth, weights, start, n)
                 else:
-                    out[i, kind] += sum_logs(truth, n)
-                out[i, kind] -= sum_logs(total, n)
+                    out[i, kind] += sum_weighted(truth, weights, start, n)
+                out[i, kind] -= sum_weighted(total, weights, start, n)
 
 
 @jit(

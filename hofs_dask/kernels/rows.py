@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba.types import boolean, float64, int32, int64, uint8, void
+from numba.types import boolean, float64, int32, int64, uint8, uint16, void
 
 from hofs_dask.kernels._jit import const, jit
 from hofs_dask.kernels.vector import (
@@ -164,22 +164,30 @@ def _derive(
 
 
 @jit(
-    void(const(uint8[:, ::1]), const(int32[::1]), int64, int32[:, ::1]),
-    void(const(uint8[:, ::1]), const(int32[::1]), int64, int64[:, ::1]),
+    void(const(uint8[:, ::1]), const(int32[::1]), const(uint16[::1]), int64, int32[:, ::1]),
+    void(const(uint8[:, ::1]), const(int32[::1]), const(uint16[::1]), int64, int64[:, ::1]),
 )
-def add_cells(codes: np.ndarray, cells: np.ndarray, stride: int, out: np.ndarray) -> None:
-    """Add 1 to ``out[i, cells[s] + stride * codes[i, s]]`` for every sample of every feature.
+def add_cells(
+    codes: np.ndarray, cells: np.ndarray, weights: np.ndarray, stride: int, out: np.ndarray
+) -> None:
+    """Add its weight to ``out[i, cells[s] + stride * codes[i, s]]`` for every sample and feature.
+
+    The weights are empty if all are 1.
 
     Examples
     --------
-    >>> out = np.zeros((1, 4), dtype=np.int32)
-    >>> add_cells(np.array([[1, 0]], np.uint8), np.array([0, 1], np.int32), 2, out)
+    >>> out, weights = np.zeros((1, 4), dtype=np.int32), np.array([1, 3], np.uint16)
+    >>> add_cells(np.array([[1, 0]], np.uint8), np.array([0, 1], np.int32), weights, 2, out)
     >>> out
-    array([[0, 1, 1, 0]], dtype=int32)
+    array([[0, 3, 1, 0]], dtype=int32)
     """
     for i in range(codes.shape[0]):
-        for s in range(codes.shape[1]):
-            out[i, cells[s] + stride * codes[i, s]] += 1
+        if weights.shape[0]:
+            for s in range(codes.shape[1]):
+                out[i, cells[s] + stride * codes[i, s]] += weights[s]
+        else:
+            for s in range(codes.shape[1]):
+                out[i, cells[s] + stride * codes[i, s]] += 1
 
 
 @jit(
@@ -308,6 +316,7 @@ def _add_members(
         const(uint8[:, ::1]),
         const(int64[::1]),
         const(float64[:, ::1]),
+        const(float64[::1]),
         const(float64[:, ::1]),
         const(float64[:, :, ::1]),
         const(boolean[:, ::1]),
@@ -320,6 +329,7 @@ def add_sample_terms(
     codes: np.ndarray,
     starts: np.ndarray,
     members: np.ndarray,
+    weights: np.ndarray,
     values: np.ndarray,
     rows: np.ndarray,
     wanted: np.ndarray,
@@ -336,6 +346,8 @@ def add_sample_terms(
         class, (class + 1,).
     members
         The values of the members, (member, sample).
+    weights
+        The weights of the samples, (sample,); empty if all are 1.
     values, rows, wanted, value, gradient, hessian
         See `add_table_terms`.
 
@@ -343,8 +355,8 @@ def add_sample_terms(
     --------
     >>> value, gradient, hessian = np.zeros((1, 1)), np.zeros((1, 1, 2)), np.zeros((1, 1, 2, 2))
     >>> add_sample_terms(np.zeros((1, 3), np.uint8), np.array([0, 3]), np.zeros((0, 3)),
-    ...                  np.zeros((1, 1)), np.zeros((1, 1, 2)), np.ones((1, 1), np.bool_),
-    ...                  value, gradient, hessian)
+    ...                  np.zeros(0), np.zeros((1, 1)), np.zeros((1, 1, 2)),
+    ...                  np.ones((1, 1), np.bool_), value, gradient, hessian)
     >>> value.round(4)
     array([[4.1589]])
     """
@@ -367,7 +379,17 @@ def add_sample_terms(
                         signals[s] = muladd(row[last], own[s], row[c])
                     _add_members(row, n_classes, members, start, n, signals)
                     total = _derive(signals, n, factors, slope, curve)
-                    value[i, r] += total + 2.0 * sum_logs(factors, n)
+                    if weights.shape[0]:
+                        weight, total = weights[start:], 0.0
+                        for s in range(n):
+                            size = -signals[s] if signals[s] < 0.0 else signals[s]
+                            phi = size + 2.0 * log_1p(factors[s] - 1.0)
+                            total = add_any(weight[s], phi, total)
+                        value[i, r] += total
+                        _times(slope, weight, n, slope)
+                        _times(curve, weight, n, curve)
+                    else:
+                        value[i, r] += total + 2.0 * sum_logs(factors, n)
                     _times(curve, own, n, curve_x)
                     first[last] += _dot(slope, own, n)
                     second[last, last] += _dot(curve_x, own, n)

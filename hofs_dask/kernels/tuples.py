@@ -1,9 +1,9 @@
 """Counts of pairs and triples of features with the class, and their information about the class.
 
-The samples of a slice are sorted by class, and each class starts at a new word. The sets of two
-features can then be intersected without a mask for the class. The counts of the first code of a
-feature follow from counts of fewer features, so a pair of features with b codes needs
-``(b - 1) ** 2`` intersections.
+The samples of a slice are sorted by class and weight into segments, and each segment starts at a
+new word. The sets of two features can then be intersected without a mask for the class. The counts
+of the first code of a feature follow from counts of fewer features, so a pair of features with b
+codes needs ``(b - 1) ** 2`` intersections.
 """
 
 from __future__ import annotations
@@ -77,9 +77,15 @@ def fill_sets(
 
 @jit()
 def _add_block(
-    masks: np.ndarray, sets: np.ndarray, start: int, length: int, first: int, out: np.ndarray
+    masks: np.ndarray,
+    sets: np.ndarray,
+    start: int,
+    length: int,
+    weight: int,
+    first: int,
+    out: np.ndarray,
 ) -> None:
-    """Add the sizes of the intersections of masks with sets from ``first`` on to ``out``."""
+    """Add weight times the sizes of intersections of masks with sets from ``first`` to ``out``."""
     n_sets = sets.shape[0]
     for m in range(masks.shape[0]):
         mask, row = masks[m][:length], out[m]
@@ -93,31 +99,34 @@ def _add_block(
                 n_two += popcount(mask[w] & two[w])
                 n_three += popcount(mask[w] & three[w])
                 n_four += popcount(mask[w] & four[w])
-            row[k] += np.int64(n_one)
-            row[k + 1] += np.int64(n_two)
-            row[k + 2] += np.int64(n_three)
-            row[k + 3] += np.int64(n_four)
+            row[k] += weight * np.int64(n_one)
+            row[k + 1] += weight * np.int64(n_two)
+            row[k + 2] += weight * np.int64(n_three)
+            row[k + 3] += weight * np.int64(n_four)
             k += 4
         while k < n_sets:
             one = sets[k][start : start + length]
             n_one = np.uint64(0)
             for w in range(length):
                 n_one += popcount(mask[w] & one[w])
-            row[k] += np.int64(n_one)
+            row[k] += weight * np.int64(n_one)
             k += 1
 
 
 @jit(void(const(uint64[:, :, ::1]), const(uint64[:, ::1]), const(int64[:, ::1]),
-          const(int64[::1]), const(int64[::1]), int64[:, :, ::1]))  # fmt: skip
+          const(int64[::1]), const(int64[::1]), const(int64[::1]), const(int64[::1]),
+          int64[:, :, ::1]))  # fmt: skip
 def add_products(
     columns: np.ndarray,
     sets: np.ndarray,
     heads: np.ndarray,
     first: np.ndarray,
     starts: np.ndarray,
+    classes: np.ndarray,
+    weights: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Add, for each class, the sizes of the intersections of a head's sets with a feature's sets.
+    """Add, for each class, the weights of the intersections of a head's and a feature's sets.
 
     Parameters
     ----------
@@ -130,7 +139,9 @@ def add_products(
     first
         Integers (head,): the first feature that each head is combined with.
     starts
-        Integers (class + 1,): the first word of each class.
+        Integers (segment + 1,): the first word of each segment of samples.
+    classes, weights
+        Integers (segment,): the class of its samples and their weight.
     out
         int64 (class, head * (group - 1) ** n, feature * (group - 1)), n columns in a head.
 
@@ -139,17 +150,19 @@ def add_products(
     >>> columns = np.array([[[0b1101]]], np.uint64)
     >>> out, head = np.zeros((1, 1, 2), np.int64), np.zeros((1, 1), np.int64)
     >>> sets = np.array([[0b0111], [0b0010]], np.uint64)
-    >>> add_products(columns, sets, head, np.zeros(1, np.int64), np.array([0, 1]), out)
+    >>> zero, three = np.zeros(1, np.int64), np.array([3])
+    >>> add_products(columns, sets, head, zero, np.array([0, 1]), zero, three, out)
     >>> out.ravel()
-    array([2, 0])
+    array([6, 0])
     """
     n_groups = columns.shape[1]
     single = heads.shape[1] == 1
     n_masks = n_groups if single else n_groups * n_groups
     masks = np.zeros((n_masks, STRIP), np.uint64)
-    for c in range(starts.shape[0] - 1):
-        for start in range(starts[c], starts[c + 1], STRIP):
-            length = min(STRIP, starts[c + 1] - start)
+    for segment in range(starts.shape[0] - 1):
+        c, weight = classes[segment], weights[segment]
+        for start in range(starts[segment], starts[segment + 1], STRIP):
+            length = min(STRIP, starts[segment + 1] - start)
             for block in range(0, sets.shape[0], BLOCK):
                 some = sets[block : block + BLOCK]
                 for h in range(heads.shape[0]):
@@ -169,7 +182,7 @@ def add_products(
                                 for w in range(length):
                                     target[w] = one[w] & two[w]
                     target_rows = out[c, h * n_masks : (h + 1) * n_masks, block : block + BLOCK]
-                    _add_block(masks, some, start, length, begin, target_rows)
+                    _add_block(masks, some, start, length, weight, begin, target_rows)
 
 
 @jit()

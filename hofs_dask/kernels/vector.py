@@ -26,6 +26,9 @@ BITS = 1.0 / LOG_2  # bits per nat
 ROUND = 1.5 * 2.0**52
 
 MANTISSA, ONE = (1 << 52) - 1, 1023 << 52
+#: A small integer in the lowest bits of this number is the integer plus 2^52.
+WHOLE = 1075 << 52
+SQRT_2 = math.sqrt(2.0)
 
 
 def muladd(a: float, b: float, c: float) -> float:
@@ -126,7 +129,12 @@ def log_1p(t: float) -> float:
     >>> round(log_1p(1.0), 12) == round(math.log(2.0), 12)
     True
     """
-    f = np.divide(t, t + 2.0)
+    return _twice_atanh(np.divide(t, t + 2.0))
+
+
+@jit()
+def _twice_atanh(f: float) -> float:
+    """Return ``2 atanh(f)`` for f from -1/3 to 1/3."""
     # polynomial of (atanh(f) / f - 1) / f^2, for f^2 < 1/9
     z = f * f
     p = muladd(0.0887440597389964, z, 0.049491632305609906)
@@ -171,3 +179,48 @@ def sum_logs(factors: np.ndarray, n: int) -> float:
             factors[s] = np.int64((bits & MANTISSA) | ONE).view(np.float64)
         n = quarter
     return math.log(factors[0]) + exponent * LOG_2 if n else 0.0
+
+
+@jit()
+def weighted_logs(factors: np.ndarray, weights: np.ndarray, n: int) -> float:
+    """Return the sum of weight times log of the first n factors; NaN if one is below `TINY`.
+
+    Factors must be finite.
+
+    Examples
+    --------
+    >>> factors, weights = np.array([2.0, 0.5, 4.0]), np.array([1.0, 3.0, 2.0])
+    >>> round(weighted_logs(factors, weights, 3) / math.log(2.0), 12)
+    2.0
+    """
+    n_tiny, total = 0, 0.0
+    for s in range(n):
+        n_tiny += not factors[s] >= TINY
+    if n_tiny:
+        return math.nan
+    for s in range(n):
+        bits = np.float64(factors[s]).view(np.int64)
+        exponent = np.int64((bits >> 52) | WHOLE).view(np.float64) - (2.0**52 + 1023.0)
+        mantissa = np.int64((bits & MANTISSA) | ONE).view(np.float64)
+        upper = mantissa > SQRT_2
+        mantissa = 0.5 * mantissa if upper else mantissa
+        exponent = exponent + 1.0 if upper else exponent
+        log = _twice_atanh(np.divide(mantissa - 1.0, mantissa + 1.0))
+        total = add_any(weights[s], muladd(exponent, LOG_2, log), total)
+    return total
+
+
+@jit()
+def sum_weighted(factors: np.ndarray, weights: np.ndarray, start: int, n: int) -> float:
+    """Return the weighted sum of logs of a strip that begins at ``start``; no weights are ones.
+
+    The factors are overwritten.
+
+    Examples
+    --------
+    >>> round(sum_weighted(np.full(4, math.e), np.zeros(0), 0, 1), 12)
+    1.0
+    """
+    if weights.shape[0]:
+        return weighted_logs(factors, weights[start:], n)
+    return sum_logs(factors, n)

@@ -46,7 +46,7 @@ def correlation(problem: Problem, pair_counts: np.ndarray, parent: int) -> np.nd
 
 def correlation_of(problem: Problem, gram: np.ndarray, parent: int) -> np.ndarray:
     """Return the signed Pearson correlations from sums of products with the parent, (feature,)."""
-    scale = problem.spread * problem.spread[parent] * problem.n_samples
+    scale = problem.spread * problem.spread[parent] * problem.total
     result: np.ndarray = np.where(scale > 0, gram / np.where(scale > 0, scale, 1.0), 0.0)
     return result
 
@@ -67,14 +67,15 @@ def within_classes(problem: Problem, pair_counts: np.ndarray, parent: int) -> np
         return linear
     nominal = ~problem.numeric if problem.numeric[parent] else np.ones_like(problem.numeric)
     result = linear
-    result[nominal] = _information_within(per_class[nominal])
+    result[nominal] = _information_within(per_class[nominal], problem.evidence)
     return result
 
 
 def _correlation_within(problem: Problem, counts: np.ndarray, parent: int) -> np.ndarray:
     numbers = np.nan_to_num(np.where(problem.numeric[:, None], problem.numbers, 0.0))
     per_class = problem.class_counts.sum(axis=0)
-    enough = per_class >= MIN_CLASS_SAMPLES
+    effective = per_class * problem.evidence
+    enough = effective >= MIN_CLASS_SAMPLES
     size = np.maximum(per_class, 1)
     marginal = problem.counts.sum(axis=1)
     mean = np.einsum("icb,ib->ic", marginal, numbers) / size
@@ -85,20 +86,20 @@ def _correlation_within(problem: Problem, counts: np.ndarray, parent: int) -> np
     constant = scale < 1e-20
     squared = np.where(constant, 0.0, covariance**2 / np.where(constant, 1.0, scale))
     squared = np.minimum(squared, 1.0)
-    corrected = np.maximum(squared - (1 - squared) / np.maximum(per_class - 2, 1), 0.0)
+    corrected = np.maximum(squared - (1 - squared) / np.maximum(effective - 2, 1), 0.0)
     shares = np.where(enough, per_class, 0) / max(per_class[enough].sum(), 1)
     result: np.ndarray = np.sqrt(corrected @ shares)
     return result
 
 
-def _information_within(counts: np.ndarray) -> np.ndarray:
+def _information_within(counts: np.ndarray, evidence: float) -> np.ndarray:
     by_class = counts.transpose(0, 2, 1, 3)
     size = by_class.sum(axis=(2, 3))
     first, second = by_class.sum(axis=3), by_class.sum(axis=2)
     inner = entropy(first, 1) + entropy(second, 1) - entropy(by_class, 2)
     freedom = ((first > 0).sum(axis=2) - 1) * ((second > 0).sum(axis=2) - 1)
     total = np.maximum(size.sum(axis=1), 1)
-    mean = ((size * inner) - np.maximum(freedom, 0) / 2).sum(axis=1) / total
+    mean = ((size * inner) - np.maximum(freedom, 0) / (2 * evidence)).sum(axis=1) / total
     result: np.ndarray = np.sqrt(1 - np.exp(-2 * np.maximum(mean, 0.0)))
     return result
 

@@ -44,14 +44,14 @@ def fit_tables(problem: Problem) -> np.ndarray:
     the table of all classes. There is no tuning constant, and the shrinkage vanishes as the number
     of samples grows. With groups, ``chi2`` is divided by the design effect.
     """
-    counts = without_each_fold(problem.counts, 1).astype(np.float64)
+    counts = without_each_fold(problem.counts, 1) * problem.evidence
     valid = np.arange(problem.table_width) < problem.n_codes[:, None]
     pooled = counts.sum(axis=2) + np.where(valid, 0.5, 0.0)[:, None]
     pooled = (pooled / pooled.sum(axis=-1, keepdims=True))[:, :, None]
     size = counts.sum(axis=-1, keepdims=True)
     own = (counts + pooled) / (size + 1)
     n_codes, n_trends = problem.n_codes, np.zeros(problem.n_features)
-    effect = problem.n_samples / problem.n_effective
+    effect = problem.effective_size / problem.n_effective
     prior = pooled
     ordered = np.flatnonzero(problem.numeric & (n_codes > 2))
     if len(ordered):
@@ -63,7 +63,7 @@ def fit_tables(problem: Problem) -> np.ndarray:
             counts[ordered], pooled[ordered], values[:, None, None], effect[ordered]
         )
         n_trends[ordered] = 1
-    shares = counts / np.maximum(size, 1)
+    shares = counts / np.where(size > 0, size, 1)
     chi2 = (size * (shares - prior) ** 2 / np.where(prior > 0, prior, 1.0)).sum(axis=(2, 3))
     freedom = ((problem.n_classes - 1) * (n_codes - 1 - n_trends))[:, None]
     kept = _kept(chi2 / effect[:, None], freedom)[..., None, None]
@@ -108,7 +108,7 @@ def _trends(
     spread = np.sqrt((pooled * centred**2).sum(axis=-1, keepdims=True))
     unit = centred / np.where(spread > 0, spread, 1.0)
     size = counts.sum(axis=-1, keepdims=True)
-    mean = (counts * unit).sum(axis=-1, keepdims=True) / np.maximum(size, 1)
+    mean = (counts * unit).sum(axis=-1, keepdims=True) / np.where(size > 0, size, 1)
     chi2 = (size * mean**2).sum(axis=2, keepdims=True) / effect[:, None, None, None]
     mean = mean * _kept(chi2, counts.shape[2] - 1)
     tilt = np.clip(mean, -1.0, 1.0)
@@ -138,10 +138,10 @@ def fit_pairs(problem: Problem, pair_counts: np.ndarray, tables: np.ndarray) -> 
     the count of the parent code a and the code b, divided by its expectation if b depended on the
     class alone.
     """
-    counts = without_each_fold(pair_counts, 1).astype(np.float64).transpose(0, 1, 3, 2, 4)
+    counts = (without_each_fold(pair_counts, 1) * problem.evidence).transpose(0, 1, 3, 2, 4)
     n_codes = problem.n_codes
     valid = (np.arange(tables.shape[-1]) < n_codes[:, None])[:, None, None, None]
-    prior = (n_codes * (problem.n_samples / problem.n_effective))[:, None, None, None]
+    prior = (n_codes * (problem.effective_size / problem.n_effective))[:, None, None, None]
     size = counts.sum(axis=-1)
     tables = np.where(valid[:, 0], tables, 0.0)
     expected = np.einsum("ifca,ifcb->ifab", size, tables)
@@ -189,14 +189,14 @@ def mean_log(problem: Problem, factors: np.ndarray) -> np.ndarray:
     The axes of ``factors`` are (feature, fold, class, code).
     """
     result: np.ndarray = np.einsum("ifcb,ifcb->if", problem.counts, np.log(factors))
-    return result / problem.n_samples
+    return result / problem.total
 
 
 @dataclass(frozen=True)
 class Moments:
     """Means and covariances within classes, each computed without one fold."""
 
-    size: np.ndarray  # (fold, class)
+    size: np.ndarray  # (fold, class) effective samples
     mean: np.ndarray  # (feature, fold, class)
     variance: np.ndarray  # (feature, fold, class)
     covariance: np.ndarray  # (pick, feature, fold, class), with the picks of the epoch
@@ -214,7 +214,7 @@ class Moments:
         products = without_each_fold(gram, 2) / safe
         covariance = products - mean[None] * mean[list(chosen)][:, None]
         variance = np.maximum(second / safe - mean**2, 0.0)
-        return cls(size, mean, variance, covariance, chosen)
+        return cls(size * problem.evidence, mean, variance, covariance, chosen)
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ class _Freedom:
 def _drawn(moment: np.ndarray, size: np.ndarray, per_class: bool) -> tuple[np.ndarray, _Freedom]:
     """Return moments (..., fold, class): shared by all classes, or shrunk to the shared ones."""
     total = size.sum(axis=-1, keepdims=True)
-    shared = (moment * size).sum(axis=-1, keepdims=True) / np.maximum(total, 1)
+    shared = (moment * size).sum(axis=-1, keepdims=True) / np.where(total > 0, total, 1)
     if not per_class:
         whole = np.broadcast_to(total, size.shape)
         return np.broadcast_to(shared, moment.shape), _Freedom(whole, whole - size.shape[-1])

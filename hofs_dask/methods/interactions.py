@@ -35,7 +35,7 @@ class Tuples:
     n_codes: int  # largest number of codes of a feature, after codes were merged
 
 
-def codes_of_order(n_samples: int, n_classes: int, order: int) -> int:
+def codes_of_order(n_samples: float, n_classes: int, order: int) -> int:
     """Return how many codes a feature may have: the largest b with ``10 C b**order <= N``.
 
     C is the number of classes and N the number of samples. The result is at least 2.
@@ -104,7 +104,7 @@ def find_interactions(
         Number of features in a tile of the store.
     """
     m, n_classes = problem.n_features, problem.n_classes
-    most = codes_of_order(problem.n_samples, n_classes, order)
+    most = codes_of_order(problem.effective_size, n_classes, order)
     groups = merged_codes(problem, most)
     n_groups = int(groups.max(initial=1)) + 1
     marginals = problem.counts.sum(axis=1)
@@ -141,7 +141,8 @@ def find_interactions(
             least = float(terms[-1, 0])
     n_tuples = math.comb(int(problem.candidates.sum()), order)
     synergy, information, best_subset, df, correction = terms.T
-    p_value = p_values(synergy, problem.n_samples, df, correction)
+    correction = 1.0 + (correction - 1.0) / problem.evidence  # it was computed from counts
+    p_value = p_values(synergy, problem.effective_size, df, correction)
     return Tuples(
         columns=found,
         synergy=synergy,
@@ -156,7 +157,7 @@ def find_interactions(
 
 
 def p_values(
-    synergy: np.ndarray, n_samples: int, df: np.ndarray, correction: np.ndarray
+    synergy: np.ndarray, n_samples: float, df: np.ndarray, correction: np.ndarray
 ) -> np.ndarray:
     """Return the probability of estimating at least this synergy if the true synergy is 0.
 

@@ -159,7 +159,7 @@ class Joint(Search[JointState, JointScores]):
             rows=(largest,) * k,
             numbers=placeholder(k, b),
             logistic=True,
-            n_samples=0,
+            total=0,
             parts=PARTS,
             squares=True,
             candidates=rows,
@@ -274,7 +274,7 @@ class Joint(Search[JointState, JointScores]):
             estimate = np.where(may_win[:, None], gain / share, estimate)
             # The first term is the standard error of a sum over randomly drawn parts. The second
             # term is added below, because the rows differ between folds.
-            error = DEVIATIONS * np.sqrt(square * (1 - share) / n_samples)
+            error = DEVIATIONS * np.sqrt(square * (1 - share) / problem.total)
             error += DEVIATIONS * share * self._spread
             score = gain + share * (self._start_of(state)[:, None] - self._kind_penalty(state))
             low, high = (
@@ -338,7 +338,7 @@ class Joint(Search[JointState, JointScores]):
             rows=state.rows,
             numbers=self.problem.filled[list(state.picks)],
             logistic=self._logistic,
-            n_samples=self.problem.n_samples,
+            total=self.problem.total,
             parts=parts,
             squares=squares,
             candidates=rows,
@@ -493,7 +493,7 @@ class Joint(Search[JointState, JointScores]):
     @cached_property
     def _prior(self) -> np.ndarray:
         """The logs of the shares of the classes, (class,)."""
-        shares = self.problem.class_counts.sum(axis=0) / self.problem.n_samples
+        shares = self.problem.class_counts.sum(axis=0) / self.problem.total
         result: np.ndarray = np.log(np.maximum(shares, LEAST_SHARE))
         return result
 
@@ -512,7 +512,7 @@ class Joint(Search[JointState, JointScores]):
         n_classes, width = self.problem.n_classes, self.problem.table_width
         n_numbers = np.full(len(KINDS), float(n_classes * width))
         n_numbers[KINDS.index("pair")] *= width
-        n_fitted = self.problem.n_samples * (1 - 1 / N_FOLDS)
+        n_fitted = self.problem.effective_size * (1 - 1 / N_FOLDS)
         result: np.ndarray = np.sqrt(n_numbers / 2) / n_fitted
         return result
 

@@ -20,7 +20,7 @@ class Problem:
     missing_code: np.ndarray  # (feature,) -1 if no value is missing
     nominal: np.ndarray  # (feature,) bool
     values: np.ndarray  # (feature, code) the numeric value of each code
-    counts: np.ndarray  # int64 (feature, fold, class, code)
+    counts: np.ndarray  # int64 (feature, fold, class, code) sums of the weights of samples
     label_kind: str  # class, ordinal or continuous
     label_values: np.ndarray  # (class,) the numeric value of each class
     excluded: tuple[int, ...] = ()  # features that are never chosen
@@ -28,6 +28,8 @@ class Problem:
     n_groups: int | None = None  # number of groups of samples; None if samples are not grouped
     # (feature,) the number of samples divided by the effective number; None without groups
     design_effect: np.ndarray | None = None
+    mean_weight: float = 1.0  # counts per sample
+    evidence: float = 1.0  # effective samples per count: sum w / sum w^2
 
     @property
     def n_features(self) -> int:
@@ -46,19 +48,29 @@ class Problem:
 
     @cached_property
     def class_counts(self) -> np.ndarray:
-        """The number of samples of each class in each fold, (fold, class)."""
+        """The counts of each class in each fold, (fold, class)."""
         result: np.ndarray = self.counts[0].sum(axis=-1)
         return result
 
     @cached_property
-    def n_samples(self) -> int:
-        """The number of samples that have a label."""
+    def total(self) -> int:
+        """The sum of the counts of a feature: the divisor of means over the samples."""
         return int(self.class_counts.sum())
+
+    @property
+    def n_samples(self) -> int:
+        """The number of samples, which determines the cost of a scan."""
+        return round(self.total / self.mean_weight)
+
+    @property
+    def effective_size(self) -> float:
+        """The effective number of samples, ``(sum w)^2 / sum w^2``, for penalties and tests."""
+        return self.total * self.evidence
 
     @cached_property
     def n_effective(self) -> np.ndarray:
         """The number of independent samples that the counts of each feature are worth."""
-        result: np.ndarray = np.full(self.n_features, float(self.n_samples))
+        result: np.ndarray = np.full(self.n_features, self.effective_size)
         return result if self.design_effect is None else result / self.design_effect
 
     @cached_property
@@ -121,7 +133,7 @@ class Problem:
     def spread(self) -> np.ndarray:
         """The standard deviation of `filled` for every feature; below 1 if values are missing."""
         counts = self.counts.sum(axis=(1, 2))
-        result: np.ndarray = np.sqrt((counts * self.filled**2).sum(axis=1) / self.n_samples)
+        result: np.ndarray = np.sqrt((counts * self.filled**2).sum(axis=1) / self.total)
         return result
 
 

@@ -210,13 +210,13 @@ class Total(Search[TotalState, Scores]):
             for r, rows in enumerate(theta):
                 starts[:, r, : rows.shape[1]] = rows
             context = RowValuesContext(
-                given, sizes, self._label_columns, problem.n_samples, numbers, starts
+                given, sizes, self._label_columns, problem.total, numbers, starts
             )
             value: np.ndarray = (yield Request(ROW_VALUES, context, chosen))["value"]
             return value
         for _ in range(MAX_STEPS):
             step = RowTermsContext(
-                given, problem.n_classes, problem.n_samples, numbers, chain.trial, chain.wanted
+                given, problem.n_classes, problem.total, numbers, chain.trial, chain.wanted
             )
             means = yield Request(ROW_TERMS, step, chosen)
             chain = chain.advance(means["value"], means["gradient"], means["hessian"])
@@ -229,7 +229,7 @@ class Total(Search[TotalState, Scores]):
     def _bare_entropy(self) -> float:
         """Return h(y), computed from the rows of the label columns without any feature."""
         labels, sizes = self._label_columns, self.problem.class_counts.sum(axis=0)
-        shares, total = sizes / self.problem.n_samples, 0.0
+        shares, total = sizes / self.problem.total, 0.0
         theta = []
         for r in range(labels.shape[1]):
             columns = np.column_stack([labels[:, r], -np.ones(len(labels)), -labels[:, :r]])
@@ -251,7 +251,7 @@ class Total(Search[TotalState, Scores]):
         coding = self.options.label_coding
         if coding == "auto":
             coding = "indicator" if problem.label_kind == "class" else "ordinal"
-        shares = problem.class_counts.sum(axis=0) / problem.n_samples
+        shares = problem.class_counts.sum(axis=0) / problem.total
         columns = (
             np.eye(problem.n_classes)[:, self._class_order[:-1]]
             if coding == "indicator"
@@ -298,7 +298,7 @@ class Total(Search[TotalState, Scores]):
             inner[:, :, a + 1, k + 1] = inner[:, :, k + 1, a + 1] = own
             for b, other in enumerate(picks):
                 inner[:, :, a + 1, b + 1] = state.gram[rank][other]
-        inner /= problem.n_samples
+        inner /= problem.total
         labels = self._label_columns
         moments = []
         for r in range(labels.shape[1]):

@@ -83,7 +83,7 @@ class VMI(Method):
             rows=(largest,) * k,
             numbers=placeholder(k, b),
             logistic=True,
-            n_samples=0,
+            total=0,
             parts=tuple(range(N_PARTS)),
             squares=False,
             candidates=CandidateRows.empty((m, 1, c, b), n_pairs=k * pairwise),
@@ -166,11 +166,11 @@ class VariationalInformation(Search[VMIState, PosteriorScores]):
         problem, picks = self.problem, state.picks
         rows = self._candidates(state)
         context = GainsContext(
-            prior=_log(problem.class_counts.sum(axis=0) / problem.n_samples),
+            prior=_log(problem.class_counts.sum(axis=0) / problem.total),
             rows=state.rows,
             numbers=problem.filled[list(picks)],
             logistic=True,
-            n_samples=problem.n_samples,
+            total=problem.total,
             parts=tuple(range(N_PARTS)),
             squares=False,
             candidates=rows,

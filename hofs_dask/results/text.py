@@ -125,6 +125,20 @@ def notes_of(attrs: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def weighted(attrs: Mapping[str, Any]) -> str:
+    """Return a phrase about the weights of the samples, or an empty string.
+
+    Examples
+    --------
+    >>> weighted({"weights": "area", "effective_size": 812.34})
+    ' weighted by area (812.3 effective)'
+    """
+    if "weights" not in attrs:
+        return ""
+    name = "" if attrs["weights"] == "weights" else f" by {attrs['weights']}"
+    return f" weighted{name} ({attrs['effective_size']:.4g} effective)"
+
+
 def unusable(dataset: xr.Dataset) -> str:
     """Return a line with the constant and all-missing features, or an empty string.
 
@@ -154,7 +168,7 @@ def facts(attrs: Mapping[str, Any]) -> list[str]:
     if "n_samples" in attrs:
         dropped = attrs.get("n_dropped", 0)
         note = f" ({dropped} without a target dropped)" if dropped else ""
-        found.append(counted(attrs["n_samples"], "sample") + note)
+        found.append(counted(attrs["n_samples"], "sample") + weighted(attrs) + note)
     if "n_classes" in attrs:
         classes = counted(attrs["n_classes"], "class", "classes")
         target = attrs.get("target")

@@ -95,6 +95,11 @@ def search(
     problem = describe(codes, counts, exclude, include, effects)
     candidates = problem.candidates.copy()
     automatic = n_features is None
+    if automatic and codes.weights is not None:
+        raise ValueError(
+            'n_features is "auto" and the samples have weights, for which there is no test of '
+            "significance yet; give a number of features, or leave weights out"
+        )
     if n_features is None:
         n_features = max(int(candidates.sum()), len(include))
     if of_resample:
@@ -154,6 +159,7 @@ def attributes(codes: CodeStore, problem: Problem) -> dict[str, str | float]:
         "target_kind": codes.labels.kind,
         "n_samples": problem.n_samples,
         "n_dropped": codes.labels.n_dropped,
+        **_weight_attrs(codes),
         "n_classes": problem.n_classes,
         "label_entropy": problem.label_entropy,
         "n_absent_chunks": codes.n_absent,
@@ -163,6 +169,13 @@ def attributes(codes: CodeStore, problem: Problem) -> dict[str, str | float]:
         # the fingerprint of the data, because the fingerprint of the store depends on its chunks
         **({} if codes.fingerprint is None else {"fingerprint": codes.fingerprint}),
     }
+
+
+def _weight_attrs(codes: CodeStore) -> dict[str, str | float]:
+    """Return the attributes of a result about the weights of its samples."""
+    if codes.weights is None:
+        return {}
+    return {"weights": codes.weights.name, "effective_size": codes.weights.effective_size}
 
 
 def _group_attrs(codes: CodeStore, method: Method) -> dict[str, str | int]:
@@ -425,6 +438,8 @@ def describe(
         included=tuple(include),
         n_groups=None if codes.groups is None else codes.groups.n_groups,
         design_effect=design_effect,
+        mean_weight=1.0 if codes.weights is None else codes.weights.total / codes.n_samples,
+        evidence=1.0 if codes.weights is None else codes.weights.total / codes.weights.squares,
     )
 
 
@@ -466,6 +481,7 @@ def _identity(
         "groups": None if codes.groups is None else codes.groups.name,
         "group ids": None if codes.groups is None else codes.groups.identity,
         "group source": None if codes.groups is None else codes.labels.key,
+        "weights": None if codes.weights is None else codes.weights.name,
         "method": method.name,
         **method.options,
         "include": [codes.names[column] for column in include],

@@ -57,8 +57,8 @@ def check_bins(bins: object) -> Bins:
     )
 
 
-def count_bins(bins: Bins, n_samples: int, n_classes: int) -> int:
-    """Return the number of bins for the option ``bins`` and the size of the data.
+def count_bins(bins: Bins, n_samples: float, n_classes: int) -> int:
+    """Return the number of bins for the option ``bins`` and the (effective) size of the data.
 
     Notes
     -----
@@ -205,12 +205,17 @@ def _make_feature(
     else:
         kind = np.float32 if summary.dtype == np.float32 else np.float64
         column = summary.sample[j].astype(kind, copy=False)
-        ordered = np.sort(column[~np.isnan(column)] if n_missing else column)
+        weights = summary.weights
+        if weights is None:
+            ordered = np.sort(column[~np.isnan(column)] if n_missing else column)
+        else:
+            order = np.argsort(column, kind="stable")[: (~np.isnan(column)).sum()]  # NaN is last
+            ordered, weights = column[order], weights[order].astype(np.int64)
         if bins == "width":
             edges = width_edges(low, high, n_bins)
         else:
-            edges = quantile_edges(ordered, n_bins, low, high)
-        values = bin_means(ordered, edges, low, high)
+            edges = quantile_edges(ordered, n_bins, low, high, weights)
+        values = bin_means(ordered, edges, low, high, weights)
     if n_missing:
         values = np.append(values, np.nan)
     return Feature(edges + 0.0, values + 0.0, n_missing > 0)
@@ -251,7 +256,9 @@ def category_order(category: Category) -> tuple[bool, float, str]:
     return False, category, ""  # not float(category), which rounds large integers
 
 
-def quantile_edges(ordered: np.ndarray, n_bins: int, low: float, high: float) -> np.ndarray:
+def quantile_edges(
+    ordered: np.ndarray, n_bins: int, low: float, high: float, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Return increasing edges of at most ``n_bins`` bins of nearly equal counts.
 
     Parameters
@@ -262,6 +269,8 @@ def quantile_edges(ordered: np.ndarray, n_bins: int, low: float, high: float) ->
         The desired number of bins, at least two.
     low, high : float
         The range over all rows.
+    weights : ndarray of int64, optional
+        The weights of the values: a value of weight 2 counts as two.
 
     Notes
     -----
@@ -279,7 +288,7 @@ def quantile_edges(ordered: np.ndarray, n_bins: int, low: float, high: float) ->
     >>> np.searchsorted(quantile_edges(column, 3, 0.0, 4.0), column, side="right")
     array([0, 0, 0, 0, 0, 0, 1, 1, 2, 2])
     """
-    cuts = _plain_cuts(ordered, n_bins)
+    cuts = _plain_cuts(ordered, n_bins) if weights is None else None
     if cuts is not None:
         return np.asarray(ordered[cuts], np.float64)
     starts = np.flatnonzero(np.append([True] * (len(ordered) > 0), ordered[1:] != ordered[:-1]))
@@ -289,7 +298,10 @@ def quantile_edges(ordered: np.ndarray, n_bins: int, low: float, high: float) ->
         atom = float(unique[0]) if len(unique) else low
         edges = [atom] * bool(low < atom) + [np.nextafter(atom, np.inf)] * bool(high > atom)
         return np.array(edges[: n_bins - 1])
-    counts = np.diff(np.append(starts, len(ordered)))
+    if weights is None:
+        counts = np.diff(np.append(starts, len(ordered)))
+    else:
+        counts = np.add.reduceat(weights, starts)
     atoms = _atoms(counts, n_bins)
     is_atom = np.zeros(len(unique), bool)
     is_atom[atoms] = True
@@ -324,7 +336,13 @@ def width_edges(low: float, high: float, n_bins: int) -> np.ndarray:
     return edges if len(edges) else np.array([high])
 
 
-def bin_means(ordered: np.ndarray, edges: np.ndarray, low: float, high: float) -> np.ndarray:
+def bin_means(
+    ordered: np.ndarray,
+    edges: np.ndarray,
+    low: float,
+    high: float,
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
     """Return the mean of the values in each bin; for an empty bin, the midpoint of its edges.
 
     Parameters
@@ -335,6 +353,8 @@ def bin_means(ordered: np.ndarray, edges: np.ndarray, low: float, high: float) -
         Increasing bin edges.
     low, high : float
         The range over all rows.
+    weights : ndarray of int64, optional
+        The weights of the values.
 
     Examples
     --------
@@ -344,17 +364,20 @@ def bin_means(ordered: np.ndarray, edges: np.ndarray, low: float, high: float) -
     """
     reached = np.searchsorted(ordered, _round_up(edges, ordered.dtype))
     bounds = np.concatenate([[0], reached, [len(ordered)]])
-    counts = np.diff(bounds)
-    used = counts > 0
+    sizes = np.diff(bounds)
+    used = sizes > 0
     first, last = bounds[:-1][used], bounds[1:][used] - 1
     # A sum of numbers near the largest float would overflow; scaling by a power of two is exact.
     power = 64 if max(abs(low), abs(high)) > 1e280 else 0
     scaled = np.ldexp(ordered, -power) if power else ordered
+    counts = sizes[used]
+    if weights is not None and len(first):
+        scaled, counts = scaled * weights, np.add.reduceat(weights, first)
     sums = np.add.reduceat(scaled, first, dtype=np.float64) if len(first) else first
     means = np.append(low, edges) / 2 + np.append(edges, high) / 2
     # Rounding must not move a mean out of its bin; if all values of a bin are equal, the mean must
     # be this value.
-    exact = np.ldexp(sums / counts[used], power)
+    exact = np.ldexp(sums / counts, power)
     means[used] = np.clip(exact, ordered[first], ordered[last])
     return means
 

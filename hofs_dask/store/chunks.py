@@ -24,14 +24,44 @@ from hofs_dask.kernels.planes import WORD, first_bits
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.store.manifest import Table
 
-#: The values that Zarr reads for absent chunks; no code and no label has these values.
-CODE_FILL, LABEL_FILL = 255, 255
-
-#: The fill value of groups, and the number of bytes per sample that groups take.
-GROUP_FILL, GROUP_BYTES = 2**32 - 1, 4
+#: The value that Zarr reads for absent chunks of codes; no code has this value.
+CODE_FILL = 255
 
 CHECKSUM_BYTES = 4
 ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class ColumnKind:
+    """How an array with one value per sample is stored; no value is the fill value."""
+
+    dtype: str
+    fill: int
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of a value."""
+        return np.dtype(self.dtype).itemsize
+
+    def whole(self, values: np.ndarray, chunk_rows: int) -> np.ndarray:
+        """Return values padded to a whole chunk.
+
+        Examples
+        --------
+        >>> COLUMNS["labels"].whole(np.array([0, 1], np.uint8), 4)
+        array([  0,   1, 255, 255], dtype=uint8)
+        """
+        found = np.full(chunk_rows, self.fill, self.dtype)
+        found[: len(values)] = values
+        return found
+
+
+#: The arrays with one value per sample, by the first part of their names.
+COLUMNS = {
+    "labels": ColumnKind("|u1", 255),
+    "groups": ColumnKind("<u4", 2**32 - 1),
+    "weights": ColumnKind("<u2", 0),
+}
 
 
 @dataclass(frozen=True)
@@ -49,8 +79,8 @@ class Chunks:
     chunk_bytes : int
         Bytes of a chunk without its checksum.
     checksums : dict of int to ndarray of uint32 (row chunk)
-        Checksums of the chunks of each feature tile; labels, groups and copied
-        columns have one tile, 0.
+        Checksums of the chunks of each feature tile; labels, groups, weights and copied columns
+        have one tile, 0.
     """
 
     store: str
@@ -131,16 +161,14 @@ class Chunks:
 
 
 def chunk_file(name: str, tile: int, row: int) -> str:
-    """Return the file name of a chunk; labels and groups have one dimension, other arrays two.
+    """Return the file name of a chunk; labels, groups and weights have one dimension.
 
     Examples
     --------
     >>> chunk_file("codes", 0, 3), chunk_file("labels/y", 0, 3)
     ('codes/c/0/3', 'labels/y/c/3')
     """
-    return (
-        f"{name}/c/{row}" if name.startswith(("labels/", "groups/")) else f"{name}/c/{tile}/{row}"
-    )
+    return f"{name}/c/{row}" if name.split("/")[0] in COLUMNS else f"{name}/c/{tile}/{row}"
 
 
 def write_chunk(place: str, file: str, content: np.ndarray) -> int:

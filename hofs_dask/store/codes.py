@@ -10,11 +10,13 @@ Layout::
         codes           uint8 (feature, sample), stored as bit planes
         labels/<key>    uint8 (sample,), one array per target
         groups/<key>    uint32 (sample,), the group of each sample, as 4 * number + fold
+        weights         uint16 (sample,), the weights in a common unit; absent if all are equal
         n_codes, missing_code, nominal (feature,);  values, edges (feature, code)
         columns/        copies of single features, made when a selection needs them
 
 The arrays are written into a new folder, and the manifest last. Until then, readers use the earlier
-folder. Samples without a target are not in the store. Zarr's fill values are never written.
+folder. Samples without a target or with weight zero are not in the store. Zarr's fill values are
+never written.
 """
 
 from __future__ import annotations
@@ -39,13 +41,14 @@ from hofs_dask.io.paths import as_path, is_url
 from hofs_dask.io.temporary import temporary_store
 from hofs_dask.kernels.planes import WORD, n_bits, unpacked
 from hofs_dask.store.bins import Feature
-from hofs_dask.store.chunks import GROUP_BYTES, Chunks, read_table
+from hofs_dask.store.chunks import COLUMNS, Chunks, read_table
 from hofs_dask.store.groups import Groups
 from hofs_dask.store.labels import Labels, interval_names
 from hofs_dask.store.manifest import (
     FORMAT,
     MOST_CODES,
     VERSION,
+    Content,
     Manifest,
     Target,
     as_numbers,
@@ -53,6 +56,7 @@ from hofs_dask.store.manifest import (
     wrong_version,
 )
 from hofs_dask.store.summary import Category
+from hofs_dask.store.weights import Weights
 
 __all__ = ["CodeStore", "is_codes", "open_codes", "read_codes", "read_labels", "temporary_store"]
 
@@ -81,7 +85,7 @@ class CodeStore:
     names : tuple
         Feature names.
     n_samples : int
-        Number of samples; all have a target.
+        Number of samples; all have a target and a weight above zero.
     n_codes : ndarray of int16 (feature)
         Number of codes of each feature, including the missing code.
     missing_code : ndarray of int16 (feature)
@@ -104,6 +108,8 @@ class CodeStore:
         What the source said about its features, for xarray data.
     feature_dims : tuple of str
         The dims of the features of xarray data.
+    weights : Weights or None
+        The weights of the samples; None if all count equally.
 
     Examples
     --------
@@ -133,6 +139,7 @@ class CodeStore:
     groups: Groups | None = None
     axis: Axis | None = None
     feature_dims: tuple[str, ...] = ()
+    weights: Weights | None = None
 
     @property
     def n_features(self) -> int:
@@ -165,16 +172,24 @@ class CodeStore:
     @property
     def label_chunks(self) -> Chunks:
         """The chunks of the labels."""
-        name, checksums = f"labels/{self.labels.key}", {0: self.labels.checksums}
-        return Chunks(self.path, self.place, name, self.chunks[0], checksums)
+        return self._column(f"labels/{self.labels.key}", self.labels.checksums)
 
     @property
     def group_chunks(self) -> Chunks | None:
         """The chunks of the groups, None if the samples are not grouped."""
         if self.groups is None:
             return None
-        name, checksums = f"groups/{self.labels.key}", {0: self.groups.checksums}
-        return Chunks(self.path, self.place, name, GROUP_BYTES * self.chunks[0], checksums)
+        return self._column(f"groups/{self.labels.key}", self.groups.checksums)
+
+    @property
+    def weight_chunks(self) -> Chunks | None:
+        """The chunks of the weights, None if all samples count equally."""
+        return None if self.weights is None else self._column("weights", self.weights.checksums)
+
+    def _column(self, name: str, checksums: np.ndarray) -> Chunks:
+        """Return the chunks of an array with one value per sample."""
+        n_bytes = COLUMNS[name.split("/")[0]].itemsize * self.chunks[0]
+        return Chunks(self.path, self.place, name, n_bytes, {0: checksums})
 
     def categories(self, feature_index: int) -> list[Category | None]:
         """Return the meaning of each code of a feature, None for the missing code.
@@ -231,6 +246,9 @@ class CodeStore:
         ]
         if self.groups is not None:
             lines.append(f"  groups    {self.groups.n_groups} of {self.groups.name}")
+        if self.weights is not None:
+            size = self.weights.effective_size
+            lines.append(f"  weights   {self.weights.name}, effective sample size {size:.6g}")
         lines += [f"  note      {note}" for note in labels.notes]
         return "\n".join(lines)
 
@@ -370,6 +388,22 @@ def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
         groups=_groups(target),
         axis=manifest.axis,
         feature_dims=content.feature_dims,
+        weights=_weights(content),
+    )
+
+
+def _weights(content: Content) -> Weights | None:
+    """Return the weights of the samples."""
+    found = content.weights
+    if found is None:
+        return None
+    return Weights(
+        found.name,
+        found.unit,
+        found.total,
+        found.squares,
+        found.largest,
+        as_numbers(found.checksums),
     )
 
 

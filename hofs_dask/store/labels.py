@@ -88,7 +88,8 @@ class Labels:
 class TargetSummary:
     """Summary of some rows of the target: statistics of its numbers, and counts of its values.
 
-    The counts are None if there are too many values, or if they are not needed.
+    The counts are None if there are too many values, or if they are not needed. With weights, the
+    count of a value is the sum of the weights of its rows.
     """
 
     numbers: Summary
@@ -143,7 +144,12 @@ def check_kind(target_kind: str) -> TargetKind:
 
 
 def summarise_target(
-    block: np.ndarray, first_row: int, n_samples: int, target_kind: TargetKind, kind: TargetType
+    block: np.ndarray,
+    first_row: int,
+    n_samples: int,
+    target_kind: TargetKind,
+    kind: TargetType,
+    weights: np.ndarray | None = None,
 ) -> TargetSummary:
     """Return the summary of some rows of the target.
 
@@ -157,6 +163,8 @@ def summarise_target(
         The option of the user.
     kind : {"nominal", "integer", "number"}
         The type of the target, inferred from its dtype.
+    weights : ndarray of uint16 (sample,), optional
+        The weights of the rows.
 
     Examples
     --------
@@ -165,12 +173,15 @@ def summarise_target(
     {1: 2, 2: 1}
     """
     column = block[:, None]
-    numbers = summarise(column, first_row, n_samples, np.array([False]), N_QUANTILES + 1)
+    nominal = np.array([False])
+    numbers = summarise(column, first_row, n_samples, nominal, N_QUANTILES + 1, weights)
     if block.dtype == object:
         return TargetSummary(numbers, numbers.counts[0])
     if target_kind == "continuous" or (target_kind == "auto" and kind == "number"):
-        return TargetSummary(numbers, _count_whole(block) if target_kind == "auto" else None)
-    return TargetSummary(numbers, count_values(block))
+        return TargetSummary(
+            numbers, _count_whole(block, weights) if target_kind == "auto" else None
+        )
+    return TargetSummary(numbers, count_values(block, weights))
 
 
 def merge_targets(summaries: Sequence[TargetSummary]) -> TargetSummary:
@@ -260,13 +271,13 @@ def encode_target(block: np.ndarray, coding: Coding) -> np.ndarray:
     return np.asarray(coding.class_of[codes])
 
 
-def _count_whole(block: np.ndarray) -> dict[Category, int] | None:
+def _count_whole(block: np.ndarray, weights: np.ndarray | None) -> dict[Category, int] | None:
     """Return the number of rows of each value, None if some are not whole or there are many."""
     values = block[~np.isnan(block)]
     for some in (values[:1024], values):  # the first rows are enough for most numbers
         if not (np.isfinite(some) & (some == np.round(some))).all():
             return None
-    counts = count_values(values)
+    counts = count_values(block, weights)
     return None if counts is None or len(counts) > MAX_CODES else counts
 
 

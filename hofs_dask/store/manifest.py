@@ -19,7 +19,7 @@ from hofs_dask.io.files import MOST_JSON, SealError, digest, seal, unseal
 from hofs_dask.io.kinds import Name
 
 FORMAT = "hofs_dask codes"
-VERSION = 6
+VERSION = 7
 FILE = "manifest.json"
 
 #: Maximum number of codes of a feature and of classes of a target: a byte has 256 values, some of
@@ -28,6 +28,8 @@ MOST_CODES, MOST_CLASSES = 255, 254
 
 #: Maximum number of groups, because the number and the fold of a group are stored in 32 bits.
 MOST_GROUPS = 2**29
+#: Maximum of a stored weight.
+MOST_WEIGHT = 2**16 - 1
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,26 @@ class GroupRecord:
 
     name: str
     n_groups: int
+    checksums: str
+
+
+@dataclass(frozen=True)
+class WeightRecord:
+    """The weights of the samples.
+
+    Attributes
+    ----------
+    name, unit, total, squares, largest
+        See `Weights`.
+    checksums : str
+        Eight hexadecimal digits per chunk of the array ``weights``.
+    """
+
+    name: str
+    unit: float
+    total: int
+    squares: int
+    largest: int
     checksums: str
 
 
@@ -116,7 +138,7 @@ class Content:
     names : tuple
         Feature names.
     n_samples : int
-        Number of samples; all have a target.
+        Number of samples; all have a target and a weight above zero.
     bits : int
         Bits per code.
     chunks : tuple of int
@@ -133,6 +155,8 @@ class Content:
         The number of categories merged into "other", by the position of their feature.
     feature_dims : tuple of str
         The dims of the features of xarray data.
+    weights : WeightRecord or None
+        The weights of the samples, which bins and tables depend on; None if all count equally.
     """
 
     names: tuple[Name, ...]
@@ -146,6 +170,7 @@ class Content:
     categories: dict[str, list[Any]]
     n_folded: dict[str, int]
     feature_dims: tuple[str, ...] = ()
+    weights: WeightRecord | None = None
 
     @property
     def n_features(self) -> int:
@@ -171,7 +196,7 @@ class Manifest:
     n_source : int
         Number of samples of the source, including those without a target.
     kept : str or None
-        A digest of the mask of samples with a target; None if all have one.
+        A digest of the mask of the samples in the store; None if all are.
     n_absent : int
         Number of chunks that the source did not have, which were read as the fill value.
     content : Content
@@ -300,6 +325,7 @@ def _parsed(document: dict[str, Any]) -> Manifest:
                     "chunks": _integers(content["chunks"]),
                     "feature_dims": tuple(map(str, content.get("feature_dims", ()))),
                     "tables": tables,
+                    "weights": content["weights"] and WeightRecord(**content["weights"]),
                 }
             ),
             "targets": tuple(
@@ -355,6 +381,15 @@ def _check(manifest: Manifest) -> None:
         )
         _expect(table.dtype == dtype and fits and table.shape[-1] <= max(n_features, 256), name)
     _expect(manifest.axis is None or manifest.axis.fits(n_features), "axis")
+    weights = content.weights
+    if weights is not None:
+        _expect(isinstance(weights.name, str) and isinstance(weights.unit, float), "weights")
+        _expect(0 < weights.unit < math.inf, "weights")
+        _expect(_is_count(weights.largest) and 2 <= weights.largest <= MOST_WEIGHT, "weights")
+        _expect(_is_count(weights.total) and isinstance(weights.squares, int), "weights")
+        _expect(n_samples < weights.total < n_samples * weights.largest, "weights")
+        _expect(weights.total < weights.squares < weights.total * weights.largest, "weights")
+        _expect(len(as_numbers(weights.checksums)) == content.grid[1], "weights")
     _expect(len(manifest.targets) > 0, "targets")
     _expect(len({each.key for each in manifest.targets}) == len(manifest.targets), "targets")
     for target in manifest.targets:

@@ -15,7 +15,7 @@ from zarr.codecs import Crc32cCodec
 from hofs_dask.io import places
 from hofs_dask.kernels.planes import n_bits
 from hofs_dask.store.bins import Feature
-from hofs_dask.store.chunks import CODE_FILL, GROUP_FILL, LABEL_FILL, write_table
+from hofs_dask.store.chunks import CODE_FILL, COLUMNS, write_table
 from hofs_dask.store.codec import Planes
 from hofs_dask.store.manifest import Table
 
@@ -58,17 +58,16 @@ def write_metadata(
     _put(place, group)
 
 
-def write_label_metadata(
-    place: str, key: str, n_samples: int, chunk_rows: int, *, groups: bool = False
-) -> None:
-    """Write the metadata that Zarr and xarray need to open the labels or the groups."""
+def write_column_metadata(place: str, name: str, n_samples: int, chunk_rows: int) -> None:
+    """Write the metadata with which Zarr and xarray open labels, groups or weights."""
+    kind = COLUMNS[name.split("/")[0]]
     group = zarr.create_group({})
     array = group.create_array(
-        f"groups/{key}" if groups else f"labels/{key}",
+        name,
         shape=(n_samples,),
         chunks=(chunk_rows,),
-        dtype="<u4" if groups else np.uint8,
-        fill_value=GROUP_FILL if groups else LABEL_FILL,
+        dtype=kind.dtype,
+        fill_value=kind.fill,
         compressors=[Crc32cCodec()],
         dimension_names=("sample",),
     )

@@ -52,6 +52,8 @@ class Summary:
         Dtype of the columns.
     sample : ndarray (feature, sampled row)
         The rows that `sampled_rows` chose, in row order.
+    weights : ndarray of uint16 (sampled row) or None
+        The weights of these rows; None if all samples count equally.
     """
 
     n_rows: int
@@ -65,6 +67,7 @@ class Summary:
     strange: dict[int, frozenset[str]]
     dtype: np.dtype
     sample: np.ndarray
+    weights: np.ndarray | None = None
 
     def empty_rows(self) -> np.ndarray | None:
         """Return which sampled rows miss all columns, as packed bits; None if not floats.
@@ -103,6 +106,7 @@ class Summary:
             strange={j - first: each for j, each in self.strange.items() if first <= j < last},
             dtype=self.dtype,
             sample=self.sample[some],
+            weights=self.weights,
         )
 
 
@@ -131,7 +135,12 @@ def sampled_rows(first_row: int, n_rows: int, n_samples: int) -> np.ndarray:
 
 
 def summarise(
-    block: np.ndarray, first_row: int, n_samples: int, nominal: np.ndarray, limit: int
+    block: np.ndarray,
+    first_row: int,
+    n_samples: int,
+    nominal: np.ndarray,
+    limit: int,
+    weights: np.ndarray | None = None,
 ) -> Summary:
     """Return the summary of a block of numbers, booleans or objects.
 
@@ -147,6 +156,8 @@ def summarise(
         Whether the values of a column are categories.
     limit : int
         Maximum number of distinct values to keep: one more than the number of bins.
+    weights : ndarray of uint16 (sample,), optional
+        The weights of the rows. The number of rows of a category is then the sum of their weights.
 
     Examples
     --------
@@ -157,13 +168,14 @@ def summarise(
     (array([0, 1]), array([2, 2]))
     """
     if block.dtype == object:
-        return _summarise_objects(block)
+        return _summarise_objects(block, weights)
     n_rows, n_features = block.shape
     look = _look_at_many if block.size >= MANY_CELLS and _is_exact(block) else _look_at_few
     n_missing, low, high, distinct, n_distinct = look(block, limit, ~nominal)
     n_inf = np.zeros(n_features, np.int64)
     for j in np.flatnonzero(np.isinf(low) | np.isinf(high)):
         n_inf[j] = np.isinf(block[:, j]).sum()
+    sampled = sampled_rows(first_row, n_rows, n_samples)
     return Summary(
         n_rows=n_rows,
         n_missing=n_missing,
@@ -172,10 +184,11 @@ def summarise(
         high=high,
         distinct=distinct,
         n_distinct=n_distinct,
-        counts={int(j): count_values(block[:, j]) for j in np.flatnonzero(nominal)},
+        counts={int(j): count_values(block[:, j], weights) for j in np.flatnonzero(nominal)},
         strange={},
         dtype=block.dtype,
-        sample=np.ascontiguousarray(block[sampled_rows(first_row, n_rows, n_samples)].T),
+        sample=np.ascontiguousarray(block[sampled].T),
+        weights=None if weights is None else weights[sampled],
     )
 
 
@@ -214,11 +227,16 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
         },
         dtype=first.dtype,
         sample=np.concatenate([each.sample for each in summaries], axis=1),
+        weights=None
+        if first.weights is None
+        else np.concatenate([each.weights for each in summaries if each.weights is not None]),
     )
 
 
-def count_values(column: np.ndarray) -> dict[Category, int] | None:
-    """Return the number of rows with each value of a numeric or boolean column.
+def count_values(
+    column: np.ndarray, weights: np.ndarray | None = None
+) -> dict[Category, int] | None:
+    """Return the number of rows, or the sum of weights, of each value of numbers or booleans.
 
     Missing values are not counted. The result is None if there are more than `MAX_DISTINCT` values.
 
@@ -229,8 +247,15 @@ def count_values(column: np.ndarray) -> dict[Category, int] | None:
     {1.0: 1, 3.0: 2}
     """
     if column.dtype.kind == "f":
-        column = column[~np.isnan(column)] + column.dtype.type(0)
-    values, counts = _count_integers(column) or np.unique(column, return_counts=True)
+        known = ~np.isnan(column)
+        weights = None if weights is None else weights[known]
+        column = column[known] + column.dtype.type(0)
+    if weights is None:
+        values, counts = _count_integers(column) or np.unique(column, return_counts=True)
+    else:
+        values, places = np.unique(column, return_inverse=True)
+        # sums of at most 2**53 are exact as floats
+        counts = np.bincount(places, weights, minlength=len(values)).astype(np.int64)
     if len(values) > MAX_DISTINCT:
         return None
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
@@ -297,7 +322,7 @@ def is_missing(value: object) -> bool:
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
-def _summarise_objects(block: np.ndarray) -> Summary:
+def _summarise_objects(block: np.ndarray, weights: np.ndarray | None) -> Summary:
     n_rows, n_features = block.shape
     n_missing = np.zeros(n_features, np.int64)
     counts: dict[int, dict[Category, int] | None] = {}
@@ -306,6 +331,11 @@ def _summarise_objects(block: np.ndarray) -> Summary:
         values, types = clean_objects(block[:, j])
         count = Counter(values)
         n_missing[j] = count.pop(None, 0)
+        if weights is not None:
+            count = Counter()
+            for value, weight in zip(values, weights.tolist(), strict=True):
+                if value is not None:
+                    count[value] += weight
         counts[j] = merge_counts([{key: n for key, n in count.items() if key is not None}])
         if types:
             strange[j] = types

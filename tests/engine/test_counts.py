@@ -30,7 +30,7 @@ from hofs_dask.engine.posteriors import (
     LinearTerm,
     PosteriorRow,
 )
-from hofs_dask.engine.reduction import Block, Tile, combine, frozen
+from hofs_dask.engine.reduction import NO_WEIGHTS, Block, Tile, combine, frozen
 from hofs_dask.engine.residuals import RESIDUALS
 from hofs_dask.engine.rows import ROW_TERMS, ROW_VALUES, RowTermsContext, RowValuesContext
 from hofs_dask.kernels.cache import VARIABLE
@@ -74,7 +74,7 @@ def contexts():
         rows=rows,
         numbers=filled[:2],
         logistic=True,
-        n_samples=N,
+        total=N,
         parts=tuple(range(16)),
         squares=True,
         candidates=candidates,
@@ -96,14 +96,14 @@ def contexts():
             members=rng.normal(size=(2, B)),
             sizes=(B, B),
             label_columns=np.eye(C)[:, :2],
-            n_samples=N,
+            total=N,
             values=filled,
             theta=rng.uniform(0.1, 0.2, size=(M, 2, 6)),
         ),
         ROW_TERMS: RowTermsContext(
             members=rng.normal(size=(2, B)),
             n_classes=C,
-            n_samples=N,
+            total=N,
             values=filled,
             rows=rng.normal(size=(M, 2, C + 3)),
             wanted=np.ones((M, 2), bool),
@@ -122,9 +122,9 @@ def samples(seed):
     def draw(high, *shape):
         return rng.integers(0, high, shape).astype(np.uint8)
 
-    return Block(
-        Tile.of(draw(B, M, N)), Tile.of(draw(B, 2, N)), draw(C, N), draw(N_FOLDS, N), draw(40, N)
-    )
+    columns, labels, folds = Tile.of(draw(B, 2, N)), draw(C, N), draw(N_FOLDS, N)
+    weights = (draw(9, N) + np.uint16(1)) if seed % 2 else NO_WEIGHTS
+    return Block(Tile.of(draw(B, M, N)), columns, labels, folds, draw(40, N), weights)
 
 
 def rows_of(block, rows):
@@ -134,6 +134,7 @@ def rows_of(block, rows):
         block.labels[rows],
         block.folds[rows],
         block.clusters[rows],
+        block.weights[rows] if len(block.weights) else NO_WEIGHTS,
     )
 
 
@@ -144,7 +145,8 @@ def context_of(reduction, block):
         return context
     marginals = np.zeros((M, C, B), np.int64)
     for i, codes in enumerate(block.codes):
-        np.add.at(marginals[i], (block.labels, codes), 1)
+        weights = block.weights if len(block.weights) else 1
+        np.add.at(marginals[i], (block.labels, codes), weights)
     return replace(context, marginals=marginals)
 
 
@@ -152,7 +154,8 @@ def finished(reduction, block, splits):
     """Return the total over blocks split at ``splits``, one partial each, combined in order."""
     context = context_of(reduction, block)
     total = reduction.identity(context, M)
-    for start, stop in zip([0, *splits], [*splits, N], strict=True):
+    n_samples = len(block.labels)
+    for start, stop in zip([0, *splits], [*splits, n_samples], strict=True):
         partial = reduction.identity(context, M)
         reduction.chunk(reduction.prepare(context), rows_of(block, slice(start, stop)), partial)
         total = combine(total, partial)
@@ -169,6 +172,21 @@ def test_reduction__is_the_same_for_any_split(reduction, seed, splits):
             np.testing.assert_array_equal(cut[name], array)
         else:
             np.testing.assert_allclose(cut[name], array, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("reduction", list(CONTEXTS), ids=lambda reduction: reduction.name)
+@given(seed=st.sampled_from([1, 3, 5]))
+def test_reduction__with_integer_weights_equals_repeated_samples(reduction, seed):
+    if reduction in (DESIGN_EFFECTS, RESIDUALS):
+        return  # these are of the samples without their weights
+    block = samples(seed)
+    repeated = replace(rows_of(block, np.repeat(np.arange(N), block.weights)), weights=NO_WEIGHTS)
+    found, expected = finished(reduction, block, []), finished(reduction, repeated, [])
+    for name in set(found) - {"square"}:  # the squares are those of weighted gains
+        if found[name].dtype.kind == "i":
+            np.testing.assert_array_equal(found[name], expected[name])
+        else:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("reduction", list(CONTEXTS), ids=lambda reduction: reduction.name)

@@ -115,7 +115,7 @@ def test_posterior_gains__agree_with_direct_formulas(
             rows=rows,
             numbers=numbers,
             logistic=logistic,
-            n_samples=N,
+            total=N,
             parts=parts,
             squares=squares,
             candidates=rows_of,

@@ -3,43 +3,56 @@
 import numpy as np
 import pytest
 
-from hofs_dask.kernels.counts import add_counts, pair_terms
+from hofs_dask.kernels.counts import add_counts, n_together, pair_terms
 from hofs_dask.kernels.entropy import entropy, information
 from hofs_dask.kernels.planes import (
     pack,
 )
 
-EVERY = np.zeros(0, np.int64)
+EVERY, ONES = np.zeros(0, np.int64), np.zeros(0, np.uint16)
 
 
 def random_block(n=200, m=3, seed=0):
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 4, (m, n)).astype(np.uint8)
-    cells = 4 * rng.integers(0, 6, n, dtype=np.uint32)
+    cells = rng.integers(0, 6, n, dtype=np.uint32)
     cells.setflags(write=False)
     return codes, cells
 
 
-def room(n_samples):
-    words = np.zeros((1, -(-n_samples // 64) * 8), np.uint64)
-    return words, words.view(np.uint8)[0]
-
-
-def octets(codes):
-    planes = pack(codes, 2).view(np.uint8)
+def octets(codes, bits=2):
+    planes = pack(codes, bits).view(np.uint8)
     planes.setflags(write=False)
     return planes
 
 
 @pytest.mark.parametrize("function", [add_counts, add_counts.py_func])
 @pytest.mark.parametrize("first", [0, 2])
-def test_counts__agree_with_a_loop(function, first):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_counts__agree_with_a_loop(function, first, weighted):
     codes, cells = random_block()
+    weights = np.random.default_rng(1).integers(1, 2**16, 200).astype(np.uint16)
     out = np.zeros((3, 24), dtype=np.int64)
-    function(octets(codes), EVERY, cells, first, *room(200), out, 0)
+    function(octets(codes), EVERY, cells, weights if weighted else ONES, 6, 4, first, out, 0)
     for i, cell in np.ndindex(out.shape):
-        here = (cells + codes[i] == cell) & (i >= first)
-        assert out[i, cell] == here.sum()
+        here = (4 * cells + codes[i] == cell) & (i >= first)
+        assert out[i, cell] == (int(weights[here].sum(dtype=int)) if weighted else here.sum())
+
+
+@pytest.mark.parametrize(("bits", "n_codes", "together"), [(1, 2, 8), (2, 3, 4), (3, 5, 2)])
+def test_counts__of_several_features_at_a_time_agree_with_bincount(bits, n_codes, together):
+    """Any number of features, so that the last ones are fewer than are counted at a time."""
+    local = np.random.default_rng(bits)
+    n, n_cells = 20_000, 3
+    assert n_together(n, n_cells, bits) == together
+    cells = local.integers(0, n_cells, n, dtype=np.uint32)
+    weights = local.integers(1, 2**16, n).astype(np.uint16)
+    for m in (1, together, together + 1, 2 * together + 1):
+        codes = local.integers(0, n_codes, (m, n)).astype(np.uint8)
+        out = np.zeros((m, n_cells * n_codes), np.int64)
+        add_counts(octets(codes, bits), EVERY, cells, weights, n_cells, n_codes, 0, out, 0)
+        for row, found in zip(codes, out, strict=True):
+            np.testing.assert_array_equal(found, np.bincount(cells * n_codes + row, weights))
 
 
 @pytest.mark.parametrize("function", [add_counts, add_counts.py_func])
@@ -47,8 +60,8 @@ def test_counts__of_some_samples_start_at_the_given_cell(function):
     codes, cells = random_block()
     places = np.repeat(np.arange(0, 200, 3), 2)
     out = np.zeros((3, 30), dtype=np.int64)
-    function(octets(codes), places, cells[places], 0, *room(200), out, 6)
-    expected = [np.bincount(cells[places] + row[places], minlength=24) for row in codes]
+    function(octets(codes), places, cells[places], ONES, 6, 4, 0, out, 6)
+    expected = [np.bincount(4 * cells[places] + row[places], minlength=24) for row in codes]
     np.testing.assert_array_equal(out[:, 6:], expected)
     assert not out[:, :6].any()
 
@@ -56,7 +69,7 @@ def test_counts__of_some_samples_start_at_the_given_cell(function):
 def test_counts__accept_zero_samples():
     codes, cells = random_block(n=0)
     out = np.zeros((3, 24), dtype=np.int64)
-    add_counts(octets(codes), EVERY, cells, 0, *room(0), out, 0)
+    add_counts(octets(codes), EVERY, cells, ONES, 6, 4, 0, out, 0)
     assert out.sum() == 0
 
 

@@ -64,6 +64,7 @@ def test_score_tables__is_minus_the_log_evidence(n_classes):
         tables,
         fold,
         np.zeros(0, np.intp),
+        np.zeros(0),
         probability,
         found,
         squares,

@@ -10,6 +10,9 @@ from hofs_dask.kernels import posterior as kernel
 M, F, B, K = 4, 2, 5, 3
 COMPILED = pytest.mark.parametrize("compiled", [True, False])
 
+#: The weights of samples that all count equally.
+NONE = np.zeros(0)
+
 
 def alias(function, compiled):
     return function if compiled else function.py_func
@@ -97,7 +100,7 @@ def test_score_tables__is_minus_the_log_of_the_mixture_of_classes(compiled, n_cl
     parents = np.array([[1, 3], [2, 2], [-1, -1], [3, 1]])
     out, starts = np.full(M, 7.0), given["starts"]
     alias(kernel.score_tables, compiled)(
-        codes, bases, parents, tables, 1, starts, q, out, np.zeros(0)
+        codes, bases, parents, tables, 1, starts, NONE, q, out, np.zeros(0)
     )
     for i in range(M):
         first, second = (tables[i, j, 1][:, bases[parents[i, j]] + codes[i]] for j in (0, 1))
@@ -113,7 +116,7 @@ def test_score_tables__is_nan_if_all_classes_are_too_small():
     tables[1, 0, 1, :, 2] = 0.0
     tables[2, 0, 1, :, 2] = 1e-200
     out, no_parent = np.zeros(M), np.zeros((M, 1), int)
-    rest = (tables, 1, given["starts"], q, out, np.zeros(0))
+    rest = (tables, 1, given["starts"], NONE, q, out, np.zeros(0))
     kernel.score_tables(codes, given["bases"], no_parent, *rest)
     np.testing.assert_array_equal(np.isnan(out), [False, True, True, False])
     total = (q * tables[0, 0, 1][:, codes[0]]).sum(axis=0)
@@ -135,7 +138,7 @@ def test_score_linear__is_the_gain_of_tables_times_densities(
     tables, slopes, shifts, scales = rows_of(given["rng"], n_classes)
     parents = np.array([[1, 2], [2, -1], [-1, -1], [0, 1]])
     out = np.full((M, 2), 7.0)
-    rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], q, out, out[:0])
+    rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], NONE, q, out, out[:0])
     alias(kernel.score_linear, compiled)(codes, values, numbers, parents, *rows)
     for i in range(M):
         for kind in range(2):
@@ -160,7 +163,7 @@ def test_score_grids__is_the_gain_of_tables_times_densities(n_classes, logistic,
     tables, slopes, shifts, scales = rows_of(given["rng"], n_classes)
     parents = np.array([[1, 2], [2, -1], [-1, -1], [0, 1]])
     out, squares = np.full((M, 2), 7.0), np.full((M, 2), 7.0)
-    rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], q, out, squares)
+    rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], NONE, q, out, squares)
     alias(grids.score_grids, compiled)(codes, columns, values, numbers, parents, *rows)
     number = np.take_along_axis(numbers, columns.astype(int), axis=1)
     for i in range(M):
@@ -187,7 +190,7 @@ def test_squares__are_a_close_upper_bound_of_squared_gains(compiled):
     parents = np.array([[1, 2], [2, -1], [-1, -1], [0, 1]])
     no_parent = np.array([[0], [0], [-1], [0]])
     out, squares, squares_of = np.zeros((M, 2)), np.full(M, 7.0), np.full((M, 2), 7.0)
-    rest = (1, given["starts"], q)
+    rest = (1, given["starts"], NONE, q)
     first = tables[:, :1].copy()
     alias(kernel.score_tables, compiled)(
         codes, bases, no_parent, first, *rest, out[:, 0].copy(), squares
@@ -215,7 +218,7 @@ def test_score_linear__is_nan_if_densities_are_too_small(logistic, apart):
     values[1, 2] = 1e4
     shifts[2, :, :, 1] += apart  # moves class 1 far away
     parents, out = np.zeros((M, 2), int), np.zeros((M, 2))
-    rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], q, out, out[:0])
+    rows = (tables, slopes, shifts, scales, logistic, 1, given["starts"], NONE, q, out, out[:0])
     kernel.score_linear(codes, values, numbers, parents, *rows)
     expected = [[False] * 2, [True] * 2, [apart > 0] * 2, [False] * 2]
     np.testing.assert_array_equal(np.isnan(out), expected)
@@ -248,9 +251,49 @@ def test_kernels__accept_zero_samples_and_read_only_input():
         array.setflags(write=False)
     one, out = np.ones(M), np.ones((M, 2))
     squares = np.ones(M), np.ones((M, 2))
-    rest = (tables, 1, given["starts"], q, one, squares[0])
+    rest = (tables, 1, given["starts"], NONE, q, one, squares[0])
     kernel.score_tables(codes, given["bases"], parents, *rest)
-    rows = (tables, slopes, shifts, scales, True, 1, given["starts"], q, out, squares[1])
+    rows = (tables, slopes, shifts, scales, True, 1, given["starts"], NONE, q, out, squares[1])
     kernel.score_linear(codes, values, given["numbers"], parents, *rows)
     for array in (one, out, *squares):
         assert not array.any()
+
+
+@COMPILED
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_weights__are_the_number_of_times_that_a_sample_counts(compiled, n_classes):
+    """Squared gains are those of the weighted samples, whose parts are drawn at random."""
+    given = problem(kernel.STRIP + 77 if compiled else 40, n_classes)
+    codes, bases, q = given["codes"], given["bases"], given["probability"]
+    columns = (bases[1:] // B).astype(np.uint8)
+    weights = given["rng"].integers(1, 6, codes.shape[1])
+    values, codes_of = given["rng"].normal(size=(M, B)), given["rng"].normal(size=(K, B))
+    tables, slopes, shifts, scales = rows_of(given["rng"], n_classes)
+    numbers = np.take_along_axis(codes_of, columns.astype(int), axis=1)
+    parents, no_parent = np.array([[1, 2], [2, -1], [-1, -1], [0, 1]]), np.zeros((M, 1), int)
+
+    def score(rows, weights):
+        starts = np.searchsorted(given["labels"][rows], np.arange(n_classes + 1))
+        some = np.ascontiguousarray(codes[:, rows])
+        one, outs = np.zeros(M), np.zeros((2, M, 2))
+        one2, outs2 = np.zeros(M), np.zeros((2, M, 2))
+        rest = (1, starts, weights, np.ascontiguousarray(q[:, rows]))
+        first = tables[:, :1].copy()
+        alias(kernel.score_tables, compiled)(
+            some, bases[:, rows].copy(), no_parent, first, *rest, one, one2
+        )
+        fit = (parents, tables, slopes, shifts, scales, True, *rest)
+        alias(kernel.score_linear, compiled)(
+            some, values, numbers[:, rows].copy(), *fit, outs[0], outs2[0]
+        )
+        alias(grids.score_grids, compiled)(
+            some, columns[:, rows].copy(), values, codes_of, *fit, outs[1], outs2[1]
+        )
+        return np.concatenate([one, outs.ravel()]), np.concatenate([one2, outs2.ravel()])
+
+    every = np.arange(codes.shape[1])
+    found, squares = score(every, weights.astype(float))
+    expected, _ = score(np.repeat(every, weights), NONE)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    _, expected = score(np.repeat(every, weights**2), NONE)
+    np.testing.assert_allclose(squares, expected, rtol=1e-12, atol=1e-12)

@@ -172,19 +172,23 @@ def zeros():
     return np.zeros((M, 2)), np.zeros((M, 2, width)), np.zeros((M, 2, width, width))
 
 
-def sample_terms(case, rows, function=add_sample_terms):
+ONES = np.zeros(0, np.uint16)
+
+
+def sample_terms(case, rows, function=add_sample_terms, weights=None):
     labels, codes, columns, values, members, _ = case
     starts, terms = np.searchsorted(labels, np.arange(C + 1)), zeros()
     numbers = np.take_along_axis(members, columns.astype(int), axis=1)
-    function(codes, starts, numbers, values, rows, np.ones((M, 2), bool), *terms)
+    weights = np.zeros(0) if weights is None else weights.astype(float)
+    function(codes, starts, numbers, weights, values, rows, np.ones((M, 2), bool), *terms)
     return terms
 
 
-def table_terms(case, rows, function=add_table_terms):
+def table_terms(case, rows, function=add_table_terms, weights=ONES):
     labels, codes, columns, values, members, _ = case
     counts, terms = np.zeros((M, C * B * B * B), np.int32), zeros()
     cells = (columns[0].astype(np.int32) * B + columns[1]) + labels.astype(np.int32) * B**3
-    add_cells(codes, cells, B * B, counts)
+    add_cells(codes, cells, weights, B * B, counts)
     numbers = np.stack([np.repeat(members[0], B), np.tile(members[1], B)])
     counts = counts.reshape(M, C, B, B * B)
     function(counts, numbers, values, rows, np.ones((M, 2), bool), *terms)
@@ -218,6 +222,17 @@ def test_row_terms__plain_function_equals_its_compiled_alias(terms):
         np.testing.assert_allclose(compiled, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_row_terms__with_weights_from_samples_and_from_counts_agree(compiled):
+    case = coded_case(6)
+    weights = np.random.default_rng(0).integers(1, 2**16, N).astype(np.uint16)
+    function = add_sample_terms if compiled else add_sample_terms.py_func
+    with np.errstate(over="ignore"):
+        found = sample_terms(case, case[-1], function, weights)
+    for terms, expected in zip(found, table_terms(case, case[-1], weights=weights), strict=True):
+        np.testing.assert_allclose(terms, expected, rtol=1e-11, atol=1e-6)
+
+
 def test_row_terms__skip_rows_that_are_not_wanted():
     case = coded_case(4)
     wanted, found = np.zeros((M, 2), bool), zeros()
@@ -240,7 +255,7 @@ def test_chain__from_counts_and_from_samples_agree():
     assert chain.done
     counts = np.zeros((M, C * B * B * B), np.int32)
     cells = (columns[0].astype(np.int32) * B + columns[1]) + labels.astype(np.int32) * B**3
-    add_cells(codes, cells, B * B, counts)
+    add_cells(codes, cells, ONES, B * B, counts)
     numbers = np.stack([np.repeat(members[0], B), np.tile(members[1], B)])
     solved = Chain.start(theta, label_columns).solve(
         counts.reshape(M, C, B, B * B), numbers, values
