@@ -220,9 +220,9 @@ def find_kept(source: Source) -> Kept:
         if found.n_missing == source.n_samples:
             raise ValueError(f"target {name!r} has no values: all {found.n_missing} are missing")
         raise ValueError(
-            f"none of the {source.n_samples} samples is left, and target {name!r} of "
-            f"{found.n_missing} is missing: "
+            f"none of the {source.n_samples} samples is left: "
             + ", ".join(found.notes([mask.role for mask in source.masks], source.ignore_label))
+            + f", and target {name!r} is missing for {found.n_missing}" * bool(found.n_missing)
         )
     return kept
 
