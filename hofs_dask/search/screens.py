@@ -239,7 +239,8 @@ class Notebook(Screen):
 
     def _html(self, last: bool) -> str:
         lines = html.escape("\n".join(self._lines))
-        pre = f'<pre style="margin:0;white-space:pre;overflow-x:auto">{lines}</pre>'
+        style = "margin:0;white-space:pre;overflow-x:auto;font-family:monospace"
+        pre = f'<pre style="{style}">{lines}</pre>'
         if last:
             told = f"progress: {len(self._lines)} lines in {duration(now_since(self._start))}"
             return f"<details><summary>{told}</summary>{pre}</details>"
