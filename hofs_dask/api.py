@@ -15,7 +15,7 @@ from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
 from hofs_dask.events import Event, Notify
 from hofs_dask.io.paths import as_path
-from hofs_dask.io.reading import Reading
+from hofs_dask.io.reading import Reading, find_columns
 from hofs_dask.methods.base import Method
 from hofs_dask.methods.interactions import ORDERS
 from hofs_dask.methods.registry import METHODS, as_method
@@ -103,6 +103,7 @@ def select(
     groups: Any = None,
     weights: Any = None,
     join: str = "exact",
+    on_bad: str = "raise",
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
     min_gain: float | str | None = None,
@@ -186,6 +187,10 @@ def select(
         unless they are small multiples of a common unit. Counts, bins and means are weighted.
         Penalties, tests and ``bins="auto"`` use the effective number of samples, ``(sum w)^2 /
         sum w^2``. A code store that was encoded with weights keeps them.
+    on_bad
+        What to do with features that cannot be used, such as dates or a text with a distinct value
+        in every row: ``"raise"`` an error that names all of them, or ``"skip"`` them with a note in
+        the result that says why.
     include, exclude
         Features that are chosen first, in this order, and features that are never chosen. Give
         names, or positions if all names are strings.
@@ -247,6 +252,7 @@ def select(
             groups=groups,
             weights=weights,
             join=join,
+            on_bad=on_bad,
         )
         request = _open(data, target, count or 1, reading, store, include, exclude)
         # opened before the data is read, so that a long encoding does not fail at a lock
@@ -286,6 +292,7 @@ def compare(
     groups: Any = None,
     weights: Any = None,
     join: str = "exact",
+    on_bad: str = "raise",
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
     min_gain: float | str | None = None,
@@ -304,7 +311,7 @@ def compare(
     ----------
     data, target, n_features, feature_dim, feature_coord, lags, nominal, target_kind, bins
         As for `select`.
-    where, ignore_label, groups, weights, join
+    where, ignore_label, groups, weights, join, on_bad
         As for `select`.
     methods
         Names of methods, or method objects with options, such as ``MIFS(beta=0.5)``.
@@ -362,6 +369,7 @@ def compare(
             groups=groups,
             weights=weights,
             join=join,
+            on_bad=on_bad,
         )
         request = _open(data, target, count or 1, reading, store, include, exclude)
         kept: dict[Hashable, Checkpoint | None] = {
@@ -423,6 +431,7 @@ def information_matrix(
     groups: Any = None,
     weights: Any = None,
     join: str = "exact",
+    on_bad: str = "raise",
     store: str | os.PathLike[str] | None = None,
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
@@ -433,7 +442,7 @@ def information_matrix(
     ----------
     data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
         As for `select`.
-    where, ignore_label, weights, join, store, callback, progress
+    where, ignore_label, weights, join, on_bad, store, callback, progress
         As for `select`.
     groups
         As for `select`. Groups do not change the matrix, but they are kept in `store`. A column of
@@ -478,6 +487,7 @@ def information_matrix(
             groups=groups,
             weights=weights,
             join=join,
+            on_bad=on_bad,
         )
         request = _open(data, target, 1, reading, store)
         listeners = _listeners(stack, callback, ScanProgress, progress)
@@ -524,6 +534,7 @@ def interactions(
     groups: Any = None,
     weights: Any = None,
     join: str = "exact",
+    on_bad: str = "raise",
     exclude: Sequence[Hashable] = (),
     store: str | os.PathLike[str] | None = None,
     callback: Callable[[Event], None] | None = None,
@@ -538,7 +549,7 @@ def interactions(
     ----------
     data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
         As for `select`.
-    where, ignore_label, weights, join, store, callback, progress
+    where, ignore_label, weights, join, on_bad, store, callback, progress
         As for `select`.
     groups
         As for `select`. Groups do not change the tuples: all samples are counted, and the p-values
@@ -599,6 +610,7 @@ def interactions(
             groups=groups,
             weights=weights,
             join=join,
+            on_bad=on_bad,
         )
         request = _open(data, target, order, reading, store, (), exclude)
         listeners = _listeners(stack, callback, ScanProgress, progress)
@@ -630,6 +642,7 @@ def encode(
     groups: Any = None,
     weights: Any = None,
     join: str = "exact",
+    on_bad: str = "raise",
     chunks: tuple[int, int] | None = None,
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
@@ -642,7 +655,7 @@ def encode(
     ----------
     data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
         As for `select`.
-    where, ignore_label, groups, weights, join
+    where, ignore_label, groups, weights, join, on_bad
         As for `select`.
     store
         Path of the store. An existing store of the same data and options is reused, and a new
@@ -686,6 +699,7 @@ def encode(
             groups=groups,
             weights=weights,
             join=join,
+            on_bad=on_bad,
         ),
     )
     with ExitStack() as stack:
@@ -718,6 +732,7 @@ def estimate(
     groups: Any = None,
     weights: Any = None,
     join: str = "exact",
+    on_bad: str = "raise",
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
     chunks: tuple[int, int] | None = None,
@@ -741,7 +756,7 @@ def estimate(
         As for `compare`.
     feature_dim, feature_coord, lags, nominal, target_kind, bins, ignore_label, groups, join
         As for `select`.
-    include, exclude
+    on_bad, include, exclude
         As for `select`.
     where, weights
         As for `select`. They are not read: the plan is that of all samples.
@@ -784,6 +799,7 @@ def estimate(
         groups=groups,
         weights=weights,
         join=join,
+        on_bad=on_bad,
     )
     opened = _open(data, target, n_features or 1, reading, None, include, exclude).data
     if isinstance(opened, CodeStore):
@@ -799,11 +815,13 @@ def estimate(
     return plan.followed_by(plan_search(made, chosen, n_features, n_resamples))
 
 
-def _open_source(data: Any, target: Any, reading: Reading) -> Source:
+def _open_source(
+    data: Any, target: Any, reading: Reading, exclude: Sequence[Hashable] = ()
+) -> Source:
     # Imported here because the readers are slow to import, and code stores do not need them.
     from hofs_dask.io.source import open_source
 
-    return open_source(data, target, reading)
+    return open_source(data, target, reading, exclude)
 
 
 def _open(
@@ -824,9 +842,18 @@ def _open(
             )
         opened: CodeStore | Source = _labelled(data, target)
     else:
-        opened = _open_source(data, target, reading)
+        opened = _open_source(data, target, reading, exclude)
     names = opened.names
-    forced, banned = _columns(names, include, "include"), _columns(names, exclude, "exclude")
+    columns = names if isinstance(opened, CodeStore) else opened.columns
+    # features that were left out when the data was opened have no position in the names
+    forced, banned = (
+        [names.index(columns[i]) for i in find_columns(columns, given, what) if columns[i] in names]
+        for given, what in ((include, "include"), (exclude, "exclude"))
+    )
+    if len(forced) < len(include):
+        lost = [columns[i] for i in find_columns(columns, include, "include")]
+        (first, *_) = (name for name in lost if name not in names)
+        raise ValueError(f"{first!r} is in include, but it cannot be used and was skipped")
     both = [names[i] for i in forced if i in banned]
     if both:
         raise ValueError(f"{both[0]!r} is both in include and in exclude; keep it in one")
@@ -925,23 +952,3 @@ def _labelled(data: CodeStore | str | os.PathLike[str], target: Any) -> CodeStor
     if isinstance(data, CodeStore) and target in (None, data.labels.name):
         return data
     return open_codes(data.path if isinstance(data, CodeStore) else data, target)
-
-
-def _columns(names: Sequence[Hashable], given: Sequence[Hashable], what: str) -> list[int]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        example = given if isinstance(given, str) else names[0]
-        raise TypeError(f"{what} is {given!r}; give a list of names, such as [{example!r}]")
-    by_name = {name: i for i, name in enumerate(names)}
-    positions = all(isinstance(name, str) for name in names)
-    columns = []
-    for name in given:
-        if name in by_name:
-            column = by_name[name]
-        elif positions and isinstance(name, int) and -len(names) <= name < len(names):
-            column = name % len(names)
-        else:
-            raise unknown(f"feature in {what}", name, names)
-        if column in columns:
-            raise ValueError(f"{name!r} is twice in {what}; give it once")
-        columns.append(column)
-    return columns

@@ -55,3 +55,41 @@ def some_of(names: Sequence[object], most: int = 8) -> str:
     """
     shown = ", ".join(str(name) for name in names[:most])
     return shown + ", ..." * (len(names) > most)
+
+
+#: Number of columns whose problem is shown in a message; the others are counted.
+MOST_SHOWN = 10
+
+
+def refusal(texts: Sequence[str], names: Sequence[object]) -> str:
+    """Return one message for all columns that cannot be used.
+
+    Examples
+    --------
+    >>> refusal(["feature 'a' is bad", "feature 'b' is bad"], ["a", "b"])
+    "2 features cannot be used: feature 'a' is bad; feature 'b' is bad. Convert them, or leave ..."
+    """
+    if len(texts) == 1:
+        return texts[0]
+    shown = "; ".join(texts[:MOST_SHOWN])
+    more = f"; and {len(texts) - MOST_SHOWN} more" if len(texts) > MOST_SHOWN else ""
+    return (
+        f"{len(texts)} features cannot be used: {shown}{more}. Convert them, or leave them out "
+        f"with exclude=[{some_of([repr(name) for name in names])}] or on_bad='skip'"
+    )
+
+
+def skipped(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return notes about skipped features, from messages such as "feature 'a' is ...; advice".
+
+    Examples
+    --------
+    >>> skipped(["feature 'a' has 2 infinite values; replace them"])
+    ("skipped feature 'a', which has 2 infinite values",)
+    """
+    notes = []
+    for text in texts:
+        facts = text.partition(";")[0]
+        label, _, rest = facts.partition("' ")
+        notes.append(f"skipped {label}', which {rest}" if rest else f"skipped {facts}")
+    return tuple(notes)

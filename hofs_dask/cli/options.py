@@ -107,6 +107,7 @@ class ReadingOptions:
     ignore_label: str | int | float | None
     groups: str | None
     weights: str | None
+    on_bad: str
 
     def arguments(self, store: str, target: str | None) -> dict[str, Any]:
         """Return the options as arguments of the functions that read data."""
@@ -125,8 +126,9 @@ class ReadingOptions:
         if is_codes(store):
             return parse_features(typed, open_codes(store, target).names)
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        source = open_source(store, target, Reading(**given | {"nominal": None}))
-        return parse_features(typed, source.names)
+        # the names may be those of features to exclude, since they cannot be used
+        source = open_source(store, target, Reading(**given | {"nominal": None, "on_bad": "skip"}))
+        return parse_features(typed, source.columns)
 
 
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -145,6 +147,15 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
 
 #: The options of reading; the last is the first in the help text.
 _READING = (
+    click.option(
+        "--on-bad",
+        type=click.Choice(["raise", "skip"]),
+        default="raise",
+        show_default=True,
+        help="What to do with features that cannot be used, such as dates or a text with a "
+        "distinct value in every row. raise: end with an error that names all of them. skip: "
+        "leave them out, with a note in the result that says why.",
+    ),
     click.option(
         "--bins",
         callback=_bins,

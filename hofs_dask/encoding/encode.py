@@ -10,6 +10,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,7 @@ from hofs_dask.encoding.columns import (
 )
 from hofs_dask.encoding.kept import Kept, Mask, find_kept, take
 from hofs_dask.engine.chunking import Room, choose_layout
-from hofs_dask.errors import CodeStoreError, some_of
+from hofs_dask.errors import CodeStoreError, refusal, skipped, some_of
 from hofs_dask.events import (
     Advanced,
     CompileStarted,
@@ -174,6 +175,7 @@ def encode_source(
     check_apart(path, source.places, "store")
     fingerprint = key = None
     # the samples of the store depend on the masks, and bins and tables also on the weights
+    skip = [] if source.on_bad == "raise" else [source.on_bad]
     marks = [mask.fingerprint for mask in source.masks]
     if source.weights is not None:
         marks.append(source.weights.fingerprint)
@@ -182,7 +184,9 @@ def encode_source(
         roles = [mask.role for mask in source.masks]
         if source.weights is not None:
             roles.append(source.weights.name)
-        fingerprint = digest([source.fingerprint, checked_bins, nominal, VERSION, roles, marks])
+        fingerprint = digest(
+            [source.fingerprint, checked_bins, nominal, VERSION, roles, marks, *skip]
+        )
     if source.target_fingerprint is not None:
         parts = [source.target_fingerprint, source.target_name, kind, VERSION]
         if source.ignore_label is not None:
@@ -241,7 +245,11 @@ def _encode(
 ) -> tuple[Manifest, Coding]:
     """Write codes, tables and labels into the folder of a job; return their manifest."""
     source, kept = job.source, find_kept(job.source)
-    coding, features, n_bins, empty, sums = _first_read(job, kept, bins, kind)
+    coding, features, n_bins, empty, sums, problems = _first_read(job, kept, bins, kind)
+    if problems:
+        notes = (*source.notes, *skipped(_texts(source, problems)))
+        source = replace(source.without([each.column for each in problems]), notes=notes)
+        job = replace(job, source=source)
     grid = choose_layout(
         kept.n_rows,
         source.n_features,
@@ -327,11 +335,11 @@ def _reported(job: Job, stage: str, n_tasks: int) -> Iterator[Watch | None]:
 
 def _first_read(
     job: Job, kept: Kept, bins: Bins, target_kind: TargetKind
-) -> tuple[Coding, list[Feature], int, float, WeightSums | None]:
+) -> tuple[Coding, list[Feature], int, float, WeightSums | None, list[Refusal]]:
     """Read the source once; return the coding of the target and of each feature.
 
-    The last values are the number of bins, the share of samples that miss every feature, and the
-    sums of the weights.
+    The last values are the number of bins, the share of samples that miss every feature, the sums
+    of the weights, and the features to skip, which have no coding.
     """
     source, run = job.source, uuid.uuid4().hex
     weights = weight_blocks(source, kept, run)
@@ -403,9 +411,9 @@ def _first_read(
     with _reported(job, "encode-read", n_tasks) as watch:
         made, coded, resolved, summed = compute(tables, coding, n_bins, sums, watch=watch)
     problems = [problem for _, several, *_ in made for problem in several]
-    if problems:
-        first_one: Refusal = min(problems, key=lambda problem: problem.column)
-        raise first_one.error(f"feature {source.names[first_one.column]!r} {first_one.text}")
+    problems.sort(key=lambda problem: problem.column)
+    if problems and (source.on_bad == "raise" or len(problems) == source.n_features):
+        raise _refused(source, problems)
     empty = [flags for _, _, flags, _ in made]
     share = 0.0
     if not any(flags is None for flags in empty):
@@ -413,7 +421,20 @@ def _first_read(
         by_chance = math.prod(each for *_, each in made)
         share = share if share > 1.5 * by_chance else 0.0
     found = [feature for several, *_ in made for feature in several]
-    return coded, found, resolved, share, summed
+    return coded, found, resolved, share, summed, problems
+
+
+def _refused(source: Source, problems: list[Refusal]) -> Exception:
+    """Return one error for all features whose values cannot be used."""
+    names = [source.names[each.column] for each in problems]
+    kinds = {each.error for each in problems}
+    return (kinds.pop() if len(kinds) == 1 else ValueError)(
+        refusal(_texts(source, problems), names)
+    )
+
+
+def _texts(source: Source, problems: list[Refusal]) -> list[str]:
+    return [f"feature {source.names[each.column]!r} {each.text}" for each in problems]
 
 
 def _add_labels(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dask.array.core as da
@@ -15,6 +15,25 @@ from hofs_dask.io.axes import Axis
 from hofs_dask.io.fingerprint import Identity
 from hofs_dask.io.kinds import Name, TargetType
 from hofs_dask.scheduling.compute import compute
+
+
+@dataclass(frozen=True)
+class BadColumn:
+    """A column of a type that cannot be used.
+
+    Attributes
+    ----------
+    position : int
+        Its position among all columns that are neither target nor groups or the like.
+    name : str or number
+        Its name.
+    text : str
+        The error message.
+    """
+
+    position: int
+    name: Name
+    text: str
 
 
 @dataclass(frozen=True)
@@ -47,6 +66,10 @@ class Features:
         What the reader left out, for the user.
     axis : Axis or None
         What xarray data says about its features.
+    bad : tuple of BadColumn
+        Columns of types that cannot be used, which are not among the names.
+    columns : sequence
+        The names with those of bad columns, in the order of the data; set by `io.unusable`.
     """
 
     names: Sequence[Hashable]
@@ -60,6 +83,8 @@ class Features:
     history: Column | None = None
     notes: tuple[str, ...] = ()
     axis: Axis | None = None
+    bad: tuple[BadColumn, ...] = ()
+    columns: Sequence[Name] = ()
 
 
 @dataclass(frozen=True)
@@ -199,22 +224,48 @@ class Run:
     nominal: bool
 
 
-def frame_runs(columns: Any, dtypes: Any, chosen: Sequence[int] | None = None) -> list[Run]:
-    """Return the columns of a frame, or those at the chosen positions, grouped into runs.
+def plan_runs(
+    names: Sequence[Hashable], plan: Callable[[int, str], tuple[np.dtype, bool]]
+) -> tuple[list[Run], tuple[BadColumn, ...]]:
+    """Return columns that can be used, grouped into runs, and the others.
+
+    ``plan`` is a function of the position and the label of a column, as `plan_column`.
+
+    Examples
+    --------
+    >>> plan_runs(["a", "b"], lambda j, label: (np.dtype(float), False))
+    ([Run(columns=(0, 1), dtype=dtype('float64'), nominal=False)], ())
+    """
+    planned, bad = [], []
+    for j, name in enumerate(names):
+        try:
+            planned.append((j, *plan(j, feature_label(name))))
+        except TypeError as error:
+            bad.append(BadColumn(j, plain(name), str(error)))
+    runs = [
+        Run(tuple(planned[at][0] for at in run), planned[run[0]][1], planned[run[0]][2])
+        for run in equal_neighbours([each[1:] for each in planned])
+    ]
+    return runs, tuple(bad)
+
+
+def frame_runs(
+    columns: Any, dtypes: Any, chosen: Sequence[int] | None = None
+) -> tuple[list[Run], tuple[BadColumn, ...]]:
+    """Return the columns of a frame, or those at the chosen positions, as `plan_runs`.
 
     Examples
     --------
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"a": [1.0], "b": [2.0], "c": [True]})
-    >>> [run.columns for run in frame_runs(frame.columns, frame.dtypes)]
+    >>> [run.columns for run in frame_runs(frame.columns, frame.dtypes)[0]]
     [(0, 1), (2,)]
     """
     wanted = range(len(columns)) if chosen is None else chosen
-    planned = [(j, *plan_column(feature_label(columns[j]), dtypes.iloc[j])) for j in wanted]
-    return [
-        Run(tuple(planned[at][0] for at in run), planned[run[0]][1], planned[run[0]][2])
-        for run in equal_neighbours([plan[1:] for plan in planned])
-    ]
+    runs, bad = plan_runs(
+        [columns[j] for j in wanted], lambda at, label: plan_column(label, dtypes.iloc[wanted[at]])
+    )
+    return [replace(run, columns=tuple(wanted[at] for at in run.columns)) for run in runs], bad
 
 
 def equal_neighbours(keys: Sequence[object]) -> list[list[int]]:

@@ -49,14 +49,15 @@ def from_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
         position = _own_column(data, target)
     if position is not None:
         data = data.iloc[:, [j for j in range(data.shape[1]) if j != position]]
-    runs = frame_runs(data.columns, data.dtypes)
+    runs, bad = frame_runs(data.columns, data.dtypes)
     features = Features(
-        names=list(data.columns),
+        names=[data.columns[j] for run in runs for j in run.columns],
         parts=[frame_block(data, run) for run in runs],
         nominal=[run.nominal for run in runs for _ in run.columns],
         identity=Identity(digest(["pandas", tokenize(data)])),
         sample_shape=(len(data),),
         index=data.index,
+        bad=bad,
     )
     return features, column
 
@@ -84,13 +85,14 @@ def from_dask_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
         column: Column | None = dask_column(data, position, partitions, lengths)
     else:
         column = as_column(target)
-    runs = frame_runs(data.columns, data.dtypes, columns)
+    runs, bad = frame_runs(data.columns, data.dtypes, columns)
     features = Features(
-        names=[data.columns[j] for j in columns],
+        names=[data.columns[j] for run in runs for j in run.columns],
         parts=[gather(partitions, lengths, run) for run in runs],
         nominal=[run.nominal for run in runs for _ in run.columns],
         identity=NO_IDENTITY,
         sample_shape=(sum(lengths),),
+        bad=bad,
     )
     return features, column
 

@@ -6,6 +6,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from hofs_dask.errors import unknown
+
 #: The roles of a column with one value per sample, which are the names of the options.
 GROUPS, WEIGHTS, WHERE, LAGS = "groups", "weights", "where", "lags"
 
@@ -31,6 +33,7 @@ class Reading:
     groups: Any = None
     weights: Any = None
     join: str = "exact"
+    on_bad: str = "raise"
 
     def given(self) -> list[str]:
         """Return the names of the options that differ from their defaults."""
@@ -89,3 +92,32 @@ class Reading:
 
 #: The options of a call that gives none.
 DEFAULTS = Reading()
+
+
+def find_columns(names: Sequence[Hashable], given: Iterable[Hashable], what: str) -> list[int]:
+    """Return the positions of features that were given by name, or by position.
+
+    Positions are accepted if all names are strings. ``what`` is the option.
+
+    Examples
+    --------
+    >>> find_columns(["a", "b"], ["b", 0], "exclude")
+    [1, 0]
+    """
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        example = given if isinstance(given, str) else names[0]
+        raise TypeError(f"{what} is {given!r}; give a list of names, such as [{example!r}]")
+    by_name = {name: i for i, name in enumerate(names)}
+    positions = all(isinstance(name, str) for name in names)
+    columns: list[int] = []
+    for name in given:
+        if name in by_name:
+            column = by_name[name]
+        elif positions and isinstance(name, int) and -len(names) <= name < len(names):
+            column = name % len(names)
+        else:
+            raise unknown(f"feature in {what}", name, names)
+        if column in columns:
+            raise ValueError(f"{name!r} is twice in {what}; give it once")
+        columns.append(column)
+    return columns

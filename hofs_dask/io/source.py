@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +23,6 @@ from hofs_dask.io.blocks import canonical, row_blocks, unify, without_mask
 from hofs_dask.io.columns import (
     Column,
     Features,
-    feature_label,
     is_dask_frame,
     plain,
     refuse_dtype,
@@ -40,12 +40,13 @@ from hofs_dask.io.mappings import from_mapping
 from hofs_dask.io.masks import mask_column
 from hofs_dask.io.netcdf import is_netcdf, open_netcdf
 from hofs_dask.io.paths import as_path
-from hofs_dask.io.reading import DEFAULTS, GROUPS, LAGS, WEIGHTS, WHERE, Reading
+from hofs_dask.io.reading import DEFAULTS, GROUPS, LAGS, WEIGHTS, WHERE, Reading, find_columns
 from hofs_dask.io.samples import take_column, weights_column
 from hofs_dask.io.table import Table
 from hofs_dask.io.tables import from_table, is_table, open_table
 from hofs_dask.io.targets import as_series, check_ignored, fits
 from hofs_dask.io.units import without_units
+from hofs_dask.io.unusable import check_on_bad, usable
 
 #: The kinds of data that `open_source` reads.
 KINDS = (
@@ -128,6 +129,10 @@ class Source:
         What was left out when the source was opened, for the user.
     axis : Axis or None
         What xarray data says about its features.
+    columns : tuple
+        The names with those of features that were left out, in the order of the data.
+    on_bad : {"raise", "skip"}
+        What to do with features whose values cannot be used.
     """
 
     names: tuple[Name, ...]
@@ -148,6 +153,8 @@ class Source:
     feature_dims: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     axis: Axis | None = None
+    columns: tuple[Name, ...] = ()
+    on_bad: str = "raise"
 
     def state(self) -> str:
         """Return a digest of the current state of all input files, without reading data.
@@ -211,7 +218,9 @@ class Source:
         return len(self.names)
 
 
-def open_source(data: Any, target: Any, reading: Reading = DEFAULTS) -> Source:
+def open_source(
+    data: Any, target: Any, reading: Reading = DEFAULTS, exclude: Iterable[Hashable] = ()
+) -> Source:
     """Return any supported data and its target as a `Source`, reading as little as possible.
 
     Parameters
@@ -227,6 +236,8 @@ def open_source(data: Any, target: Any, reading: Reading = DEFAULTS) -> Source:
         The options of reading. ``feature_dim`` is by default ``"feature"``, or the last dim of a
         two-dimensional array. A column or variable of ``data`` that another option names, such as
         ``groups``, is not a feature.
+    exclude : iterable of names
+        Features whose types need not be usable. Positions are accepted if all names are strings.
 
     Notes
     -----
@@ -247,10 +258,10 @@ def open_source(data: Any, target: Any, reading: Reading = DEFAULTS) -> Source:
     (('x0', 'x1'), 4)
     """
     with dask.config.set({"array.rechunk.method": "tasks"}):  # not P2P, see `with_fixed_tasks`
-        return _open(data, target, reading)
+        return _open(data, target, reading, exclude)
 
 
-def _open(data: Any, target: Any, reading: Reading) -> Source:
+def _open(data: Any, target: Any, reading: Reading, exclude: Iterable[Hashable]) -> Source:
     groups, weights = reading.groups, reading.weights
     if isinstance(data, str | os.PathLike) and is_netcdf(as_path(data)):
         data = open_netcdf(as_path(data))
@@ -278,13 +289,13 @@ def _open(data: Any, target: Any, reading: Reading) -> Source:
         if GROUPS in columns:
             history = within_groups(history, columns[GROUPS], features, reading)
         columns[LAGS] = history
-    source = _check(features, column, reading.nominal, columns)
+    source = _check(features, column, reading, exclude, columns)
     label = check_ignored(reading.ignore_label)
     return replace(
         source,
         ignore_label=label,
         feature_dims=features.feature_dims,
-        notes=(*notes, *features.notes),
+        notes=(*notes, *source.notes),
     )
 
 
@@ -338,9 +349,11 @@ def _known(parts: list[Any]) -> str | None:
 def _check(
     features: Features,
     column: Column | None,
-    nominal: Iterable[Hashable] | bool | None,
+    reading: Reading,
+    exclude: Iterable[Hashable],
     further: Mapping[str, Column],
 ) -> Source:
+    check_on_bad(reading.on_bad)
     names = tuple(plain(name) for name in features.names)
     if any(part.ndim != 2 for part in features.parts):
         shapes = [part.shape for part in features.parts]
@@ -348,7 +361,7 @@ def _check(
     for part in features.parts:
         _refuse_unknown_chunks("the data", part)
     n_samples = int(np.prod(features.sample_shape))
-    if not names or not n_samples:
+    if not (names or features.bad) or not n_samples:
         raise ValueError(f"the data is empty: it has {n_samples} samples and {len(names)} features")
     for part in features.parts:
         if part.shape[0] != n_samples:
@@ -362,12 +375,8 @@ def _check(
     if len(set(names)) < len(names):
         twice = next(name for j, name in enumerate(names) if name in names[:j])
         raise ValueError(f"two features are called {twice!r}; rename one of them")
-    first = 0
-    for part in features.parts:
-        refuse_dtype(feature_label(names[first]), part.dtype)
-        if isinstance(part, da.Array):
-            refuse_sparse(feature_label(names[first]), part._meta)
-        first += part.shape[1]
+    features = usable(features, exclude, reading.on_bad)
+    names = tuple(plain(name) for name in features.names)
     # The bytes of a row are summed over all parts, so that all parts get the same row chunks.
     row_bytes = sum(part[:1].nbytes for part in features.parts)
     token = unique_digest([features.identity.fingerprint])
@@ -375,10 +384,20 @@ def _check(
     lazy = [row_blocks(part, row_bytes, f"source-{j}-{token}") for j, part in enumerate(whole)]
     parts = unify([canonical(part) for part in lazy])
     flags = np.array(features.nominal, dtype=bool)
-    flags[_positions(nominal, names)] = True
+    for j in _positions(reading.nominal, tuple(features.columns)):
+        if features.columns[j] in names:
+            flags[names.index(features.columns[j])] = True
     target = None
     if column is not None:
         target = _check_target(column, features.sample_shape, parts[0].chunks[0])
+    out = {features.columns[j] for j in find_columns(features.columns, exclude, "exclude")}
+    if column is not None and column.name in names and column.name not in out:
+        warnings.warn(
+            f"the target and a feature are both called {column.name!r}; the feature is used: its "
+            "values differ from those of the target; if it is the target in another form, give "
+            f"exclude=[{column.name!r}]",
+            stacklevel=6,
+        )
     columns = [*([] if column is None else [column]), *further.values()]
     shape, rows = features.sample_shape, parts[0].chunks[0]
     checked = {role: _further(each, shape, rows, role) for role, each in further.items()}
@@ -398,7 +417,10 @@ def _check(
         groups=checked.get(GROUPS),
         weights=checked.get(WEIGHTS),
         masks=tuple(checked[role] for role in (LAGS, WHERE) if role in checked),
+        notes=features.notes,
         axis=features.axis,
+        columns=tuple(features.columns),
+        on_bad=reading.on_bad,
     )
 
 

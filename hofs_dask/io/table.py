@@ -13,7 +13,7 @@ from dask.highlevelgraph import HighLevelGraph
 from hofs_dask.errors import unknown
 from hofs_dask.io.arrow import arrow_block, arrow_target_type, plan_arrow
 from hofs_dask.io.blocks import BLOCK_BYTES
-from hofs_dask.io.columns import Column, Features, Run, equal_neighbours, feature_label
+from hofs_dask.io.columns import Column, Features, Run, plan_runs
 from hofs_dask.io.fingerprint import Identity, array_identity, combine, digest
 
 if TYPE_CHECKING:
@@ -97,18 +97,19 @@ class Table:
 
     def features(self) -> Features:
         """Return all columns as features."""
-        planned = [
-            plan_arrow(feature_label(column.name), column.type, column.nullable)
-            for column in self.columns
-        ]
-        runs = [Run(tuple(run), *planned[run[0]]) for run in equal_neighbours(planned)]
+        columns = self.columns
+        runs, bad = plan_runs(
+            self.names, lambda j, label: plan_arrow(label, columns[j].type, columns[j].nullable)
+        )
         parts = self._arrays(runs)
+        names = [columns[j].name for run in runs for j in run.columns]
         return Features(
-            names=self.names,
+            names=names,
             parts=parts,
-            nominal=[nominal for _, nominal in planned],
-            identity=self._identity(parts, self.names),
+            nominal=[run.nominal for run in runs for _ in run.columns],
+            identity=self._identity(parts, names),
             sample_shape=(sum(self.rows),),
+            bad=bad,
         )
 
     def _identity(self, parts: Sequence[Any], columns: object) -> Identity:

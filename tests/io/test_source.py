@@ -366,7 +366,8 @@ def test_pandas__target_taken_from_the_frame_is_not_a_feature(make, missing):
 
 def test_pandas__target_with_other_values_keeps_the_feature_of_its_name():
     frame = pd.DataFrame(X, columns=NAMES)
-    assert open_source(frame, pd.Series(Y, name="a")).names == tuple(NAMES)
+    with pytest.warns(UserWarning, match="both called 'a'"):
+        assert open_source(frame, pd.Series(Y, name="a")).names == tuple(NAMES)
     assert open_source(frame, pd.Series(X[:, 0], name="z")).names == tuple(NAMES)
 
 
@@ -375,7 +376,8 @@ def test_dask_frame__target_taken_from_the_frame_is_not_a_feature():
     source = open_source(frame, frame["y"])
     assert source.names == tuple(NAMES)
     assert np.array_equal(source.target.compute(), Y)
-    assert open_source(frame, frame["y"] + 1).names == (*NAMES, "y")
+    with pytest.warns(UserWarning, match="both called 'y'"):
+        assert open_source(frame, frame["y"] + 1).names == (*NAMES, "y")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,133 @@
+"""Columns that cannot be used: named all at once, excluded, or skipped and reported."""
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import xarray as xr
+
+import hofs_dask as hd
+from hofs_dask.io.reading import Reading
+from hofs_dask.io.source import open_source
+from tests.cli.shell import run
+
+N = 100
+rng = np.random.default_rng(0)
+Y = rng.integers(0, 2, N)
+FRAME = pd.DataFrame(
+    {
+        "when": pd.date_range("2020", periods=N),
+        "a": rng.normal(size=N) + Y,
+        "wave": rng.normal(size=N).astype(complex),
+        "id": [f"p{j}" for j in range(N)],
+        "b": rng.normal(size=N),
+        "far": np.where(np.arange(N) == 3, np.inf, 0.5),
+        "y": Y,
+    }
+)
+
+FRAMES = {
+    "pandas": lambda frame: frame,
+    "dask": lambda frame: dd.from_pandas(frame, npartitions=3),
+    "dict": lambda frame: {name: frame[name].to_numpy() for name in frame},
+    "arrow": lambda frame: pa.Table.from_pandas(frame.drop(columns="wave")),
+}
+
+
+def bad_types(kind):
+    return ["when", "wave"] if kind != "arrow" else ["when"]
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_types__all_bad_columns_are_in_one_error(kind):
+    with pytest.raises(TypeError, match="feature 'when' is .*: dates") as caught:
+        open_source(FRAMES[kind](FRAME), "y")
+    if kind != "arrow":
+        assert str(caught.value).startswith("2 features cannot be used: feature 'when' is")
+        assert "feature 'wave' is complex128: complex numbers" in str(caught.value)
+        assert "exclude=['when', 'wave'] or on_bad='skip'" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_exclude__applies_before_types_are_checked(kind):
+    data = FRAMES[kind](FRAME)
+    found = hd.select(data, "y", 1, exclude=[*bad_types(kind), "id", "far"])
+    assert found.features == ["a"]
+    positions = [0, 2, 3, 5] if kind != "arrow" else [0, 2, 4]
+    assert hd.select(data, "y", 1, exclude=positions) == found
+    with pytest.raises(TypeError, match="feature 'when'"):
+        hd.select(data, "y", 1, exclude=["id", "far"])
+    with pytest.raises(ValueError, match="unknown feature in exclude 'whom'"):
+        hd.select(data, "y", 1, exclude=["whom"])
+
+
+def test_values__all_bad_columns_are_in_one_error():
+    with pytest.raises(ValueError, match="^2 features cannot be used: feature 'id' has a dis") as e:
+        hd.select(FRAME, "y", 1, exclude=["when", "wave"])
+    assert "feature 'far' contains 1 infinite values" in str(e.value)
+    with pytest.raises(ValueError, match="^feature 'far' contains 1 infinite values; replace"):
+        hd.select(FRAME, "y", 1, exclude=["when", "wave", "id"])
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_skip__reports_what_was_skipped_and_why(kind, tmp_path):
+    found = hd.select(FRAMES[kind](FRAME), "y", 2, on_bad="skip", nominal=["when"])
+    assert sorted(found.features) == ["a", "b"]
+    good = hd.select(FRAME[["a", "b"]], FRAME["y"], 2)
+    assert found.scores.tolist() == good.scores.tolist()
+    notes = found.to_dataset().attrs["notes"].splitlines()
+    assert [note.split("'")[1] for note in notes] == [*bad_types(kind), "id", "far"]
+    assert notes[-1] == "skipped feature 'far', which contains 1 infinite values"
+    assert "note: skipped feature 'id', which has a distinct value in each" in repr(found)
+    with pytest.raises(ValueError, match="'when' is in include, but it cannot be used"):
+        hd.select(FRAMES[kind](FRAME), "y", 2, on_bad="skip", include=["when"])
+
+
+def test_skip__stores_differ_by_it_and_all_bad_is_an_error(tmp_path):
+    data = FRAME[["a", "id", "y"]]
+    codes = hd.encode(data, "y", tmp_path / "codes.zarr", on_bad="skip")
+    assert codes.names == ("a",)
+    again = hd.encode(data, "y", tmp_path / "codes.zarr", on_bad="skip")
+    assert again.folder == codes.folder
+    with pytest.raises(ValueError, match="feature 'id' has a distinct value"):
+        hd.encode(data, "y", tmp_path / "codes.zarr")
+    for column, error in (("id", ValueError), ("when", TypeError)):
+        with pytest.raises(error, match=f"feature '{column}'"):
+            hd.select(FRAME[[column, "y"]], "y", 1, on_bad="skip")
+    with pytest.raises(ValueError, match="unknown on_bad 'drop'; valid: "):
+        hd.select(FRAME, "y", 1, on_bad="drop")
+
+
+def test_many__bad_columns_are_counted():
+    wide = pd.DataFrame({f"d{j}": FRAME["when"] for j in range(30)}).assign(a=FRAME["a"])
+    with pytest.raises(TypeError, match=r"^30 features cannot .*; and 20 more\. Convert") as caught:
+        open_source(wide, Y)
+    assert len(str(caught.value)) < 2500
+    assert len(open_source(wide, Y, Reading(on_bad="skip")).notes) == 30
+
+
+def test_target__with_the_name_of_a_feature_is_warned_of():
+    other = FRAME["a"].rename("b")
+    with pytest.warns(UserWarning, match=r"target and a feature are both called 'b'.*\['b'\]"):
+        open_source(FRAME[["a", "b"]], other > 0)
+    open_source(FRAME[["a", "b"]], other > 0, exclude=["b"])
+    with pytest.warns(UserWarning, match="both called 'b'"):
+        hd.select(FRAME[["a", "b"]], other, 1)
+
+
+def test_shell__excludes_and_skips(tmp_path):
+    FRAME.drop(columns="wave").to_parquet(tmp_path / "x.parquet")
+    call = ["select", tmp_path / "x.parquet", "--target", "y", "--n-features", 1]
+    assert "feature 'when' is" in run(*call).output
+    out = ["--exclude", "when", "--exclude", "id", "--exclude", "4"]
+    assert "a" in run(*call, *out).output
+    assert run(*call, *out).exit_code == 0
+    skipping = run(*call, "--on-bad", "skip")
+    assert skipping.exit_code == 0
+    assert "skipped feature 'when'" in skipping.output
+
+
+def test_dataset__without_bad_variables_is_unchanged():
+    data = xr.Dataset({name: ("sample", FRAME[name].to_numpy()) for name in ("a", "b", "y")})
+    assert open_source(data, "y").columns == ("a", "b")
