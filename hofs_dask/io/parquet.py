@@ -223,8 +223,10 @@ def read_row_groups(
     """Return some columns of row groups, in the order of the names."""
     import pyarrow as pa
 
+    # the pools of Arrow keep memory that is no longer used, which a worker counts as its own
+    pool = pa.system_memory_pool()
     tables = [
-        fragment.to_table(schema=schema, columns=list(names), use_threads=False)
+        fragment.to_table(schema=schema, columns=list(names), use_threads=False, memory_pool=pool)
         for fragment in fragments
     ]
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)

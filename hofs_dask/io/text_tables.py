@@ -67,7 +67,7 @@ class Reader:
 
     def __call__(self, span: Span, names: Sequence[str]) -> pa.Table:
         """Return some columns of the lines."""
-        from pyarrow import ArrowInvalid, csv, py_buffer
+        from pyarrow import ArrowInvalid, csv, py_buffer, system_memory_pool
 
         content = self.system.cat_file(span.path, start=span.begin, end=span.end)
         own = self.names[span.path]
@@ -83,6 +83,8 @@ class Reader:
                     include_columns=list(names),
                     strings_can_be_null=True,
                 ),
+                # the pools of Arrow keep memory that is no longer used
+                memory_pool=system_memory_pool(),
             )
         except ArrowInvalid as error:
             raise ValueError(
