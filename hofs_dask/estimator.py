@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from dask.base import tokenize
@@ -30,7 +30,7 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     n_features_to_select
         Number of features to select, or the share of all features as a float up to 1. None selects
-        half of the features.
+        half of the features, and ``"auto"`` as many as are significant, possibly none.
     method, nominal, target_kind, bins, include, exclude, min_gain
         As for `hofs_dask.select`. Names of features are those of a data frame; positions are
         accepted if all names are strings.
@@ -77,7 +77,7 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        n_features_to_select: int | float | None = None,
+        n_features_to_select: int | float | str | None = None,
         *,
         method: str | Method = "hofs",
         nominal: Iterable[Hashable] | bool | None = None,
@@ -207,19 +207,21 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 "columns in the same order"
             )
 
-    def _number(self, n_features: int) -> int:
-        """Return the number of features to select from this many."""
+    def _number(self, n_features: int) -> int | Literal["auto"]:
+        """Return the number of features to select from this many, or ``"auto"``."""
         given = self.n_features_to_select
+        if isinstance(given, str) and given == "auto":
+            return "auto"
         if given is None:
             return max(1, n_features // 2)
         is_number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
         if is_number and isinstance(given, float | np.floating) and 0 < given <= 1:
             return max(1, math.floor(given * n_features))
-        if is_number and given >= 1 and given == int(given):
+        if is_number and given >= 1 and given == int(given):  # type: ignore[operator]
             return int(given)
         raise ValueError(
             f"n_features_to_select is {given!r}; give a number such as 10, a share of the features "
-            "such as 0.5, or None for half of them"
+            "such as 0.5, 'auto', or None for half of them"
         )
 
     def _describe(self, selection: Selection, names: Sequence[Hashable]) -> None:
@@ -241,7 +243,11 @@ def _is_lazy(data: Any) -> bool:
 
 
 def _continued(
-    X: Any, y: Any, n_features: int, options: dict[str, Any], chosen: dict[str, Any]
+    X: Any,
+    y: Any,
+    n_features: int | Literal["auto"],
+    options: dict[str, Any],
+    chosen: dict[str, Any],
 ) -> Selection:
     """Return a selection, continued from earlier ones of the same data and options."""
     # the content is part of the key, so that changed data has another folder

@@ -73,10 +73,20 @@ def test_number__may_be_absent_a_number_or_a_share(given, number):
     assert hd.HOFSSelector(given, method="mim").fit(X, Y).support_.sum() == number
 
 
-@pytest.mark.parametrize("given", [0, -1, 1.5, "auto", True, np.nan])
+@pytest.mark.parametrize("given", [0, -1, 1.5, "all", True, np.nan])
 def test_number__of_another_form_is_refused(given):
     with pytest.raises(ValueError, match="n_features_to_select is .*; give a number such as 10"):
         hd.HOFSSelector(given).fit(X, Y)
+
+
+def test_number__auto_takes_what_is_significant():
+    selector = hd.HOFSSelector("auto").fit(X, Y)
+    assert selector.selection_ == hd.select(X, Y, "auto")
+    assert selector.get_support(indices=True).tolist() == [2, 5]
+    noise = hd.HOFSSelector("auto").fit(X[:, :2], Y)
+    assert not noise.support_.any()
+    with pytest.warns(UserWarning, match="No features were selected"):
+        assert noise.transform(X[:, :2]).shape == (N, 0)
 
 
 def test_frame__has_names_and_output_of_its_kind():
