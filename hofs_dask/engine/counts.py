@@ -34,6 +34,8 @@ KERNEL_MODULES = (counting, hashing, planes)
 #: ns per sample with AVX2 and 0.0013 ns with AVX-512. The second way takes 0.5 ns per sample, so it
 #: is faster from about 160 intersections on with AVX2, and from about 370 on with AVX-512.
 MOST_PRODUCTS = 200
+#: The same with weights, which are multiplied.
+MOST_WEIGHTED = 64
 
 
 def as_it_is(context: Context, total: Partial) -> Partial:
@@ -114,17 +116,25 @@ def _add(
     start = table * n_cells * n_codes
     out = counts.reshape(m, n_tables * n_cells * n_codes)
     tile = block.tile
-    # a bit mask represents neither a repeated sample nor a weight
-    masked = not tile.repeats and not len(block.weights)
-    if masked and (n_cells - known) * (n_codes - 1) <= MOST_PRODUCTS:
-        within = tile.spread(np.ones(len(block.labels), np.uint8), 2)
-        planes = [
-            (block.columns.planes[what] if isinstance(what, int) else tile.spread(what, base), base)
-            for what, base in digits
-        ]
-        masks = np.ascontiguousarray(cell_masks(within[0], planes)[:, known:])
-        add_plane_counts(tile.planes, frozen(masks), n_codes, first, out, start + known * n_codes)
-        return
+    n_products = (n_cells - known) * (n_codes - 1)
+    most = MOST_WEIGHTED if len(block.weights) else MOST_PRODUCTS
+    # a bit mask cannot represent a repeated sample
+    if n_products <= most and not tile.repeats:
+        layers = block.layers
+        if layers.n_sets * n_products <= most * layers.n_words:
+            planes = [
+                (block.columns.planes[what], base)
+                if isinstance(what, int)
+                else (tile.spread(what, base), base)
+                for what, base in digits
+            ]
+            for layer in layers.layers:
+                own = [(layer.of(each), base) for each, base in planes]
+                masks = np.ascontiguousarray(cell_masks(layer.masks, own)[:, known:])
+                words, masks, weights = frozen((layer.of(tile.planes), masks, layer.weights))
+                where = start + known * n_codes
+                add_plane_counts(words, masks, weights, n_codes, first, out, where)
+            return
     cells = _numbered(block, digits).astype(np.uint32, copy=False)
     octets = tile.planes.astype("<u8", copy=False).view(np.uint8)
     samples = frozen(octets), tile.places, frozen(cells), block.weights

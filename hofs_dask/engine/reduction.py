@@ -11,7 +11,15 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from hofs_dask.kernels import hashing
-from hofs_dask.kernels.planes import n_bits, pack, unpack_some, unpacked
+from hofs_dask.kernels.planes import (
+    STRIP,
+    WORD,
+    n_bits,
+    pack,
+    split_words,
+    unpack_some,
+    unpacked,
+)
 
 Partial = dict[str, np.ndarray]
 Layout = Mapping[str, tuple[tuple[int, ...], type[np.generic]]]
@@ -89,6 +97,14 @@ class Tile:
         planes: np.ndarray = pack(values[None], n_bits(n_values))[0]
         return planes
 
+    def spread_weights(self, weights: np.ndarray) -> np.ndarray:
+        """Return the weights of all samples of the chunk, 0 for those that are not in the tile."""
+        if self._samples is None:
+            return weights
+        chunk = np.zeros(self._n_chunk, weights.dtype)
+        chunk[self._samples] = weights
+        return chunk
+
     def some(self, samples: np.ndarray, work: np.ndarray) -> np.ndarray:
         """Return the codes of some samples, in the given order, uint8 (feature, sample).
 
@@ -120,6 +136,75 @@ class Tile:
         return found
 
 
+#: The weights of words whose samples all have weight 1.
+NO_WORDS = np.zeros((0, STRIP), np.uint16)
+#: Sets of equal weight in a word for which masks are made; with more, samples are counted one by
+#: one.
+MOST_SETS = 8
+#: A layer with sets in fewer words than this share is reduced to these words.
+DENSE = 0.5
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Samples as a bit mask; those of a word have one weight."""
+
+    words: np.ndarray | None  # (word,) the words of the chunk; None for all
+    masks: np.ndarray  # uint64 (word,)
+    weights: np.ndarray  # uint16 (strip, word); no strips if all weights are 1
+
+    def of(self, planes: np.ndarray) -> np.ndarray:
+        """Return the words of the layer from planes, (..., word)."""
+        return planes if self.words is None else np.ascontiguousarray(planes[..., self.words])
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The samples of a chunk, each in the layer of its weight or in one for each bit of it."""
+
+    layers: tuple[Layer, ...]
+    n_sets: float  # words of all layers; infinite if there are too many
+    n_words: int
+
+
+def split_layers(weights: np.ndarray) -> Layers:
+    """Return the layers of samples with these weights, uint16 (sample,); 0 for other samples.
+
+    The first layer has one set of samples of each word, the second another set of the words that
+    have a second one, and so on. Words of few layers are collected in one.
+
+    Examples
+    --------
+    >>> found = split_layers(np.repeat(np.array([3, 5], np.uint16), 96))
+    >>> [layer.words for layer in found.layers], found.n_sets
+    ([None, array([1])], 4)
+    """
+    n_words = -(-len(weights) // WORD)
+    masks = np.zeros((MOST_SETS, n_words), np.uint64)
+    values = np.zeros((MOST_SETS, n_words), np.uint16)
+    n_sets = split_words(frozen(weights), masks, values)
+    if n_sets < 0:
+        return Layers((), math.inf, n_words)
+    sparse, layers = [], []
+    for number in range(MOST_SETS):
+        (words,) = np.nonzero(masks[number])
+        if len(words) >= DENSE * n_words:
+            layers.append(Layer(None, masks[number], _strips(values[number])))
+        elif len(words):
+            sparse.append((words, masks[number, words], values[number, words]))
+    if sparse:
+        words, mask, value = (np.concatenate(each) for each in zip(*sparse, strict=True))
+        layers.append(Layer(words, mask, _strips(value)))
+    return Layers(tuple(layers), n_sets, n_words)
+
+
+def _strips(weights: np.ndarray) -> np.ndarray:
+    """Return the weights of words as strips, padded with zeros."""
+    strips = np.zeros((-(-len(weights) // STRIP), STRIP), np.uint16)
+    strips.reshape(-1)[: len(weights)] = weights
+    return strips
+
+
 @dataclass(frozen=True)
 class Block:
     """The samples of one chunk that have a label."""
@@ -131,6 +216,15 @@ class Block:
     clusters: np.ndarray | None = None  # uint8 (sample,), below N_CLUSTERS; None without groups
     # uint16 (sample,); empty if all samples have weight 1
     weights: np.ndarray = field(default_factory=lambda: NO_WEIGHTS)
+
+    @cached_property
+    def layers(self) -> Layers:
+        """The samples as bit masks of equal weight."""
+        tile = self.tile
+        within = tile.spread(np.ones(len(self.labels), np.uint8), 2)[0]
+        if not len(self.weights):
+            return Layers((Layer(None, within, NO_WORDS),), len(within), len(within))
+        return split_layers(tile.spread_weights(self.weights))
 
     @property
     def folds(self) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.extending import intrinsic, overload
-from numba.types import int32, int64, uint8, uint64, void
+from numba.types import int32, int64, uint8, uint16, uint64, void
 
 from hofs_dask.kernels._jit import const, jit
 
@@ -340,10 +340,105 @@ def _add_common(sets: np.ndarray, masks: np.ndarray, n_words: int, out: np.ndarr
             k += 1
 
 
-@jit(void(const(uint64[:, :, ::1]), const(uint64[:, :, ::1]), int64, int64, int64[:, ::1], int64))
+@jit()
+def _add_weighted(
+    sets: np.ndarray, masks: np.ndarray, weights: np.ndarray, n_words: int, out: np.ndarray
+) -> None:
+    """Add to ``out[c, k]`` the weight of the samples in both mask c and set k, for k from 1."""
+    n_sets = sets.shape[0]
+    weight = weights[:n_words]
+    for c in range(masks.shape[0]):
+        mask = masks[c][:n_words]
+        k = 1
+        while k + 2 <= n_sets:  # two sets per load of a mask word
+            first, second = sets[k][:n_words], sets[k + 1][:n_words]
+            n_first = n_second = np.uint64(0)
+            for w in range(n_words):
+                n_first += popcount(mask[w] & first[w]) * np.uint64(weight[w])
+                n_second += popcount(mask[w] & second[w]) * np.uint64(weight[w])
+            out[c, k] += np.int64(n_first)
+            out[c, k + 1] += np.int64(n_second)
+            k += 2
+        while k < n_sets:
+            one = sets[k][:n_words]
+            n_one = np.uint64(0)
+            for w in range(n_words):
+                n_one += popcount(mask[w] & one[w]) * np.uint64(weight[w])
+            out[c, k] += np.int64(n_one)
+            k += 1
+
+
+@jit(int64(const(uint16[::1]), uint64[:, ::1], uint16[:, ::1]))
+def split_words(weights: np.ndarray, masks: np.ndarray, values: np.ndarray) -> int:
+    """Split the samples of each word into sets of one weight; return the number of sets.
+
+    The sets of a word are the samples of each of its weights or, if these are more than the bits of
+    the weights, the samples that have each bit. The result is -1 if there is no room for the sets
+    of a word.
+
+    Parameters
+    ----------
+    weights
+        Integers (sample,); samples of weight 0 are in no set.
+    masks, values
+        The samples of each set, uint64 (set, word), and their weight, (set, word); zeros.
+
+    Examples
+    --------
+    >>> weights = np.array([3, 3, 9], np.uint16)
+    >>> masks, values = np.zeros((2, 1), np.uint64), np.zeros((2, 1), np.uint16)
+    >>> split_words(weights, masks, values), masks.ravel(), values.ravel()
+    (2, array([3, 4], dtype=uint64), array([3, 9], dtype=uint16))
+    """
+    n_found, room = 0, masks.shape[0]
+    for word in range(masks.shape[1]):
+        some = weights[word * WORD : (word + 1) * WORD]
+        differ, either = np.uint16(0), np.uint16(0)
+        for s in range(some.shape[0]):
+            differ |= some[s] ^ some[0]
+            either |= some[s]
+        if differ == 0 and some.shape[0] == WORD and either:
+            masks[0, word], values[0, word] = ~np.uint64(0), some[0]
+            n_found += 1
+            continue
+        n_bits_set = 0
+        for bit in range(16):
+            n_bits_set += int(either) >> bit & 1
+        most, n_own = min(n_bits_set, room), 0
+        for s in range(some.shape[0]):
+            if some[s] == 0:
+                continue
+            k = 0
+            while k < n_own and values[k, word] != some[s]:
+                k += 1
+            if k == most:
+                n_own = -1
+                break
+            if k == n_own:
+                values[k, word] = some[s]
+                n_own += 1
+            masks[k, word] |= np.uint64(1) << np.uint64(s)
+        if n_own < 0:  # too many weights: the bits
+            if n_bits_set > room:
+                return -1
+            n_own = 0
+            for bit in range(16):
+                if int(either) >> bit & 1:
+                    mask = np.uint64(0)
+                    for s in range(some.shape[0]):
+                        mask |= np.uint64(int(some[s]) >> bit & 1) << np.uint64(s)
+                    masks[n_own, word], values[n_own, word] = mask, 1 << bit
+                    n_own += 1
+        n_found += n_own
+    return n_found
+
+
+@jit(void(const(uint64[:, :, ::1]), const(uint64[:, :, ::1]), const(uint16[:, ::1]), int64, int64,
+          int64[:, ::1], int64))  # fmt: skip
 def add_plane_counts(
     planes: np.ndarray,
     masks: np.ndarray,
+    weights: np.ndarray,
     n_codes: int,
     first: int,
     out: np.ndarray,
@@ -361,6 +456,8 @@ def add_plane_counts(
         uint64 (feature, bit, word).
     masks
         The samples of each cell, from `cell_masks`.
+    weights
+        The weight of the samples of each word, (strip, word); no strips if all weights are 1.
     n_codes
         Number of codes of a feature.
     first
@@ -375,7 +472,7 @@ def add_plane_counts(
     >>> codes, labels = np.array([[[0, 2, 1, 2]], [[0, 0, 1, 1]]], np.uint8)
     >>> masks = cell_masks(np.array([15], np.uint64), [(pack(labels, 1)[0], 2)])
     >>> out = np.zeros((1, 6), np.int64)
-    >>> add_plane_counts(pack(codes, 2), masks, 3, 0, out, 0)
+    >>> add_plane_counts(pack(codes, 2), masks, np.zeros((0, STRIP), np.uint16), 3, 0, out, 0)
     >>> out.reshape(2, 3)
     array([[1, 0, 1],
            [0, 1, 1]])
@@ -388,8 +485,12 @@ def add_plane_counts(
     for strip in range(masks.shape[0]):
         for c in range(n_cells):
             mask, n_bits_set = masks[strip, c], np.uint64(0)
-            for w in range(STRIP):
-                n_bits_set += popcount(mask[w])
+            if weights.shape[0]:
+                for w in range(STRIP):
+                    n_bits_set += popcount(mask[w]) * np.uint64(weights[strip, w])
+            else:
+                for w in range(STRIP):
+                    n_bits_set += popcount(mask[w])
             totals[c] += np.int64(n_bits_set)
     for i in range(first, n_features):
         for c in range(n_cells):
@@ -412,7 +513,10 @@ def add_plane_counts(
                 else:
                     for w in range(length):
                         larger[w] = plane[w]
-            _add_common(sets, masks[strip], length, found)
+            if weights.shape[0]:
+                _add_weighted(sets, masks[strip], weights[strip], length, found)
+            else:
+                _add_common(sets, masks[strip], length, found)
         counts = out[i][start:]
         for c in range(n_cells):
             for b in range(bits):

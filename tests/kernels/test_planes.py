@@ -16,11 +16,15 @@ from hofs_dask.kernels.planes import (
     n_bits,
     pack,
     popcount,
+    split_words,
     transpose_bits,
     unpack,
     unpack_some,
     unpacked,
 )
+
+#: The weights of words whose samples all have weight 1.
+ONES = np.zeros((0, STRIP), np.uint16)
 
 
 def read_only(array):
@@ -126,7 +130,7 @@ def test_add_plane_counts__agrees_with_counts_of_codes(n_codes, n_samples, some)
     wide = n_codes + 20
     out = np.zeros((3, 2 + 6 * wide), np.int64)
     for _ in range(2):
-        add_plane_counts(planes, masks, wide, 1, out, 2)
+        add_plane_counts(planes, masks, ONES, wide, 1, out, 2)
     assert not out[:1].any()
     assert not out[:, :2].any()
     for i in (1, 2):
@@ -187,3 +191,33 @@ def test_planes__accept_zero_samples():
     assert planes.shape == (2, 3, 0)
     assert unpacked(planes, 0).shape == (2, 0)
     assert first_above(np.zeros((2, 3, 1), np.uint64), np.array([5, 5]), 0) == -1
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@given(
+    seed=st.integers(0, 1000),
+    n_samples=st.integers(1, 300),
+    kind=st.sampled_from(["few", "bits", "runs", "many"]),
+)
+def test_split_words__gives_each_sample_its_weight(compiled, seed, n_samples, kind):
+    local = np.random.default_rng(seed)
+    weights = {
+        "few": local.choice([0, 7, 300], n_samples),
+        "bits": local.integers(0, 16, n_samples),
+        "runs": np.repeat(local.integers(1, 2**16, n_samples), 100)[:n_samples],
+        "many": local.integers(1, 2**16, n_samples),
+    }[kind].astype(np.uint16)
+    masks = np.zeros((8, -(-n_samples // 64)), np.uint64)
+    values = np.zeros(masks.shape, np.uint16)
+    function = split_words if compiled else split_words.py_func
+    found = function(weights, masks, values)
+    if found < 0:
+        assert kind == "many"
+        return
+    assert found == (masks > 0).sum()
+    samples = np.arange(n_samples)
+    bits = masks[:, samples // 64] >> (samples % 64).astype(np.uint64) & np.uint64(1)
+    total = (bits.astype(int) * values[:, samples // 64]).sum(axis=0)
+    np.testing.assert_array_equal(total, weights)
+    if kind == "runs" and n_samples >= 128:
+        assert found <= 2 * masks.shape[1]
