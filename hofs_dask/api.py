@@ -164,9 +164,9 @@ def select(
         one code per value. With None, the data must be integers from 0 to 253, which are used as
         codes.
     where
-        The samples to use: booleans or the positions of samples, as an array, or the name of a
-        column, variable or coordinate of `data`. A DataArray is broadcast along sample dims that it
-        lacks. All other samples are as if they were not there.
+        The samples to use: an array of booleans or of the positions of samples, or the name of a
+        column, variable or coordinate of `data`. A DataArray is broadcast along the sample dims
+        that it does not have. All other samples have no influence.
     ignore_label
         A class whose samples are not used, such as 0 for pixels without a label.
     groups
@@ -759,7 +759,7 @@ def estimate(
     on_bad, include, exclude
         As for `select`.
     where, weights
-        As for `select`. They are not read: the plan is that of all samples.
+        As for `select`. They are not read, so the plan assumes that all samples are used.
     chunks
         As for `encode`.
 

@@ -39,7 +39,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Dropped:
-    """The numbers of samples that are not kept: each is counted for its first reason.
+    """The numbers of samples that are not kept. A sample with two reasons counts for the first.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Dropped:
     n_weightless: int = 0
 
     def notes(self, masks: Sequence[str], label: object) -> tuple[str, ...]:
-        """Return the samples that an option dropped, as text.
+        """Return how many samples each option left out, as text.
 
         ``masks`` are the options that made the masks, and ``label`` is the ignored class.
 

@@ -58,7 +58,7 @@ class LinearTerm:
 
 @dataclass(frozen=True)
 class PosteriorRow:
-    """One row of a class posterior. It is cross-fitted: fitted once without each fold."""
+    """One row of a class posterior. It is cross-fitted: for each fold, to the other folds."""
 
     kind: str  # of KINDS
     column: int  # position among the columns of the reduction
@@ -71,8 +71,8 @@ class PosteriorRow:
 class CandidateRows(FeatureRecord):
     """The rows that each candidate could add to a class posterior, at most one of each kind.
 
-    Rows are fitted once without each fold, or only once on all samples; the fold axis then has
-    length 1. Tables hold factors, not logs, and only their ratios between classes matter.
+    Rows are fitted for each fold to the other folds. If they are instead fitted to all samples, the
+    fold axis has length 1. Tables hold factors, not logs; only ratios between classes matter.
     """
 
     linear: tuple[str, ...]  # the kinds of linear rows, of `KINDS`

@@ -71,7 +71,7 @@ class Reading:
                 )
 
     def refuse(self) -> None:
-        """Raise a ValueError if an option was given for a code store, which has its own.
+        """Raise a ValueError if an option was given, because a code store is already encoded.
 
         Examples
         --------

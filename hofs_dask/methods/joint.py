@@ -442,7 +442,7 @@ class Joint(Search[JointState, JointScores]):
         return learned, counts
 
     def _fit(self, state: JointState) -> CandidateRows:
-        """Return the rows of every candidate, fitted once without each fold."""
+        """Return the rows of every candidate, fitted for each fold to the other folds."""
         problem = self.problem
         m, n_folds, c, b = problem.counts.shape
         parents = self._parents(state)
