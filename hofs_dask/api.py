@@ -160,9 +160,9 @@ def select(
     bins
         Number of bins of a numeric feature, from 2 to 254. The bins have about equal counts.
         ``"auto"`` uses 5 to 32 bins, more for more samples. ``"width"`` uses as many bins as
-        ``"auto"``, but of equal width. A feature that has no more distinct values than bins gets
-        one code per value. With None, the data must be integers from 0 to 253, which are used as
-        codes.
+        ``"auto"``, but of equal width. A feature that has at most as many distinct values as bins
+        gets one code per value. With None, the data must be integers from 0 to 253, which are used
+        as codes.
     where
         The samples to use: an array of booleans or of the positions of samples, or the name of a
         column, variable or coordinate of `data`. A DataArray is broadcast along the sample dims
@@ -195,10 +195,10 @@ def select(
         Features that are chosen first, in this order, and features that are never chosen. Give
         names, or positions if all names are strings.
     min_gain
-        Stop when the feature with the best score gains less than this number of nats, or than a
-        share of H(y) such as ``"1%"``. There are then no restarts. The first feature is always
-        chosen. For methods other than `HOFS` and `VMI`, whose gains are not estimated out of
-        sample, a feature must also be significant at the level 0.05.
+        Stop when the feature with the best score gains less than this. Give a number of nats, such
+        as 0.01, or a percentage of H(y), such as ``"1%"``. There are then no restarts. The first
+        feature is always chosen. The gains of pairwise methods are not estimated out of sample, so
+        their features must also be significant at the level 0.05.
     alpha
         For ``n_features="auto"``: the probability that a round chooses a feature if none of the
         remaining ones depends on the target, 0.05 by default.

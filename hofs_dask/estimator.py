@@ -1,4 +1,4 @@
-"""`HOFSSelector`: the selection as an estimator of scikit-learn."""
+"""`HOFSSelector`: the selection as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hofs_dask.scheduling.session import keep
 
 
 class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
-    """Select features by `hofs_dask.select`, as an estimator of scikit-learn.
+    """Select features by `hofs_dask.select`, as a scikit-learn estimator.
 
     Parameters
     ----------

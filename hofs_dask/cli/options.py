@@ -162,10 +162,10 @@ _READING = (
         metavar="NUMBER|auto|width|none",
         default="auto",
         show_default=True,
-        help="How to bin numeric features. Each bin becomes an integer code. A feature with no "
-        "more distinct values than bins gets one code per value. auto: 5 to 32 bins of about "
-        "equal counts, more for more samples. NUMBER: this many bins of about equal counts. "
-        "width: as many bins as auto, of equal width. none: no binning; the data must be "
+        help="How to bin numeric features. Each bin becomes an integer code. A feature that "
+        "has at most as many distinct values as bins gets one code per value. auto: 5 to 32 bins "
+        "of about equal counts, more for more samples. NUMBER: this many bins of about equal "
+        "counts. width: as many bins as auto, of equal width. none: no binning; the data must be "
         "integers from 0 to 253, which are used directly as codes.",
     ),
     click.option(
@@ -175,9 +175,9 @@ _READING = (
         show_default=True,
         help="How to interpret the target. class: classes without an order. ordinal: classes "
         "in the order of their values. continuous: numbers, which are cut into 8 classes of "
-        "about equal size. auto: class for booleans, strings and categoricals, for integers if "
-        "they have at most 254 distinct values, and for floats that are at most 20 different "
-        "whole numbers; continuous for everything else.",
+        "about equal size. auto: class if the target is boolean, string or categorical, if it is "
+        "integer with at most 254 distinct values, or if it is float with only whole numbers, at "
+        "most 20 of them distinct; otherwise continuous.",
     ),
     click.option(
         "--nominal",
@@ -228,9 +228,9 @@ _READING = (
         callback=_dims,
         metavar="DIM[,DIM...]",
         help="Dimension along which the features lie, such as band; all other dimensions are "
-        "samples. Default: the dimension called feature, if there is one. Otherwise, if there "
-        "is only one variable besides the target, and it has two dimensions, the last of "
-        "these. If there are several variables, each of them is a feature.",
+        "samples. Default: the dimension called feature, if there is one. Otherwise, if the only "
+        "variable besides the target has two dimensions, the default is the last one. If there "
+        "are several variables and no dimension called feature, each variable is one feature.",
     ),
 )
 

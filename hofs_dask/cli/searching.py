@@ -143,9 +143,9 @@ def search_command(
         click.option(
             "--min-gain",
             metavar="G",
-            help="Stop, instead of restarting, when the best remaining feature adds less than G "
-            "nats of information, or than a share of the entropy of the target such as 1%. The "
-            "first feature is always chosen.",
+            help="Stop, instead of restarting, when the best remaining feature adds less "
+            "information than G. G is a number of nats, such as 0.01, or a percentage of the "
+            "entropy of the target, such as 1%. The first feature is always chosen.",
         ),
         click.option(
             "--alpha",

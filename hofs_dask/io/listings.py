@@ -350,7 +350,11 @@ def _remote_stamp(found: dict[str, dict[str, Any]]) -> str:
 
 
 def _shows_changes(files: Any, found: dict[str, dict[str, Any]]) -> bool:
-    """Return whether each object has a version, or a time with fractions of a second."""
+    """Return whether the listing would show that an object was overwritten.
+
+    Every object needs a version or a time, and most of the times must have fractions of a second.
+    Listings that are cached or of objects in memory never qualify.
+    """
     if isinstance(files, CachingFileSystem | MemoryFileSystem):
         return False
     times = [

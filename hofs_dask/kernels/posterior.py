@@ -210,10 +210,11 @@ def multiply_class(
 def sum_squares(
     truth: np.ndarray, total: np.ndarray, weights: np.ndarray, start: int, n: int
 ) -> float:
-    """Return an upper bound of the sum of squares of ``w log(truth / total)`` over the first n.
+    """Return an upper bound of the sum of ``(w log(truth / total))**2`` over the first n samples.
 
-    The bound is the sum of ``w**2 (r + 1 / r - 2)``, where ``r = truth / total``. The weights
-    begin at ``start``; no weights are ones.
+    The bound is the sum of ``w**2 (r + 1 / r - 2)``, where ``r = truth / total`` and w is the
+    weight of a sample. ``weights[start]`` is the weight of the first one; if there are no weights,
+    all are 1.
 
     Examples
     --------

@@ -108,7 +108,9 @@ def release() -> None:
 
 
 def current_client() -> Client | None:
-    """Return the client that `dask.compute` would use, or None; distributed is not imported.
+    """Return the client that `dask.compute` would use, or None if it would use none.
+
+    If distributed has not been imported yet, return None without importing it.
 
     Examples
     --------

@@ -46,7 +46,7 @@ def add_copies(codes: CodeStore, copies: Mapping[int, np.ndarray]) -> None:
 
 
 def copy_chunks(codes_chunks: Chunks, column: int, chunk_samples: int, bits: int) -> Chunks:
-    """Return the chunks of the copy of a column, without checksums."""
+    """Return a `Chunks` that describes the copy of a column; the caller adds the checksums."""
     n_bytes = bits * -(-chunk_samples // WORD) * (WORD // 8)
     return Chunks(codes_chunks.store, codes_chunks.place, f"columns/{column}", n_bytes, {})
 
