@@ -61,7 +61,7 @@ def test_matrix__accepts_a_source_with_a_target(source: Path, tmp_path: Path) ->
     assert run("matrix", source, *output).exit_code == 2
     result = run("matrix", source, "--target", "y", *output, "--progress")
     assert result.exit_code == 0, result.output
-    assert result.stderr.startswith("scan 1 ")
+    assert "\nscan 1 " in result.stderr
 
 
 @pytest.mark.parametrize(

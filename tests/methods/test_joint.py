@@ -29,13 +29,13 @@ def test_screening__gives_the_same_result_as_all_samples(monkeypatch, tmp_path, 
     codes = hd.encode(*data(60_000, n_classes), tmp_path / "codes", bins=5)
     wanted = []
 
-    def spy(codes, scan):
+    def spy(codes, scan, *, report):
         wanted.extend(
             request.context.wanted.sum()
             for request in scan
             if request.reduction.name == "posterior-gains"
         )
-        return run(codes, scan)
+        return run(codes, scan, report=report)
 
     def find():
         return hd.select(codes, None, 6, method=hd.HOFS(source=source)).to_dataset()

@@ -9,6 +9,7 @@ import dask
 import numpy as np
 import pytest
 import xarray as xr
+from scipy import stats
 from sklearn.metrics import mutual_info_score
 
 import hofs_dask as hd
@@ -555,8 +556,17 @@ def test_min_gain__holds_for_every_pick_except_the_first(stores, method):
     whole = hd.select(codes, None, 10, method=METHODS[method]()).to_dataset()
     least = float(np.sort(whole.gain)[4])
     result = hd.select(codes, None, 10, method=METHODS[method](), min_gain=least)
-    enough = np.append((whole.gain.values >= least)[1:], False)
-    n_kept = 1 + int(np.argmin(enough))
+    given = hd.information_matrix(codes, None, kind="conditional").values
+
+    def is_significant(rank):
+        """The largest p-value of G-tests given each earlier pick, times the candidates."""
+        pick, earlier = whole["index"].values[rank], whole["index"].values[:rank]
+        freedom = 2 * (codes.n_codes[pick] - 1) * codes.n_codes[earlier]
+        p = stats.chi2.sf(2 * codes.n_samples * given[pick, earlier], freedom).max()
+        return method == "mim" or p * (codes.n_features - rank) <= 0.05
+
+    enough = [whole.gain.values[rank] >= least and is_significant(rank) for rank in range(1, 10)]
+    n_kept = 1 + int(np.argmin([*enough, False]))
     assert result.indices.tolist() == whole["index"].values[:n_kept].tolist()
 
 

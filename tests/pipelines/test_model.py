@@ -44,10 +44,10 @@ def graph_of(codes, asked, monkeypatch):
     """Return the graph of a scan, the bytes that its tasks read, and its total."""
     graph, read, compute, read_chunk = {}, [], scanning.compute, Chunks.read
 
-    def spying(*totals):
+    def spying(*totals, watch):
         for total in totals:
             graph.update(total.dask)
-        return compute(*totals)
+        return compute(*totals, watch=watch)
 
     def reading(chunks, tile, row, *, keep=True):
         found = read_chunk(chunks, tile, row, keep=keep)
