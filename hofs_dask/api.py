@@ -912,7 +912,9 @@ def _numbers(
     """Return the number of features, None for ``"auto"``, and when to end a search before."""
     if isinstance(n_features, str):
         if n_features != "auto":
-            raise ValueError(f"n_features is {n_features!r}; give a number such as 10, or 'auto'")
+            raise TypeError(
+                f"n_features is {n_features!r}; give a whole number such as 10, or 'auto'"
+            )
         without = [method.label for method in methods if not method.has_test]
         if without:
             raise ValueError(

@@ -202,6 +202,8 @@ def subsets_of(dataset: xr.Dataset) -> list[list[Any]]:
 def frame(dataset: xr.Dataset) -> pd.DataFrame:
     """Return the complete table as a data frame, one row per rank.
 
+    It has p-values if any feature was tested.
+
     Examples
     --------
     >>> from hofs_dask.results.selection import Pick, Selection
@@ -219,7 +221,7 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
         "; ".join(filter(None, ["included" * included, "restart" * started]))
         for included, started in zip(forced.tolist(), fresh.tolist(), strict=True)
     ]
-    index = dataset["index"].values
+    index, p = dataset["index"].values, dataset["p_value"].values
     return pd.DataFrame(
         {
             "rank": dataset["rank"].values,
@@ -230,14 +232,14 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
             "information": dataset["information"].values,
             "relevance": dataset["relevance"].values[index],
             "margin": np.where(forced, np.nan, dataset["margin"].values),
-            "p_value": dataset["p_value"].values,
+            **({} if np.isnan(p).all() else {"p_value": p}),
             "note": notes,
         }
     )
 
 
 def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
-    """Yield the header and one row per rank as text, without empty notes and p-values.
+    """Yield the header and one row per rank as text; an empty column of notes is omitted.
 
     Examples
     --------
@@ -251,8 +253,6 @@ def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
     shown = frame(dataset)[:limit]
     if not any(shown["note"]):
         shown = shown.drop(columns="note")
-    if shown["p_value"].isna().all():
-        shown = shown.drop(columns="p_value")
     further = _further(dataset)
     columns = {name: _cells(name, shown[name].tolist(), further) for name in shown.columns}
     titles = {name: coordinate_label(dataset, name) for name in ["feature", *further]}

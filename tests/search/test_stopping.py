@@ -136,7 +136,7 @@ def test_compare__takes_auto():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_features": "all"}, "n_features is 'all'; give a number such as 10, or 'auto'"),
+        ({"n_features": "all"}, "n_features is 'all'; give a whole number such as 10, or 'auto'"),
         ({"n_features": "auto", "alpha": 2}, "alpha is 2; give a probability between 0 and 1"),
         ({"n_features": "auto", "alpha": "x"}, "alpha is 'x'; give a probability"),
         ({"n_features": 2, "alpha": 0.1}, "alpha is 0.1, but n_features is 2"),
