@@ -52,7 +52,8 @@ def open_dask(array: da.Array) -> tuple[da.Array, Identity]:
 
     Examples
     --------
-    >>> open_dask(da.zeros(3))[0].shape
+    >>> import dask.array
+    >>> open_dask(dask.array.zeros(3))[0].shape
     (3,)
     """
     array = guard_arrays(array)
