@@ -1,5 +1,6 @@
 """Real servers for tests: started here, stopped by process id, on loopback or in own namespaces."""
 
+import fcntl
 import os
 import shutil
 import socket
@@ -28,33 +29,38 @@ def unavailable(reason: str) -> None:
 
 
 def need(package: str, *programs: str) -> None:
-    """Install a Debian package unless its programs are there."""
-    if all(shutil.which(program) for program in programs):
+    """Install Debian packages unless their programs are there."""
+    _need(package, programs, lambda: all(shutil.which(program) for program in programs))
+
+
+def need_file(package: str, path: str) -> None:
+    """Install a Debian package unless its file is there."""
+    _need(package, (path,), Path(path).is_file)
+
+
+def _need(package: str, what: tuple[str, ...], is_there: Callable[[], bool]) -> None:
+    if is_there():
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        unavailable(f"{', '.join(programs)}: only root on Debian can install {package}")
+        unavailable(f"{', '.join(what)}: only root on Debian can install {package}")
+    errors = ""
+    # apt fails if another process installs at the same time
+    with Path(tempfile.gettempdir(), "hofs-dask-tests-apt.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_there():
+            errors = _install(package)
+    if not is_there():
+        unavailable(f"cannot install {package}: {errors[-300:]}")
+
+
+def _install(package: str) -> str:
+    """Install Debian packages; return the errors of apt."""
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update"], ["install", "-y", "--no-install-recommends", *package.split()]):
         done = subprocess.run(
             ["apt-get", "-qq", *command], env=environment, capture_output=True, text=True
         )
-    if not all(shutil.which(program) for program in programs):
-        unavailable(f"cannot install {package}: {done.stderr[-300:]}")
-
-
-def need_file(package: str, path: str) -> None:
-    """Install a Debian package unless its file is there."""
-    if Path(path).is_file():
-        return
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        unavailable(f"{path}: only root on Debian can install {package}")
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["update"], ["install", "-y", "--no-install-recommends", package]):
-        done = subprocess.run(
-            ["apt-get", "-qq", *command], env=environment, capture_output=True, text=True
-        )
-    if not Path(path).is_file():
-        unavailable(f"cannot install {package}: {done.stderr[-300:]}")
+    return done.stderr
 
 
 def wait_for(what: str, ready: Callable[[], object], log: Path | None = None) -> None:
