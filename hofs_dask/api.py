@@ -132,7 +132,7 @@ def select(
     n_features
         Number of features to choose. ``"auto"`` chooses features as long as one depends
         significantly on the target, given those already chosen; this may be none. There are then
-        no restarts, and the result has p-values. The methods ``"sum"`` and ``"mean"`` of `HOFS`,
+        no restarts, and the result has p-values. The criteria ``"sum"`` and ``"mean"`` of `HOFS`,
         and `VMI`, have no test.
     method
         Name of a method, such as ``"jmi"``, or a method object with options, such as

@@ -32,10 +32,10 @@ class Residuals:
 def marginal_p_values(problem: Problem) -> np.ndarray:
     """Return the p-values of all features in a model without picks, from counts alone."""
     counts = problem.counts.sum(axis=1)  # (feature, class, code)
-    share = problem.class_counts.sum(axis=0) / problem.n_samples
+    share = problem.class_counts.sum(axis=0) / problem.total
     by_code = counts.sum(axis=1)
     sums = counts.swapaxes(1, 2) - by_code[:, :, None] * share
-    products = problem.n_samples * (np.diag(share) - np.outer(share, share))
+    products = problem.total * (np.diag(share) - np.outer(share, share))
     n_features = len(counts)
     found = Residuals(
         sums=sums[:, None],
@@ -154,12 +154,13 @@ def _tail(
     from scipy.stats import chi2, f
 
     safe = np.maximum(freedom, 1.0)
+    # counts are sums of weights, of which fewer samples are independent
+    statistic = statistic * (problem.n_effective[features] / problem.total)
     if problem.n_groups is None:
         tail = chi2.sf(statistic, safe)
     else:
-        ratio = problem.n_effective[features] / problem.n_samples
         n_clusters = min(problem.n_groups, N_CLUSTERS)
-        tail = f.sf(statistic * ratio / safe, safe, n_clusters - 1)
+        tail = f.sf(statistic / safe, safe, n_clusters - 1)
     result: np.ndarray = np.where(freedom > 0, tail, 1.0)
     return result
 
@@ -178,7 +179,7 @@ def conditional_p_values(problem: Problem, conditional: np.ndarray, picks: list[
     """
     occupied = (problem.counts.sum(axis=(1, 2)) > 0).sum(axis=1)
     freedom = (occupied - 1) * (problem.n_classes - 1.0)
-    statistics = 2 * problem.n_samples * conditional
+    statistics = 2 * problem.total * conditional
     tails = [
         _tail(problem, statistic, freedom * occupied[pick], np.arange(problem.n_features))
         for statistic, pick in zip(statistics, picks, strict=True)

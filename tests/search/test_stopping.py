@@ -176,6 +176,18 @@ def test_min_gain__of_baselines_does_not_accept_noise(method):
     assert set(hd.select(x, y, 60, method=method, min_gain=0.001).features) == {"x11", "x30"}
 
 
+@pytest.mark.parametrize("method", ["mim", "jmi"])
+def test_min_gain__of_baselines_with_weights_does_not_accept_noise(method):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2000, 30)), rng.integers(0, 2, 2000)
+    weights = rng.random(2000) + 0.1
+    options = {"method": method, "min_gain": 0.0001, "weights": weights}
+    assert len(hd.select(x, y, 30, **options).features) == 1
+    x[:, 11] += y
+    x[:, 20] += y
+    assert set(hd.select(x, y, 30, **options).features) == {"x11", "x20"}
+
+
 def test_shell__takes_auto_and_shares(tmp_path):
     x, y = data()
     path = tmp_path / "codes.zarr"
