@@ -160,7 +160,7 @@ def select(
     bins
         Number of bins of a numeric feature, from 2 to 254. The bins have about equal counts.
         ``"auto"`` uses 5 to 32 bins, more for more samples. ``"width"`` uses as many bins as
-        ``"auto"``, but of equal width. A feature that has at most as many distinct values as bins
+        ``"auto"``, but of equal width. A feature with no more distinct values than bins
         gets one code per value. With None, the data must be integers from 0 to 253, which are used
         as codes.
     where

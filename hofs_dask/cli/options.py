@@ -162,8 +162,8 @@ _READING = (
         metavar="NUMBER|auto|width|none",
         default="auto",
         show_default=True,
-        help="How to bin numeric features. Each bin becomes an integer code. A feature that "
-        "has at most as many distinct values as bins gets one code per value. auto: 5 to 32 bins "
+        help="How to bin numeric features. Each bin becomes an integer code. A feature "
+        "with no more distinct values than bins gets one code per value. auto: 5 to 32 bins "
         "of about equal counts, more for more samples. NUMBER: this many bins of about equal "
         "counts. width: as many bins as auto, of equal width. none: no binning; the data must be "
         "integers from 0 to 253, which are used directly as codes.",
@@ -190,8 +190,8 @@ _READING = (
         "--groups",
         metavar="NAME",
         help="Name of the variable with the group of each sample, such as a subject. All "
-        "samples of a group are in the same fold of cross-fitting, and resamples consist of whole "
-        "groups.",
+        "samples of a group are in the same fold of cross-fitting, and compare --resamples draws "
+        "whole groups.",
     ),
     click.option(
         "--weights",
@@ -240,8 +240,8 @@ def progress_option(step: str) -> Callable[[Command], Command]:
     return click.option(
         "--progress/--no-progress",
         default=None,
-        help=f"Print one line per {step} to standard error, and on a terminal a bar for what is "
-        "running. Default: only if standard error is a terminal.",
+        help=f"Print one line per {step} to standard error. On a terminal, also show a progress "
+        "bar for the current step. Default: only if standard error is a terminal.",
     )
 
 

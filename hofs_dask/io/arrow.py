@@ -110,7 +110,9 @@ def plan_arrow(what: str, kind: pa.DataType, nullable: bool) -> tuple[np.dtype, 
 
 
 def arrow_target_type(kind: pa.DataType, nominal: bool) -> TargetType:
-    """Return the type of a target from its Arrow type; decimals without digits are integers.
+    """Return the type of a target from its Arrow type.
+
+    Decimals with no digits after the point are integers.
 
     Examples
     --------

@@ -94,7 +94,8 @@ class Source:
     Attributes
     ----------
     names : tuple
-        Feature names: strings or numbers, ``x0, x1, ...`` if the data has no labels.
+        Feature names: strings, numbers or tuples of these; ``x0, x1, ...`` if the data does not
+        name its features.
     parts : tuple of dask.array.Array (sample, feature)
         The data, split along the features. Each part has one dtype; all have the same row chunks.
     nominal : ndarray of bool (feature)
@@ -120,17 +121,19 @@ class Source:
     weights : SampleColumn or None
         The weight of each sample; None if all samples count equally.
     masks : tuple of SampleColumn
-        Whether each sample is used, by the option that says so. All others are ignored.
+        One mask for each of the options ``lags`` and ``where`` that was given: true for the samples
+        that the option keeps. A sample is used only if all masks are true.
     ignore_label
         The class whose samples are ignored; None for none.
     feature_dims : tuple of str
         The dims of the features of xarray data.
     notes : tuple of str
-        What was left out when the source was opened, for the user.
+        Messages for the user that say what was left out when the source was opened.
     axis : Axis or None
-        What xarray data says about its features.
+        For xarray data: the dims of the features with their attributes and coordinates, or the
+        units and long names of the variables.
     columns : tuple
-        The names with those of features that were left out, in the order of the data.
+        The names of all features, including those that were left out, in the order of the data.
     on_bad : {"raise", "skip"}
         What to do with features whose values cannot be used.
     """

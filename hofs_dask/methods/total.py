@@ -316,7 +316,10 @@ class Total(Search[TotalState, Scores]):
 
 
 def largest_table(n_samples: int) -> int:
-    """Return the maximum number of cells for which rows are fitted to counts, not to samples."""
+    """Return the maximum number of cells for which ICA rows are fitted to counts of the cells.
+
+    A cell is a combination of a class and codes. With more cells, the rows are fitted to samples.
+    """
     return min(max(n_samples // CELL_SAMPLES, FEW_CELLS), MOST_CELLS)
 
 

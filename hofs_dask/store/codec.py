@@ -25,7 +25,9 @@ NAME = "hofs_dask.planes"
 
 @dataclass(frozen=True)
 class Planes(ArrayBytesCodec):
-    """Codes (feature, sample) stored as little-endian 64-bit words (feature, bit, word).
+    """Zarr codec that stores codes (feature, sample) as bit planes.
+
+    The planes are little-endian 64-bit words (feature, bit, word).
 
     Attributes
     ----------
