@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from hofs_dask.encoding.encode import encode_source
+from hofs_dask.encoding.parts import take_samples
 from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
 from hofs_dask.events import Event, Notify
@@ -59,6 +60,7 @@ class _Request:
     store: str | os.PathLike[str] | None
     include: list[int]
     exclude: list[int]
+    samples: np.ndarray | None = None  # bool (sample,), which samples of a code store to use
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -70,9 +72,12 @@ class _Request:
 
     def encoded(self, stack: ExitStack, listeners: Sequence[Notify]) -> CodeStore:
         """Return the code store of the data; closing the stack removes a temporary one."""
-        if isinstance(self.data, CodeStore):
+        if isinstance(self.data, CodeStore) and self.samples is None:
             return self.data
         place = stack.enter_context(temporary_store()) if self.store is None else self.store
+        if isinstance(self.data, CodeStore):
+            assert self.samples is not None
+            return take_samples(self.data, self.samples, as_path(place), room=room())
         how = self.reading
         codes = encode_source(
             self.data,
@@ -166,7 +171,8 @@ def select(
     where
         The samples to use: an array of booleans or of the positions of samples, or the name of a
         column, variable or coordinate of `data`. A DataArray is broadcast along the sample dims
-        that it does not have. All other samples have no influence.
+        that it does not have. All other samples have no influence. For a code store, give booleans
+        or positions of its samples; the bins stay those of the encoding.
     ignore_label
         A class whose samples are not used, such as 0 for pixels without a label.
     groups
@@ -834,13 +840,17 @@ def _open(
     exclude: Sequence[Hashable] = (),
 ) -> _Request:
     """Open the data and find the included and excluded columns; raise if a name is unknown."""
+    samples = None
     if isinstance(data, CodeStore) or _is_code_path(data):
         reading.refuse()
         if store is not None:
             raise ValueError(
                 f"store is {store!r}, but the data is a code store already; leave store out"
             )
-        opened: CodeStore | Source = _labelled(data, target)
+        codes = _labelled(data, target)
+        opened: CodeStore | Source = codes
+        if reading.where is not None:
+            samples = _mask_of(codes, reading.where)
     else:
         opened = _open_source(data, target, reading, exclude)
     names = opened.names
@@ -867,7 +877,15 @@ def _open(
         # identifier, cannot be encoded.
         opened = opened.without(banned)
         forced, banned = [opened.names.index(names[i]) for i in forced], []
-    return _Request(opened, reading, store, forced, banned)
+    return _Request(opened, reading, store, forced, banned, samples)
+
+
+def _mask_of(codes: CodeStore, where: Any) -> np.ndarray | None:
+    """Return which samples of a code store to use, None for all."""
+    from hofs_dask.io.masks import mask_of_store
+
+    flags = mask_of_store(where, codes.n_samples, codes.n_source)
+    return None if flags.all() else flags
 
 
 def _methods(methods: Iterable[str | Method]) -> dict[str, Method]:

@@ -211,10 +211,8 @@ def test_where_for_features__is_refused():
         hd.select(cube(), label(), 1, feature_dim="band", where=cube().notnull())
 
 
-def test_where_for_a_code_store__is_refused(tmp_path):
+def test_ignore_label_for_a_code_store__is_refused(tmp_path):
     codes = hd.encode(FRAME, "crop", tmp_path / "codes")
-    with pytest.raises(ValueError, match="where is given, but the data is a code store, encoded"):
-        hd.select(codes, None, 1, where=INSIDE.reshape(-1))
     with pytest.raises(ValueError, match="ignore_label is 0, but the data is a code store"):
         hd.select(codes, None, 1, ignore_label=0)
 

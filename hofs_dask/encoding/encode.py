@@ -81,7 +81,7 @@ from hofs_dask.store.manifest import (
     read_manifest,
     write_manifest,
 )
-from hofs_dask.store.metadata import count_bits, write_metadata, write_tables
+from hofs_dask.store.metadata import count_bits, tables_of, write_metadata, write_tables
 from hofs_dask.store.summary import MANY_CELLS, SAMPLE_ROWS, Summary, merge_summaries, summarise
 from hofs_dask.store.weights import WeightSums, merge_sums, sum_weights
 
@@ -210,11 +210,11 @@ def encode_source(
     with contextlib.suppress(CodeStoreError):
         made = found() if store_version(path) == VERSION else None
     if made is not None:
-        return _checked(made)
+        return with_warnings(made)
     with writing(path) as folder:
         made = found()  # another process may have written the store while this one waited
         if made is not None:
-            return _checked(made)
+            return with_warnings(made)
         manifest = read_manifest(path)
         if manifest is not None and fingerprint is not None and manifest.fingerprint == fingerprint:
             job = Job(source, path, manifest.folder, key or uuid.uuid4().hex[:16])
@@ -232,7 +232,7 @@ def encode_source(
                 "call again when no other process writes to the data"
             )
         write_manifest(path, manifest)
-        return _checked(load_codes(path, manifest, target), coding)
+        return with_warnings(load_codes(path, manifest, target), coding)
 
 
 def _encode(
@@ -259,7 +259,7 @@ def _encode(
         room=room,
         chunks=chunks,
     ).chunks
-    write_metadata(job.place, kept.n_rows, grid, features)
+    write_metadata(job.place, kept.n_rows, grid, count_bits(features), tables_of(features))
     groups = write_groups(job, kept, grid[0])
     weights = write_weights(job, kept, grid[0], sums)
     writes = _write_tasks(job, kept, features, grid)
@@ -691,10 +691,10 @@ def source_rows(source: Source) -> int | None:
     return int(rows[0]) if regular else None
 
 
-def _checked(store: CodeStore, coding: Coding | None = None) -> CodeStore:
-    """Warn about classes of one sample, classes that may be numbers, and few groups.
+def with_warnings(store: CodeStore, coding: Coding | None = None) -> CodeStore:
+    """Return the store; warn about classes of one sample, whole numbers, and few groups.
 
-    Returns the store. ``coding`` is None if the labels were already in the store.
+    ``coding`` is None if the labels were already in the store.
     """
     labels = store.labels
     if coding is not None and coding.n_whole and labels.kind == "continuous":

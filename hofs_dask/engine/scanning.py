@@ -39,7 +39,7 @@ from hofs_dask.scheduling.compute import compute
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.scheduling.waits import StrandedError, watch_tasks
 from hofs_dask.store.chunks import COLUMNS, Chunks
-from hofs_dask.store.codes import CodeStore
+from hofs_dask.store.codes import CodeStore, read_column
 from hofs_dask.store.copies import add_copies, copy_chunks, joined, known_copies, write_copy
 from hofs_dask.store.layout import Layout, cuts, layout_of
 
@@ -323,17 +323,15 @@ def _read_column(
 ) -> np.ndarray:
     """Return a row chunk of an array with one value per sample, from ``least`` to below a limit."""
     row, n_rows = rows.start // place.layout.chunks[0], rows.stop - rows.start
-    kind = COLUMNS[chunks.name.split("/")[0]]
 
     def read(_keep: bool) -> np.ndarray:
-        values = chunks.read(0, row).view(kind.dtype)[:n_rows]
-        return values.astype(np.dtype(kind.dtype).newbyteorder("="), copy=False)
+        return read_column(chunks, row, n_rows)
 
     def check(values: np.ndarray) -> None:
         if values.max() >= limit or values.min() < least:
             raise chunks.refuse(0, row, what)
 
-    key, n_bytes = (chunks.name, row), n_rows * kind.itemsize
+    key, n_bytes = (chunks.name, row), n_rows * COLUMNS[chunks.name.split("/")[0]].itemsize
     return PROCESS.chunks.get(place.identity, key, place.cache, n_bytes, read, check)
 
 

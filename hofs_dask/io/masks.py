@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from hofs_dask.io.columns import Column, Features
-from hofs_dask.io.fingerprint import array_identity
+from hofs_dask.io.fingerprint import NO_IDENTITY, array_identity
 from hofs_dask.io.frames import check_index
 from hofs_dask.io.reading import WHERE
 from hofs_dask.io.samples import sample_column
-from hofs_dask.io.targets import as_series, target_name
+from hofs_dask.io.targets import as_series, names_column, target_name
+from hofs_dask.scheduling.compute import compute
 
 
 def mask_column(where: Any, features: Features) -> Column:
@@ -46,10 +47,57 @@ def mask_column(where: Any, features: Features) -> Column:
     return column
 
 
+def mask_of_store(where: Any, n_samples: int, n_source: int) -> np.ndarray:
+    """Return a mask of the samples of a code store, bool (sample,).
+
+    Parameters
+    ----------
+    where
+        Booleans with one value per sample of the store, or positions.
+    n_samples, n_source
+        Number of samples of the store and of its source. If they differ, positions are refused,
+        because those of the source would select other samples.
+
+    Examples
+    --------
+    >>> mask_of_store([0, 2], 3, 3)
+    array([ True, False,  True])
+    """
+    if names_column(where):
+        raise TypeError(
+            f"where is {where!r}, but a code store has no such columns; give booleans, one for "
+            f"each of its {n_samples} samples, or the positions of samples"
+        )
+    features = Features((), (), (), NO_IDENTITY, (n_samples,))
+    left_out = f"{n_source - n_samples} of the {n_source} samples of its source are not in it"
+    if n_samples != n_source and _are_positions(where):
+        raise ValueError(
+            f"where has positions of samples, but the code store has only {n_samples} samples: "
+            f"{left_out}; give booleans, one for each sample of the store"
+        )
+    column = mask_column(where, features)
+    if column.array.shape != (n_samples,):
+        raise ValueError(
+            f"where has the shape {column.array.shape} and the code store has {n_samples} samples"
+            + f", because {left_out}" * (n_samples != n_source)
+            + "; give one boolean for each of them"
+        )
+    (flags,) = compute(column.array)
+    return np.asarray(flags)
+
+
 _ADVICE = (
     "give booleans, one per sample, such as label > 0 or label.notnull(), or the positions of "
     "samples as integers"
 )
+
+
+def _are_positions(where: Any) -> bool:
+    where = as_series(where)
+    dtype = getattr(where, "dtype", None)
+    if dtype is None and isinstance(where, list | range):
+        dtype = np.asarray(where).dtype
+    return getattr(dtype, "kind", "") in "iu"
 
 
 def _is_empty(where: Any) -> bool:

@@ -73,6 +73,8 @@ class Reading:
     def refuse(self) -> None:
         """Raise a ValueError if an option was given, because a code store is already encoded.
 
+        The option ``where`` is accepted.
+
         Examples
         --------
         >>> Reading(bins=16).refuse()
@@ -81,6 +83,8 @@ class Reading:
         ValueError: bins is 16, but the data is a code store, encoded with options of its own; ...
         """
         for name in self.given():
+            if name == WHERE:
+                continue
             value = getattr(self, name)
             plain = isinstance(value, str | int | float | None)
             shown = repr(value) if plain or name in ("feature_dim", "nominal") else "given"

@@ -110,6 +110,8 @@ class CodeStore:
         The dims of the features of xarray data.
     weights : Weights or None
         The weights of the samples; None if all count equally.
+    n_source : int
+        Number of samples of the source, with those that are not in the store.
 
     Examples
     --------
@@ -140,6 +142,7 @@ class CodeStore:
     axis: Axis | None = None
     feature_dims: tuple[str, ...] = ()
     weights: Weights | None = None
+    n_source: int = 0
 
     @property
     def n_features(self) -> int:
@@ -191,6 +194,15 @@ class CodeStore:
         n_bytes = COLUMNS[name.split("/")[0]].itemsize * self.chunks[0]
         return Chunks(self.path, self.place, name, n_bytes, {0: checksums})
 
+    def manifest(self) -> Manifest:
+        """Return the manifest; raise a CodeStoreError if the store was encoded again."""
+        manifest = get_manifest(self.path)
+        if manifest.folder != self.folder:
+            raise CodeStoreError(
+                f"the code store {self.path!r} was encoded again after it was opened; open it again"
+            )
+        return manifest
+
     def categories(self, feature_index: int) -> list[Category | None]:
         """Return the meaning of each code of a feature, None for the missing code.
 
@@ -211,12 +223,7 @@ class CodeStore:
             raise IndexError(
                 f"no feature {feature_index}; give a position from 0 to {self.n_features - 1}"
             )
-        manifest = get_manifest(self.path)
-        if manifest.folder != self.folder:
-            raise CodeStoreError(
-                f"the code store {self.path!r} was encoded again after it was opened; open it again"
-            )
-        content = manifest.content
+        content = self.manifest().content
         missing: list[Category | None] = [None] * bool(self.missing_code[feature_index] >= 0)
         if self.nominal[feature_index]:
             return [*content.categories[str(feature_index)], *missing]
@@ -389,6 +396,7 @@ def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
         axis=manifest.axis,
         feature_dims=content.feature_dims,
         weights=_weights(content),
+        n_source=manifest.n_source,
     )
 
 
@@ -500,6 +508,19 @@ def read_codes(store: CodeStore, features: slice, rows: slice) -> np.ndarray:
             planes = as_planes(store, chunks.read(tile, row))[own]
             out[to, where] = unpacked(np.ascontiguousarray(planes), store.chunks[0])[:, part]
     return out
+
+
+def read_column(chunks: Chunks, row: int, n_rows: int) -> np.ndarray:
+    """Return the first values of a chunk of an array with one value per sample.
+
+    Raises
+    ------
+    CodeStoreError
+        The chunk is missing, unreadable or not the one that was written.
+    """
+    dtype = np.dtype(COLUMNS[chunks.name.split("/")[0]].dtype)
+    values = chunks.read(0, row).view(dtype)[:n_rows]
+    return values.astype(dtype.newbyteorder("="), copy=False)
 
 
 def read_labels(store: CodeStore, rows: slice) -> np.ndarray:

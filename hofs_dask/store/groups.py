@@ -90,9 +90,8 @@ def merge_groups(parts: Sequence[GroupCounts]) -> GroupCounts:
 def deal_groups(found: GroupCounts, name: str) -> Dealt:
     """Return the number and the fold of each group; raise a ValueError for unusable groups.
 
-    Groups are numbered in the order of the hashes of their ids. Then they are assigned to folds,
-    the largest group first and groups of equal size in the order of their numbers. Each group joins
-    the fold that has the fewest samples so far.
+    Groups are numbered in the order of the hashes of their ids. Then `deal_sizes` assigns them to
+    folds.
 
     Examples
     --------
@@ -118,13 +117,26 @@ def deal_groups(found: GroupCounts, name: str) -> Dealt:
             "leave groups out"
         )
     order = sorted(counts, key=_hash)
-    number = {one: place for place, one in enumerate(order)}
-    sizes = [0] * N_FOLDS
-    fold = {}
-    for one in sorted(order, key=lambda each: (-counts[each], number[each])):
-        fold[one] = sizes.index(min(sizes))
-        sizes[fold[one]] += counts[one]
-    return Dealt({one: N_FOLDS * number[one] + fold[one] for one in order})
+    dealt = deal_sizes([counts[one] for one in order])
+    return Dealt(dict(zip(order, dealt, strict=True)))
+
+
+def deal_sizes(sizes: Sequence[int]) -> list[int]:
+    """Return the stored value of each group, whose number is its position.
+
+    Groups are assigned to folds by their sizes, the largest group first and groups of equal size in
+    the order of their numbers. Each group joins the fold that has the fewest samples so far.
+
+    Examples
+    --------
+    >>> [value % N_FOLDS for value in deal_sizes([1, 2, 6, 1, 2])]
+    [3, 1, 0, 3, 2]
+    """
+    filled, folds = [0] * N_FOLDS, [0] * len(sizes)
+    for number in sorted(range(len(sizes)), key=lambda number: (-sizes[number], number)):
+        folds[number] = filled.index(min(filled))
+        filled[folds[number]] += sizes[number]
+    return [N_FOLDS * number + fold for number, fold in enumerate(folds)]
 
 
 def encode_groups(block: np.ndarray, dealt: Dealt) -> np.ndarray:

@@ -29,21 +29,21 @@ def count_bits(features: list[Feature]) -> int:
 
 
 def write_metadata(
-    place: str, n_samples: int, grid: tuple[int, int], features: list[Feature]
+    place: str, n_samples: int, grid: tuple[int, int], bits: int, tables: dict[str, np.ndarray]
 ) -> None:
     """Write the metadata that Zarr and xarray need to open the codes and tables."""
     group = zarr.create_group({})
     group.create_array(
         "codes",
-        shape=(len(features), n_samples),
+        shape=(len(tables["n_codes"]), n_samples),
         chunks=grid[::-1],
         dtype=np.uint8,
         fill_value=CODE_FILL,
-        serializer=Planes(count_bits(features)),
+        serializer=Planes(bits),
         compressors=[Crc32cCodec()],
         dimension_names=("feature", "sample"),
     )
-    for name, table in _tables(features).items():
+    for name, table in tables.items():
         group.create_array(
             name,
             shape=table.shape,
@@ -81,7 +81,7 @@ def _put(place: str, node: zarr.Group | zarr.Array[Any]) -> None:
             places.write(place, name, [content.to_bytes()])
 
 
-def _tables(features: list[Feature]) -> dict[str, np.ndarray]:
+def tables_of(features: list[Feature]) -> dict[str, np.ndarray]:
     """Return the small arrays of a store by name."""
     n_codes = np.array([feature.n_codes for feature in features], np.int16)
     has_missing = np.array([feature.has_missing for feature in features])
@@ -96,7 +96,7 @@ def _tables(features: list[Feature]) -> dict[str, np.ndarray]:
 
 def write_tables(place: str, tiles: list[list[Feature]]) -> dict[str, Table]:
     """Write the tables of all features, and return their records for the manifest."""
-    tables = _tables(list(itertools.chain.from_iterable(tiles)))
+    tables = tables_of(list(itertools.chain.from_iterable(tiles)))
     return {name: write_table(place, name, table) for name, table in tables.items()}
 
 
