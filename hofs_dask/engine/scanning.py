@@ -6,12 +6,14 @@ A scan is one call of Dask's compute.
 from __future__ import annotations
 
 import functools
+import pickle
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+import cloudpickle
 import dask.base
 import numpy as np
 from dask.delayed import Delayed, delayed
@@ -101,7 +103,7 @@ class _Place:
             copied=copied,
             columns=columns,
             column_codes=tuple(codes.n_codes[list(columns)].tolist()),
-            n_codes={tile: codes.n_codes[layout.tiles[tile]] for tile in tiles},
+            n_codes={tile: codes.n_codes[tile * width : (tile + 1) * width] for tile in tiles},
             n_classes=codes.labels.n_classes,
             partition=partition,
             identity=codes.problem_identity,
@@ -206,7 +208,7 @@ def run(
             request.reduction.narrow(request.context.take(features)) for request in scan
         )
         place = _Place.of(codes, partition, columns, copied, features, found.cache)
-        of_plan = _tasks_of(_Plan(place, features, jobs, contexts), len(groups))
+        of_plan = _tasks_of(_Plan(place, features, jobs, contexts), len(groups), workers)
         partials = []
         for position, (group, copy) in enumerate(zip(groups, copies, strict=True)):
             # Neighbouring groups go to the same worker in every round, because its cache holds
@@ -378,18 +380,32 @@ def is_small(shared: object, n_tasks: int) -> bool:
     return n_tasks * (PLAN_BYTES + size_of(shared)) <= SMALL_GRAPH
 
 
-def _tasks_of(plan: _Plan, n_tasks: int) -> Callable[..., Delayed]:
+def _tasks_of(plan: _Plan, n_tasks: int, workers: tuple[Worker, ...]) -> Callable[..., Delayed]:
     """Return a function that makes the tasks of a tile; the plan is the first argument of each.
 
     A large plan is a separate key of the graph, for which all other tasks wait about 6 ms. A small
-    plan is instead repeated in every task.
+    plan is instead repeated in every task. It is pickled here: the scheduler would otherwise
+    unpickle the plan of every task and pickle it again, which takes longer than the other work of
+    the scheduler for a task.
     """
-    if is_small((plan.place, plan.contexts), n_tasks):
+    if not is_small((plan.place, plan.contexts), n_tasks):
+        common = delayed(plan, pure=False, traverse=False)
+        return lambda name, function, *arguments: _task(name, function, common, *arguments)
+    if not workers[0].address:  # this process
         return lambda name, function, *arguments: _task(
             name, functools.partial(function, plan), *arguments
         )
-    common = delayed(plan, pure=False, traverse=False)
-    return lambda name, function, *arguments: _task(name, function, common, *arguments)
+    content = cloudpickle.dumps(plan)
+    return lambda name, function, *arguments: _task(
+        name, functools.partial(_unpickled, function, content), *arguments
+    )
+
+
+def _unpickled(
+    function: Callable[..., tuple[_Nodes, ...]], plan: bytes, *arguments: object
+) -> tuple[_Nodes, ...]:
+    """Call the function of a task with its plan."""
+    return function(pickle.loads(plan), *arguments)
 
 
 def _copies(
