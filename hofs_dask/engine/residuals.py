@@ -26,9 +26,11 @@ KERNEL_MODULES = POSTERIOR_KERNELS
 def _layout(context: GainsContext, n_features: int) -> Layout:
     _, _, n_classes, n_codes = context.candidates.table.shape
     n_strata = n_codes if context.candidates.pair_parents.shape[1] else 1
+    width = 2 * n_classes
     return {
-        "sums": ((n_features, n_strata * n_codes, n_classes), np.float64),
-        "products": ((n_features, n_strata, n_classes, n_classes), np.float64),
+        "sums": ((n_features, n_strata * n_codes, width), np.float64),
+        "products": ((n_features, n_strata, width, width), np.float64),
+        "predicted": ((n_features, n_classes, width), np.float64),
     }
 
 
@@ -38,30 +40,57 @@ def _chunk(context: GainsContext, block: Block, partial: Partial) -> None:
     if len(places) < len(block.tile):
         block = replace(block, tile=block.tile.only(places))
     sums, products = (np.zeros_like(partial[name][places]) for name in ("sums", "products"))
+    predicted = np.zeros(partial["predicted"].shape[1:])
     parents = np.zeros(len(places), np.int64)
     if context.candidates.pair_parents.shape[1]:
         parents = np.maximum(context.candidates.pair_parents[:, 0], 0)
     for piece in pieces(context, block):
-        probability = class_posterior(context, piece)[1]
-        residuals = -probability.T
-        residuals[np.arange(len(residuals)), piece.labels] += 1
-        residuals = np.ascontiguousarray(residuals)
-        add_residuals(piece.codes, piece.bases, frozen(parents), frozen(residuals), sums)
+        probability = class_posterior(context, piece)[1].T
+        n_samples, n_classes = probability.shape
+        both = np.zeros((n_samples, 2 * n_classes))
+        rows = np.arange(n_samples)
+        both[:, :n_classes] = -probability
+        both[rows, piece.labels] += 1
+        both[rows, n_classes + probability.argmax(axis=1)] = 1
+        indicators = both[:, n_classes:].copy()
+        if len(piece.weights):
+            both *= piece.weights[:, None]
+        predicted += indicators.T @ both
+        add_residuals(piece.codes, piece.bases, frozen(parents), frozen(both), sums)
         for parent in np.unique(parents):
-            codes = piece.columns[parent - 1] if parent else np.zeros(len(residuals), np.uint8)
+            codes = piece.columns[parent - 1] if parent else np.zeros(n_samples, np.uint8)
             for code in np.unique(codes):
-                some = residuals[codes == code]
+                some = both[codes == code]
                 products[parents == parent, code] += some.T @ some
     partial["sums"][places] += sums
     partial["products"][places] += products
+    partial["predicted"][places] += predicted
 
 
 def _total(_context: GainsContext, total: Partial) -> Partial:
-    return total
+    """Return the sums and products after residuals are centred within each predicted class."""
+    sums, products = total["sums"], total["products"]
+    n_classes = sums.shape[-1] // 2
+    residuals, indicators = np.split(total["predicted"], 2, axis=2)
+    size = indicators.sum(axis=1)[:, None]  # (feature, 1, predicted class)
+    means = residuals.swapaxes(1, 2) / np.where(size > 0, size, 1.0)
+    identity = np.broadcast_to(np.eye(n_classes), means.shape)
+    centre = np.concatenate([identity, -means], axis=2)[:, None]  # (feature, 1, class, 2 class)
+    return {
+        "sums": np.matmul(sums[:, :, None], centre.swapaxes(-1, -2))[:, :, 0],
+        "products": centre @ products @ centre.swapaxes(-1, -2),
+    }
 
 
 #: The residual of a sample and a class is 1 or 0, whether the sample has the class, minus the
 #: probability of the class. ``sums[i, cell, class]`` are the sums of residuals, where a cell is a
 #: code of a candidate or, if any candidate has a pair row, the code of its parent and its own one.
-#: ``products[i, code of the parent, class, class]`` are the sums of products of two residuals.
+#: ``products[i, code of the parent, class, class]`` are the sums of products of two residuals. With
+#: weights, residuals are multiplied by the weight of the sample.
+#:
+#: The posterior may be too certain, if picks depend on each other, or not certain enough, if tables
+#: are shrunk. A feature that depends on the picks would then seem to add information. The mean of
+#: the residuals of all samples with the same predicted class is therefore subtracted. In the
+#: partials, ``sums`` and ``products`` are those of the residuals and of an indicator of the
+#: predicted class, the most probable one, and ``predicted`` are their sums by predicted class.
 RESIDUALS = Reduction("residuals", _layout, _chunk, _total, prepared, narrowed)

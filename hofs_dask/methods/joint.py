@@ -292,10 +292,11 @@ class Joint(Search[JointState, JointScores]):
     ) -> Generator[Request, Partial, np.ndarray]:
         """Yield requests; return the p-value of every feature, (feature,).
 
-        The residuals are those of the posterior of the picks of this epoch.
+        The residuals are those of the posterior of the picks of this epoch. With weights, they are
+        also needed without picks, because weights may depend on the class.
         """
         problem = self.problem
-        if not state.rows:
+        if not state.rows and problem.evidence == 1:
             return marginal_p_values(problem)
         rows = scores.rows
         wanted = problem.candidates.copy()
@@ -311,7 +312,7 @@ class Joint(Search[JointState, JointScores]):
             counts[has_parent] = state.pair_counts[has_parent].sum(axis=(1, 3))
         found = Residuals(
             sums=total["sums"].reshape(m, n_strata, -1, problem.n_classes),
-            products=products,
+            products=products * problem.evidence,
             counts=counts,
             parents=state.pair_parent,
             n_parents=len(state.rows),

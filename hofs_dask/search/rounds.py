@@ -95,11 +95,6 @@ def search(
     problem = describe(codes, counts, exclude, include, effects)
     candidates = problem.candidates.copy()
     automatic = n_features is None
-    if automatic and codes.weights is not None:
-        raise ValueError(
-            'n_features is "auto" and the samples have weights, for which there is no test of '
-            "significance yet; give a number of features, or leave weights out"
-        )
     if n_features is None:
         n_features = max(int(candidates.sum()), len(include))
     if of_resample:

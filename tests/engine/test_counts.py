@@ -178,7 +178,7 @@ def test_reduction__is_the_same_for_any_split(reduction, seed, splits):
 @given(seed=st.sampled_from([1, 3, 5]))
 def test_reduction__with_integer_weights_equals_repeated_samples(reduction, seed):
     if reduction in (DESIGN_EFFECTS, RESIDUALS):
-        return  # these are of the samples without their weights
+        return  # these are not linear in the weights, see `test_residuals`
     block = samples(seed)
     repeated = replace(rows_of(block, np.repeat(np.arange(N), block.weights)), weights=NO_WEIGHTS)
     found, expected = finished(reduction, block, []), finished(reduction, repeated, [])

@@ -59,6 +59,36 @@ def test_auto__finds_a_partner_that_acts_only_together():
     assert hd.select(x, y, "auto").features == []
 
 
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_auto__chooses_nothing_after_a_copy_of_the_target(n_classes):
+    """Tables are shrunk, so a copy leaves the classes uncertain; others then seemed to add."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, n_classes, 400)
+    x = rng.normal(size=(400, 8))
+    x[:, 2] += 1.5 * y
+    x[:, 5] = x[:, 6] = y
+    x[:, 7] = -y
+    assert hd.select(x, y, "auto").features == ["x5"]
+    x[:, 5:] = rng.normal(size=(400, 3))
+    x[y == 1, 5] = np.nan
+    first = hd.select(x, y == 1, "auto").features
+    assert first == ["x5"]
+
+
+def test_auto__rarely_chooses_what_depends_on_picks_only():
+    """y depends on x0 alone; x1 and x2 are noisy copies of it."""
+    more = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        a = rng.integers(0, 5, 1500)
+        y = rng.random(1500) < 1 / (1 + np.exp(2.0 - a))
+        noisy = np.clip(a[:, None] + rng.integers(-1, 2, (1500, 2)), 0, 4)
+        found = hd.select(np.column_stack([a, noisy, rng.normal(size=(1500, 4))]), y, "auto")
+        assert found.features[0] == "x0"
+        more += len(found.features) > 1
+    assert more <= 2
+
+
 def test_auto__finds_rare_classes():
     """Features of a class with one sample in 200 add little information, all of it certain."""
     rng = np.random.default_rng(4)
