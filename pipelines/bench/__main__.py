@@ -28,6 +28,7 @@ from pipelines.bench.speed import (
     bench_cached,
     bench_compare,
     bench_hofs,
+    bench_related,
     bench_small,
     bench_streaming,
 )
@@ -39,6 +40,11 @@ GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
     "cached": (bench_cached, Size(2_000_000, 200, 5, 20), Size(3_000, 12, 5, 3)),
     "streaming": (bench_streaming, Size(2_000_000, 200, 5), Size(3_000, 12, 5)),
     "hofs": (bench_hofs, Size(1_000_000, 500, 5, 30), Size(3_000, 12, 5, 3)),
+    "related": (
+        bench_related,
+        Size(500_000, 200, 5, 20, n_related=40),
+        Size(3_000, 12, 5, 3, n_related=6),
+    ),
     "compare": (bench_compare, Size(2_000_000, 100, 5, 5), Size(3_000, 12, 5, 3)),
     "encoding": (bench_encoding, Size(2_000_000, 100), Size(3_000, 12)),
     "small": (bench_small, Size(1_000, 50), Size(200, 12, n_picks=2)),

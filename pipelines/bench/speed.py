@@ -178,6 +178,19 @@ def bench_hofs(job: Run) -> Iterator[Figure]:
             yield ratio(text, jobs[1].size, after, f"{size.n_classes} classes", before)
 
 
+def bench_related(job: Run) -> Iterator[Figure]:
+    """Measure HOFS on features that share causes, where few candidates can be screened out."""
+    with job.cluster():
+        codes, size = job.codes(), job.size
+        cells, labels = _in_memory(codes)
+        loop = bincount_seconds(cells, labels, size, range(LOOP_PICKS), job.repeats)
+        del cells, labels
+        hd.select(codes, None, 2, method="vmi")  # workers compile before anything is timed
+        seconds = _whole_run(job, codes, hd.HOFS(), job.repeats)
+        note = "two picks of the loop timed and multiplied"
+        yield ratio("joint, related features", size, seconds, "np.bincount loop", loop, 0.6, note)
+
+
 def bench_small(job: Run) -> Iterator[Figure]:
     """Measure small data in memory without a cluster, and the import."""
     size = job.size

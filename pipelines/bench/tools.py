@@ -34,6 +34,8 @@ from pipelines.model import Scan
 
 #: Samples per task that draws data, and its maximum number of cells.
 DRAWN_ROWS, DRAWN_CELLS = 25_000, 5_000_000
+#: Causes that related features share.
+N_CAUSES = 6
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,12 @@ class Size:
     n_codes: int = 5
     n_picks: int = 10
     n_classes: int = 2
+    n_related: int = 0  # features that share six causes of y; with 0, data of groups of ten
 
     def __str__(self) -> str:
+        related = f", {self.n_related} related" if self.n_related else ""
         return (
-            f"{self.n_samples} x {self.n_features}, {self.n_codes} codes, "
+            f"{self.n_samples} x {self.n_features}{related}, {self.n_codes} codes, "
             f"{self.n_classes} classes, {self.n_picks} picks"
         )
 
@@ -142,7 +146,8 @@ class Run:
     def codes(self, chunks: tuple[int, int] | None = None) -> CodeStore:
         """Return the store of this size; it is created if it does not exist."""
         size = self.size
-        name = "-".join(map(str, (size.n_samples, size.n_features, size.n_codes, size.n_classes)))
+        shape = (size.n_samples, size.n_features, size.n_codes, size.n_classes, size.n_related)
+        name = "-".join(map(str, shape))
         path = self.folder / (name + "".join(f"-{length}" for length in chunks or ()))
         return hd.encode(*draw(size), path, bins=None, chunks=chunks)
 
@@ -242,7 +247,11 @@ def fastest(
 
 
 def draw(size: Size, seed: int = 0) -> tuple[da.Array, da.Array]:
-    """Return codes and labels; groups of ten features depend on each other, every seventh on y."""
+    """Return codes and labels.
+
+    Groups of ten features depend on each other, and every seventh feature on y. If
+    ``size.n_related`` is given, that many features are noisy copies of six causes of y instead.
+    """
     step = max(1, min(DRAWN_ROWS, DRAWN_CELLS // size.n_features))
     lengths = [min(step, size.n_samples - start) for start in range(0, size.n_samples, step)]
     blocks = [
@@ -263,12 +272,23 @@ def _block(size: Size, n_rows: int, seed: Sequence[int]) -> np.ndarray:
     m = size.n_features
     y = rng.integers(0, size.n_classes, n_rows)
     z = rng.standard_normal((n_rows, m), np.float32)
+    if size.n_related:
+        causes = rng.standard_normal((n_rows, N_CAUSES), np.float32)
+        total = causes.sum(axis=1) / math.sqrt(N_CAUSES) + 0.5 * rng.standard_normal(n_rows)
+        y = np.searchsorted(np.linspace(-1, 1, size.n_classes + 1)[1:-1], total)
+        related = np.arange(size.n_related)
+        z[:, related] = 0.8 * z[:, related] + causes[:, related % N_CAUSES]
+        return _coded(z, y, size.n_codes)
     causes = rng.standard_normal((n_rows, -(-m // 10)), np.float32)
     z += 0.7 * np.repeat(causes, 10, axis=1)[:, :m]
     telling = range(0, m, 7)
     strength = np.linspace(1.5, 0.3, len(telling), dtype=np.float32)
     z[:, telling] += np.float32(0.35) * (2 * y[:, None] / size.n_classes) * strength
-    codes = np.clip((z / 1.3 + 2) / 4 * size.n_codes, 0, size.n_codes - 1).astype(np.uint8)
+    return _coded(z, y, size.n_codes)
+
+
+def _coded(z: np.ndarray, y: np.ndarray, n_codes: int) -> np.ndarray:
+    codes = np.clip((z / 1.3 + 2) / 4 * n_codes, 0, n_codes - 1).astype(np.uint8)
     return np.column_stack([codes, y.astype(np.uint8)])
 
 

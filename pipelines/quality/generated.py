@@ -46,12 +46,15 @@ def evaluate_wide(n_features: int, seed: int, method: str, n_picks: int) -> tupl
 def main(features: int, seeds: int, first: int, picks: int, methods: str) -> None:
     """Compare methods on 500 samples with ten causes of six copies each among many features."""
     names = methods.split(",")
-    found = np.array(
-        [
-            [evaluate_wide(features, seed, name, picks) for name in names]
-            for seed in range(first, first + seeds)
-        ]
-    )
+    rows = []
+    for seed in range(first, first + seeds):
+        rows.append([evaluate_wide(features, seed, name, picks) for name in names])
+        each = ", ".join(
+            f"{name} {row[0]} {row[1]} {row[2]:.4f}"
+            for name, row in zip(names, rows[-1], strict=True)
+        )
+        click.echo(f"seed {seed}: {each}", err=True)
+    found = np.array(rows)
     mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(seeds)
     click.echo("| method | groups found | noise features | accuracy | minus the first |")
     click.echo("|---|--:|--:|--:|--:|")
