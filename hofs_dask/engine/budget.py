@@ -21,24 +21,24 @@ from hofs_dask.store.layout import layout_of
 USABLE = 0.75
 #: Maximum fraction of a worker's memory limit for cached chunks.
 CACHE_SHARE = 0.3
-#: Bytes of a block of signals or posteriors in a map task.
+#: Bytes that are planned per thread for temporary arrays of a map task, such as posteriors.
 BLOCK_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Memory of a scan on the worker with the least free memory, in bytes.
+    """The estimated memory of a scan on the worker with the least free memory, in bytes.
 
     Attributes
     ----------
     resident
         Memory that the process uses before the scan.
     tasks
-        Chunks, blocks and partials of the running tasks, one task per thread.
+        Chunks, temporary arrays and partials of the running tasks, one task per thread.
     partials
         Partials that wait to be combined.
     context
-        Contexts that the driver sends.
+        The contexts (parameters) of the reductions, which the driver sends.
     cache
         Decoded chunks that are kept for the next scan.
     limit
@@ -54,17 +54,17 @@ class Estimate:
 
     @property
     def needed(self) -> int:
-        """The bytes that the scan needs: all except the cache, which is optional."""
+        """The bytes that the scan needs: everything except the cache, which is optional."""
         return self.resident + self.tasks + self.partials + self.context
 
     @property
     def total(self) -> int:
-        """The expected peak, in bytes."""
+        """The expected peak memory of the worker, in bytes."""
         return self.needed + self.cache
 
     @property
     def fits(self) -> bool:
-        """Whether the scan fits without pausing the worker."""
+        """Whether the scan needs so little memory that Dask does not pause the worker."""
         return self.needed <= int(USABLE * self.limit)
 
     def __str__(self) -> str:
@@ -79,9 +79,9 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
     Parameters
     ----------
     codes
-        The store.
+        The code store.
     scan
-        The reductions that share the scan.
+        The requests that share the scan.
     workers
         The processes that run the scan.
     """
@@ -91,15 +91,15 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
     resampled = any(request.resample is not None for request in scan)
     chunk = held_bytes(layout, len(columns), CHUNK_COPIES + resampled)
     groups = Partition(layout).groups(sum(worker.n_threads for worker in workers))
-    # for float sums, a task keeps one total per node of the tree, at most two per level
+    # for float sums, a task keeps one partial per node of the tree, at most two per level
     n_nodes = 2 * max(group.stop - group.start for group in groups).bit_length() - 1
     partial = sum(
         request.reduction.nbytes(request.context, layout.chunks[1])
         * (1 if request.reduction.exact(request.context) else n_nodes)
         for request in scan
     )
-    # Partials that wait on a worker: those of its own map tasks, the inputs of one combine task and
-    # the sum. With few map tasks there are fewer than `WAITING`.
+    # Partials that wait on a worker: the results of its own map tasks, the inputs of one combine
+    # task, and their sum. With few map tasks there are fewer than `WAITING`.
     n_own = -(-len(layout.tiles) * len(groups) // len(workers))
     n_waiting = min(WAITING, n_own + min(FAN_IN, len(groups)) + 1)
     found = Estimate(
@@ -110,7 +110,7 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
         cache=0,
         limit=worker.memory_limit,
     )
-    # the share of one worker in the codes, labels and copied columns, in whole chunks
+    # bytes of the codes, copied columns and labels that one worker reads, up to one chunk more
     width = (codes.n_features + len(columns)) * codes.bits / 8 + 1
     share = int((codes.n_samples // len(workers) + codes.chunks[0]) * width)
     room = int(USABLE * found.limit) - found.needed
@@ -119,7 +119,10 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
 
 
 def check(codes: CodeStore, request: Request, found: Estimate, workers: tuple[Worker, ...]) -> None:
-    """Raise a MemoryError if a reduction does not fit; the message suggests chunks that fit."""
+    """Raise a MemoryError if a reduction does not fit into the memory of a worker.
+
+    The message suggests a chunk size that fits, if there is one.
+    """
     if found.fits:
         return
     enough = format_bytes(int(found.needed / USABLE) + 1)
@@ -138,7 +141,9 @@ def check(codes: CodeStore, request: Request, found: Estimate, workers: tuple[Wo
 
 
 def room() -> Room | None:
-    """Return the free memory of the smallest of the current workers, or None if unknown.
+    """Return the free memory and the threads of the worker with the least memory per thread.
+
+    The result is None if no worker has a memory limit.
 
     Examples
     --------
@@ -156,7 +161,7 @@ def room() -> Room | None:
 def _fitting_chunks(
     codes: CodeStore, request: Request, workers: tuple[Worker, ...]
 ) -> tuple[int, int] | None:
-    """Return a chunk shape with which the reduction fits, or None if there is none."""
+    """Return a chunk shape (samples, features) that makes the reduction fit, or None."""
     usable = min(int(USABLE * worker.memory_limit) - worker.resident for worker in workers)
     n_threads = max(worker.n_threads for worker in workers)
     samples, features = choose_layout(
@@ -181,7 +186,7 @@ def _cache_setting(limit: int) -> int:
 
 
 def size_of(value: Any) -> int:
-    """Return the number of bytes of the arrays in a context."""
+    """Return the number of bytes of all arrays in nested tuples, dicts and dataclasses."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, dict):

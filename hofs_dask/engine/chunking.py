@@ -21,13 +21,14 @@ CHUNK_CELLS = 8 * 2**20
 CHUNK_FEATURES = 1024
 #: Minimum number of samples per chunk, even if memory is short.
 MIN_CHUNK_SAMPLES = 1024
-#: Number of chunks of a store with few features and enough samples, to keep workers busy.
+#: A store gets about this many chunks or more, so that all workers have tasks.
 MIN_CHUNKS = 16
-#: Chunks are not made shorter than this many samples to reach `MIN_CHUNKS`.
+#: To reach `MIN_CHUNKS`, chunks are not made shorter than this many samples.
 SHARED_CHUNK_SAMPLES = 8192
-#: Samples in a cache line of a bit plane: eight words.
+#: Number of samples whose bits fill one cache line of a bit plane (eight words).
 LINE = 8 * WORD
-#: Bytes per cell of pair counts, the largest partial: an int64 for each of four folds.
+#: Bytes per combination of two codes and a class in `PAIR_COUNTS`, the reduction with the largest
+#: partials: an int64 for each of four folds.
 PAIR_BYTES = 4 * 8
 #: Fractions of the free memory of a worker that are planned for partials and for chunks.
 PARTIAL_SHARE, CHUNK_SHARE = 0.5, 0.25
@@ -35,7 +36,10 @@ PARTIAL_SHARE, CHUNK_SHARE = 0.5, 0.25
 
 @dataclass(frozen=True)
 class Room:
-    """Free memory and number of threads of a worker; the defaults are for an unknown worker."""
+    """The free memory and the number of threads of a worker.
+
+    The defaults are assumed if the worker is unknown.
+    """
 
     n_bytes: int = 2**30
     n_threads: int = 1
@@ -51,7 +55,7 @@ def choose_layout(
     room: Room | None = None,
     chunks: tuple[int, int] | None = None,
 ) -> Layout:
-    """Return the layout of a store, with its reasons.
+    """Return the layout of a store, with the reason for each choice.
 
     Parameters
     ----------
@@ -62,9 +66,9 @@ def choose_layout(
     n_classes
         Number of classes of the target.
     source_rows
-        Rows per chunk of the source, if all its chunks have the same number.
+        Number of samples per chunk of the source; None if its chunks differ in length.
     room
-        Free memory of the smallest worker; None if unknown.
+        Free memory and threads of the worker with the least memory; None if unknown.
     chunks
         Samples and features per chunk, if the user gave them.
 
@@ -141,7 +145,7 @@ def _length(n_samples: int, width: int, source_rows: int | None, free: Room) -> 
     length = max(length // LINE, 1) * LINE
     if source_rows is not None and n_samples > length:
         # A multiple of the source's chunks is better than a multiple of whole words: each source
-        # chunk is then read once, and the last word wastes few bits.
+        # chunk is then read once, and a last word that is not full wastes few bits.
         most = min(4 * length, max(fitting, length))
         if source_rows <= most:
             length = min(max(round(length / source_rows), 1), most // source_rows) * source_rows

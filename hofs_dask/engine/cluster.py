@@ -1,4 +1,4 @@
-"""Query the workers of a scan: addresses, memory, versions."""
+"""Query the workers for their addresses, memory and versions, and compile kernels on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from hofs_dask.engine.reduction import Request
 
-#: Attempts to query the workers if one is lost during the query.
+#: Maximum number of queries of the workers. A query is repeated if a worker is lost during it.
 ATTEMPTS = 5
 
 
@@ -53,7 +53,7 @@ SAME_VERSIONS = ("hofs-dask", "dask", "distributed", "numpy", "numba", "zarr")
 
 @dataclass(frozen=True)
 class Worker:
-    """A process that runs tasks."""
+    """A process that runs tasks: a Dask worker or, without a client, this process."""
 
     address: str  # empty for this process
     n_threads: int
@@ -109,8 +109,8 @@ def current_workers(scan: Sequence[Request] = (), *, anew: bool = False) -> tupl
 def kernels_to_compile(scan: Sequence[Request]) -> list[str]:
     """Return the names of the kernels that must be compiled before a scan.
 
-    Later calls do not return a kernel again. For a cluster, this checks the kernel cache on the
-    disk of this machine, as if the workers shared it.
+    A kernel that an earlier call returned is not returned again. With a cluster, the kernel cache
+    on the disk of this machine is checked, on the assumption that the workers use it too.
 
     Examples
     --------
@@ -126,14 +126,15 @@ def kernels_to_compile(scan: Sequence[Request]) -> list[str]:
 
 
 def _modules(scan: Iterable[Request]) -> frozenset[str]:
-    """The modules of the reductions of a scan."""
+    """Return the names of the modules that define the reductions of a scan."""
     return frozenset(request.reduction.chunk.__module__ for request in scan)
 
 
 def _kernels(modules: Iterable[str]) -> list[Any]:
-    """Return the kernels of modules that define reductions.
+    """Return the kernels that the reductions of these modules call.
 
-    A reduction that a user defines may be in a module without `KERNEL_MODULES`.
+    Each module lists the modules of these kernels in ``KERNEL_MODULES``. A module of a user may
+    have no such list.
     """
     found = (importlib.import_module(module) for module in modules)
     named = (getattr(module, "KERNEL_MODULES", ()) for module in found)
@@ -143,8 +144,8 @@ def _kernels(modules: Iterable[str]) -> list[Any]:
 def memory_limits() -> list[tuple[int, int]]:
     """Return the memory limit and the number of threads of each worker, from the scheduler.
 
-    Unlike `current_workers`, this does not query the workers and compiles no kernels. The limit is
-    0 for a worker without one.
+    Unlike `current_workers`, this does not query the workers and compiles no kernels. A worker
+    without a memory limit has the limit 0.
 
     Examples
     --------
@@ -212,9 +213,9 @@ def _local_threads() -> int:
 def _describe(
     client: Client, addresses: tuple[str, ...], modules: frozenset[str]
 ) -> dict[str, tuple[int, int]]:
-    """Return the memory limit and the resident memory of workers.
+    """Return the memory limit and the resident memory of each worker, in bytes, by address.
 
-    This also compares versions and compiles the kernels of ``modules``.
+    This also compares versions and compiles the kernels of ``modules`` on the workers.
     """
     _check_limits(client)
     try:

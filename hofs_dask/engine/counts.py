@@ -34,7 +34,7 @@ KERNEL_MODULES = (counting, hashing, planes)
 #: ns per sample with AVX2 and 0.0013 ns with AVX-512. The second way takes 0.5 ns per sample, so it
 #: is faster from about 160 intersections on with AVX2, and from about 370 on with AVX-512.
 MOST_PRODUCTS = 200
-#: The same with weights, which are multiplied.
+#: The same limit for weighted samples. It is lower, because counts are multiplied by weights.
 MOST_WEIGHTED = 64
 
 
@@ -56,7 +56,7 @@ class GroupsContext(Context):
     """Context of `DESIGN_EFFECTS`."""
 
     n_classes: int
-    n_codes: int  # the largest of all features
+    n_codes: int  # the largest number of codes of a feature
     n_groups: int
 
 
@@ -75,14 +75,15 @@ class PairTermsContext(Context):
 
     n_classes: int
     parents: np.ndarray  # (column, code) the numeric value of each code of each column
-    after: np.ndarray  # (column,) the first feature that each column is counted with
+    after: np.ndarray  # (column,) position of the first feature that each column is paired with
     numbers: np.ndarray = per_feature()  # (feature, code) the numeric value of each code
     position: np.ndarray = per_feature()  # (feature,) position among all features
-    marginals: np.ndarray = per_feature()  # (feature, class, code) counts over the same samples
+    marginals: np.ndarray = per_feature()  # (feature, class, code) counts of the same samples
 
 
-#: A digit of a sample's cell number, and its base. The digit is the code of a column, given by the
-#: column's position, or an array with one number per sample.
+#: Samples are counted per cell, for example per fold and class. The number of a cell consists of
+#: digits (here fold and class). A `_Digit` is the digit of every sample, and its base. The digits
+#: are an array (sample,), or the codes of the column at the given position.
 _Digit = tuple[int | np.ndarray, int]
 
 
@@ -102,15 +103,15 @@ def _add(
     block
         The samples.
     digits
-        The digits of the cell number of a sample; the last one varies fastest.
+        The digits that form the cell number of each sample; the last digit varies fastest.
     counts
         int64, C-contiguous.
     first
-        Features before this one are skipped.
+        Features of the tile before this position are skipped.
     table
-        Position of the table.
+        Position of the table to add to.
     known
-        Cells before this one do not have to be counted.
+        Cells with a number below this do not have to be counted.
     """
     m, n_tables, n_cells, n_codes = counts.shape
     start = table * n_cells * n_codes
@@ -170,7 +171,7 @@ def _marginal_chunk(context: MarginalContext, block: Block, partial: Partial) ->
     _add(block, digits, _tables(partial["counts"], 1))
 
 
-#: ``counts[i, fold, class, code]`` for every feature.
+#: ``counts[i, fold, class, code]``: number of samples per fold, class and code of feature i.
 MARGINAL_COUNTS = Reduction("marginal-counts", _marginal_layout, _marginal_chunk, as_it_is)
 
 
@@ -181,7 +182,7 @@ def _cluster_layout(context: GroupsContext, n_features: int) -> Layout:
 def _cluster_chunk(context: GroupsContext, block: Block, partial: Partial) -> None:
     assert block.clusters is not None  # requested only for samples in groups
     digits = [(block.clusters, N_CLUSTERS), (block.labels, context.n_classes)]
-    # pairs of samples are counted, whose weights have a design effect of their own
+    # Samples count equally here: `effective_size` accounts for weights separately.
     block = replace(block, weights=NO_WEIGHTS)
     _add(block, digits, _tables(partial["counts"], 1))
 
@@ -190,7 +191,8 @@ def _effects(context: GroupsContext, total: Partial) -> Partial:
     return {"effect": design_effect(total["counts"], context.n_groups)}
 
 
-#: ``effect[i]`` for every feature: the design effect of the groups of the samples.
+#: ``effect[i]``: the design effect for feature i, that is, the number of samples divided by the
+#: effective number of samples. It is above 1 if samples of the same group depend on each other.
 DESIGN_EFFECTS = Reduction("design-effects", _cluster_layout, _cluster_chunk, _effects)
 
 
@@ -207,7 +209,8 @@ def _pair_chunk(context: PairContext, block: Block, partial: Partial) -> None:
     _add(block, digits, _tables(partial["counts"], 1))
 
 
-#: ``counts[i, fold, parent code, class, code]`` for every feature with one column.
+#: ``counts[i, fold, parent code, class, code]``: number of samples per fold, code of the parent
+#: (the only column of the request), class and code of feature i.
 PAIR_COUNTS = Reduction("pair-counts", _pair_layout, _pair_chunk, as_it_is)
 
 
@@ -241,6 +244,6 @@ def _terms(context: PairTermsContext, total: Partial) -> Partial:
     return {"terms": terms}
 
 
-#: ``terms[i, j]`` for every feature with every column: I(x_i : x_j), I(x_i : y | x_j),
-#: H(x_i, x_j, y), and the Gram sums of each class.
+#: ``terms[i, j]`` for every feature i and every column j: I(x_i : x_j), I(x_i : y | x_j),
+#: H(x_i, x_j, y), and the Gram sum of x_i and x_j within each class.
 PAIR_TERMS = Reduction("pair-terms", _terms_layout, _terms_chunk, _terms)

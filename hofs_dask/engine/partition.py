@@ -1,4 +1,4 @@
-"""Division of a scan into tasks: a task reads a group of spans, and a span is several chunks."""
+"""Divide a scan into tasks: a task reads a group of spans, and a span is one or more chunks."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from hofs_dask.store.layout import Layout, cuts
 
-#: Approximate cells per map task: enough that the overhead of a task is small.
+#: Approximate number of cells (samples times features) per map task: so many that the overhead of a
+#: task is small.
 TASK_CELLS = 256 * 2**20
-#: Maximum tasks per thread: a scheduler handles a few thousand tasks per second.
+#: Maximum number of tasks per thread: a scheduler handles only a few thousand tasks per second.
 MOST_TASKS = 16
 #: Minimum and maximum number of spans, the leaves of the tree of float sums. A store with fewer
 #: chunks than the minimum has one span per chunk.
@@ -17,12 +18,12 @@ LEAST_SPANS, MOST_SPANS = 64, 2**14
 #: Number of partials that one combine task adds. It is small so that few partials wait in memory.
 FAN_IN = 4
 #: Maximum number of partials on a worker in addition to one per thread: the inputs of a combine
-#: task, the sum, and two that are being transferred.
+#: task, their sum, and two partials that are being transferred.
 WAITING = FAN_IN + 3
 
-#: Number of unpacked copies of a chunk in a task: all samples, and those that have a label.
+#: Maximum number of copies of a chunk with one byte per code in a task, without resamples.
 CHUNK_COPIES = 2
-#: Bytes per sample in addition to the codes: for row number, hash, label and fold.
+#: Bytes per sample in addition to the codes: for its position, hash, label and fold.
 SAMPLE_BYTES = 40
 
 
@@ -55,7 +56,10 @@ class Partition:
 
     @property
     def spans(self) -> list[slice]:
-        """The samples of each span. Spans are whole chunks and do not depend on the workers."""
+        """The samples of each span, which is one or more whole chunks.
+
+        The spans do not depend on the workers.
+        """
         n_samples, (length, width) = self.layout.n_samples, self.layout.chunks
         n_chunks = -(-n_samples // length)
         by_cells = min(-(-n_samples * width // self.task_cells), MOST_SPANS)
@@ -63,7 +67,10 @@ class Partition:
         return cuts(slice(0, n_samples), length * -(-n_chunks // n_spans))
 
     def groups(self, n_threads: int) -> list[slice]:
-        """Return the spans of each map task of a tile, so that all threads get about equal work."""
+        """Return the spans that each map task of a tile reads.
+
+        They are divided so that all threads get about equal work.
+        """
         cells_a_thread = self.layout.n_samples * self.layout.n_features / n_threads
         n_tasks = n_threads * min(max(round(cells_a_thread / self.task_cells), 1), self.most_tasks)
         n_spans = len(self.spans)
@@ -82,7 +89,9 @@ class Partition:
 
 
 def held_bytes(layout: Layout, n_columns: int = 0, copies: int = CHUNK_COPIES) -> int:
-    """Return the bytes that a thread holds: a chunk, packed and unpacked, and the other columns.
+    """Return the bytes that a thread holds: a packed chunk, and unpacked copies of it.
+
+    The copies also contain the ``n_columns`` columns of the requests.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The reduction `POSTERIOR_GAINS`: how much each candidate improves a class posterior.
 
-A posterior is built from rows. A row is a model of one feature within each class, given some of the
-features before it (its parents). Rows are of several kinds, and each kind has its own gain.
+A posterior is built from rows. A row is a model of one feature within each class, given some
+earlier picks (its parents). There are several kinds of rows, and each kind has its own gain.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from hofs_dask.scheduling.process import PROCESS
 #: The modules of the kernels that the reductions call.
 KERNEL_MODULES = (grids, hashing, planes, kernel)
 
-#: The kinds of rows: "table" has one probability per code. "shared" and "class" are linear in the
-#: parents, with slopes that all classes share or that each class has. "pair" has one probability
-#: per code and code of a parent.
+#: The kinds of rows. "table" has one probability per code. "shared" and "class" are linear in the
+#: parents; the slopes are the same for all classes ("shared") or differ between classes ("class").
+#: "pair" has one probability per pair of a code of the feature and a code of its parent.
 KINDS = ("table", "shared", "class", "pair")
 
-#: Approximate number of samples per piece, all of one fold. It is large enough that the overhead of
-#: a piece is small for few candidates, and small enough for the L2 cache.
+#: A block is processed in pieces of about this many samples, all of one fold. It is large enough
+#: that the overhead of a piece is small for few candidates, and small enough for the L2 cache.
 BLOCK = 2**14
 #: Maximum number of codes per piece, and maximum number of values of picks or of probabilities.
 #: With many candidates, picks or classes, a piece has fewer than `BLOCK` samples.
@@ -48,7 +48,7 @@ BLOCK_CODES, BLOCK_NUMBERS = 4 * 2**20, 2**18
 
 @dataclass(frozen=True)
 class LinearTerm:
-    """The linear part of a row, see `kernel.add_linear`."""
+    """The parameters of the linear part of a row, see `kernel.add_linear`."""
 
     values: np.ndarray  # (code,) the numeric value of each code, NaN for missing
     slopes: np.ndarray  # (fold, class, parent)
@@ -58,12 +58,16 @@ class LinearTerm:
 
 @dataclass(frozen=True)
 class PosteriorRow:
-    """One row of a class posterior. It is cross-fitted: for each fold, to the other folds."""
+    """One row of a class posterior: the model of one feature within each class.
 
-    kind: str  # of KINDS
+    It is cross-fitted: for each fold, there are parameters that were fitted to the other folds.
+    """
+
+    kind: str  # one of `KINDS`
     column: int  # position among the columns of the reduction
     parents: np.ndarray  # (parent,) positions of the parents among the columns
-    table: np.ndarray  # logs, (table, fold, class, cell); a pair has one table per parent
+    # (table, fold, class, cell) log factors; the kind "pair" has one table per parent, others one
+    table: np.ndarray
     linear: LinearTerm | None = None
 
 
@@ -71,21 +75,23 @@ class PosteriorRow:
 class CandidateRows(FeatureRecord):
     """The rows that each candidate could add to a class posterior, at most one of each kind.
 
-    Rows are fitted for each fold to the other folds. If they are instead fitted to all samples, the
-    fold axis has length 1. Tables hold factors, not logs; only ratios between classes matter.
+    For each fold, there are parameters that were fitted to the other folds. If rows are instead
+    fitted once, to all samples, the fold axis has length 1. Tables hold factors, not logs; only
+    their ratios between classes matter.
     """
 
-    linear: tuple[str, ...]  # the kinds of linear rows, of `KINDS`
+    linear: tuple[str, ...]  # the kinds of linear rows: "shared", "class", both or none
     table: np.ndarray = per_feature()  # (feature, fold, class, code)
     values: np.ndarray = per_feature()  # (feature, code) the value of each code, NaN for missing
-    parents: np.ndarray = per_feature()  # (feature, parent) positions of parents, -1 for none
+    parents: np.ndarray = per_feature()  # (feature, parent) columns of linear rows, -1 for none
     linear_table: np.ndarray = per_feature()  # (feature, linear, fold, class, code)
     slopes: np.ndarray = per_feature()  # (feature, linear, fold, class, parent)
     shifts: np.ndarray = per_feature()  # (feature, linear, fold, class)
     scales: np.ndarray = per_feature()  # (feature, linear, fold, class)
-    pair_parents: np.ndarray = per_feature()  # (feature, pair) positions from 1, -1 for none
+    pair_parents: np.ndarray = per_feature()  # (feature, pair) column + 1 of pair rows, -1: none
     pair_table: np.ndarray = per_feature()  # (feature, pair, fold, class, parent code x code)
-    # (feature, kind, fold) the mean share of the fold in the log tables of the true class
+    # (feature, kind, fold) the log table entries of the true class, summed over the samples of the
+    # fold and divided by the total weight of all samples
     truth: np.ndarray = per_feature()
 
     @classmethod
@@ -129,7 +135,7 @@ class CandidateRows(FeatureRecord):
 
     @property
     def possible(self) -> np.ndarray:
-        """The kinds of rows that each candidate has, bool (feature, kind)."""
+        """Whether each candidate has a row of each kind, bool (feature, kind)."""
         found = np.zeros((len(self.table), len(KINDS)), np.bool_)
         found[:, KINDS.index("table")] = True
         for kind in self.linear:
@@ -138,14 +144,14 @@ class CandidateRows(FeatureRecord):
         return found
 
     def row(self, i: int, kind: str, column: int) -> PosteriorRow:
-        """Return the row of one kind of one candidate, to be added to a posterior.
+        """Return one row of one candidate, in the form in which it is added to a posterior.
 
         Parameters
         ----------
         i, kind
-            The candidate, and a kind of row that it has.
+            The position of the candidate, and the kind of the row, which must be possible.
         column
-            The position of the candidate among the columns.
+            The position that the candidate will have among the columns.
         """
         with np.errstate(divide="ignore"):  # a table may rule out a class
             if kind == "table":
@@ -168,22 +174,22 @@ class CandidateRows(FeatureRecord):
 class GainsContext(Context):
     """Context of `POSTERIOR_GAINS`."""
 
-    prior: np.ndarray  # (class,) logs
+    prior: np.ndarray  # (class,) log probabilities
     rows: tuple[PosteriorRow, ...]  # rows of the current posterior
     numbers: np.ndarray  # (column, code) the numeric value of each code
     logistic: bool  # density of linear rows: logistic or Gaussian
     total: int  # divisor of the sums: the total weight of the samples
-    parts: tuple[int, ...]  # parts of the samples to sum over
+    parts: tuple[int, ...]  # the parts of the samples (see `N_PARTS`) to sum over
     squares: bool  # whether to also sum the squares of gains
     candidates: CandidateRows = per_feature()
     wanted: np.ndarray = per_feature()  # bool (feature,); for other features the gains are zero
     places: np.ndarray | None = None  # (wanted feature,) positions in the tile, set by `narrowed`
-    grids: tuple[np.ndarray | None, ...] = ()  # one for each of `rows`, set by `prepared`
+    grids: tuple[np.ndarray | None, ...] = ()  # for each of `rows`, see `_grids`; set by `prepared`
 
 
 #: Class boundaries of a piece that is not sorted by class.
 NO_STARTS = np.zeros(0, np.intp)
-#: The base of a row without a parent.
+#: The position in `_Piece.bases` for a row without a parent.
 NO_PARENT = frozen(np.zeros(1, np.intp))
 
 
@@ -209,9 +215,9 @@ class _Piece:
 
     @cached_property
     def bases(self) -> np.ndarray:
-        """Offsets of the parents' codes in a table of pairs, uint16 (1 + column, sample).
+        """Where the cells of the code of each column start in a pair table, uint16.
 
-        The first row is zero, for no parent.
+        The shape is (1 + column, sample). The first entry is zero, for a row without a parent.
         """
         found = np.zeros((1 + len(self.columns), self.codes.shape[1]), np.uint16)
         for j, column in enumerate(self.columns):
@@ -230,8 +236,8 @@ class _Piece:
 def pieces(context: GainsContext, block: Block) -> Iterator[_Piece]:
     """Yield the samples of the requested parts in pieces of one fold each.
 
-    Tables that were fitted only once, on all samples, have a single fold. All pieces share one
-    buffer, so a piece is valid only until the next one is requested.
+    If the candidate rows were fitted only once, to all samples, there is a single fold. All pieces
+    share one buffer, so a piece is valid only until the next one is requested.
     """
     n_features, n_folds, n_classes = context.candidates.table.shape[:3]
     of_fold = [sum(part % n_folds == fold for part in context.parts) for fold in range(n_folds)]
@@ -264,7 +270,7 @@ def _piece(
     fold: int,
     starts: np.ndarray = NO_STARTS,
 ) -> _Piece:
-    """Return the piece of the samples at these rows of a block."""
+    """Return the piece of the samples at these positions (``rows``) of a block."""
     n_codes, n_columns = len(block.tile) * len(rows), len(block.columns) * len(rows)
     memory = PROCESS.memory("posterior-gains", n_codes + n_columns)
     codes, columns = block.tile.some(rows, memory), block.columns.some(rows, memory[n_codes:])
@@ -274,9 +280,10 @@ def _piece(
 
 
 def _grids(context: GainsContext) -> tuple[np.ndarray | None, ...]:
-    """Return the log table (1, fold, class, cell) of each linear row with few cells.
+    """Return, for each row of the posterior, a log table (1, fold, class, cell) or None.
 
-    The entry is None for all other rows.
+    A linear row is replaced by such a table if it has few cells, which are the combinations of
+    codes of its parents and its feature. For all other rows, the entry is None.
     """
     found: list[np.ndarray | None] = []
     for row in context.rows:
@@ -293,7 +300,7 @@ def _grids(context: GainsContext) -> tuple[np.ndarray | None, ...]:
 
 
 def class_posterior(context: GainsContext, piece: _Piece) -> tuple[np.ndarray, np.ndarray]:
-    """Return log probabilities and probabilities of the current posterior, (class, sample)."""
+    """Return the log probabilities and the probabilities of the classes, (class, sample) each."""
     n_codes = context.numbers.shape[1]
     posterior = np.repeat(context.prior[:, None], piece.codes.shape[1], axis=1)
     for row, grid in zip(context.rows, context.grids, strict=True):
@@ -325,7 +332,7 @@ def _gain_layout(_context: GainsContext, n_features: int) -> Layout:
 
 
 def narrowed(context: GainsContext) -> GainsContext:
-    """Return the context of only the wanted features, with their positions in the tile."""
+    """Return the context of the wanted features only, with `places` set."""
     if context.places is not None:
         return context
     places = np.flatnonzero(context.wanted)
@@ -335,7 +342,7 @@ def narrowed(context: GainsContext) -> GainsContext:
 
 
 def prepared(context: GainsContext) -> GainsContext | None:
-    """Return the context of the wanted features with grids, or None if no feature is wanted."""
+    """Return the context of the wanted features with `grids` set, or None if none is wanted."""
     context = narrowed(context)
     if not len(context.wanted):
         return None
@@ -343,9 +350,9 @@ def prepared(context: GainsContext) -> GainsContext | None:
 
 
 def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
-    """Add the gains of a block and, if requested, their squares.
+    """Add the gains of a block and, if requested, their squares to a partial.
 
-    Without squares, the log tables of the true class are not added here, but in `_gains`.
+    Without squares, the log table entries of the true class are added in `_gains` instead.
     """
     rows, places = context.candidates, context.places
     assert places is not None  # the context is prepared
@@ -429,7 +436,7 @@ def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
 def _exact_tables(
     piece: _Piece, posterior: np.ndarray, i: int, parents: np.ndarray, tables: np.ndarray
 ) -> float:
-    """Return what `kernel.score_tables` should, for one feature whose products underflow in it."""
+    """Return the score of one feature for which the products in `kernel.score_tables` underflow."""
     row = np.zeros(posterior.shape)
     with np.errstate(divide="ignore"):  # a table may rule out a class that is not the true one
         logs = frozen(np.log(tables))
@@ -438,7 +445,10 @@ def _exact_tables(
 
 
 def _of_truth(piece: _Piece, i: int, parent: int, table: np.ndarray) -> float:
-    """Return the sum over samples of the log of a table (fold, class, cell) for the true class."""
+    """Return the log of the table entry of the true class, summed over samples.
+
+    The table has the axes (fold, class, cell).
+    """
     cells = piece.bases[parent] + piece.codes[i].astype(np.intp)
     return piece.sum(np.log(table[piece.fold, piece.labels, cells]))
 
@@ -446,9 +456,9 @@ def _of_truth(piece: _Piece, i: int, parent: int, table: np.ndarray) -> float:
 def _exact_linear(
     context: GainsContext, piece: _Piece, posterior: np.ndarray, i: int, place: int, whole: bool
 ) -> float:
-    """Return the score of one linear row of a feature whose products underflow in the kernel.
+    """Return the score of one linear row of a feature for which products in the kernel underflow.
 
-    If ``whole`` is true, the log table of the true class is included.
+    If ``whole`` is true, the score includes the log table entries of the true class.
     """
     rows = context.candidates
     after = posterior.copy()
@@ -464,7 +474,10 @@ def _exact_linear(
 
 
 def _few_cells(context: GainsContext) -> np.ndarray:
-    """Return which features have linear rows that `grids.score_grids` scores, bool (feature,)."""
+    """Return whether the linear rows of each feature have few cells, bool (feature,).
+
+    These rows are scored by `grids.score_grids`.
+    """
     rows = context.candidates
     n_parents = (rows.parents >= 0).sum(axis=1)
     width = float(max(rows.values.shape[1], context.numbers.shape[1], 1))
@@ -487,10 +500,11 @@ def _gains(context: GainsContext, total: Partial) -> Partial:
 
 
 #: ``gain[i, kind]``, with kinds in the order of `KINDS`, is the increase of the mean log posterior
-#: of the true class if the row of this kind of candidate i is added; 0 if there is no such row.
-#: ``square[i, kind]`` is the mean square of the increase of single samples, or slightly more. If
-#: squares are requested, the tables of the true class are summed over the samples. Otherwise their
-#: known sum `CandidateRows.truth` is added, and the parts must be whole folds.
+#: probability of the true class when candidate i is added with a row of this kind. It is 0 if the
+#: candidate has no such row. ``square[i, kind]`` is the mean over samples of the squared increase,
+#: or slightly more. If squares are requested, the log table entries of the true class are summed
+#: over the samples. Otherwise their known sum `CandidateRows.truth` is added, and `parts` must form
+#: whole folds.
 POSTERIOR_GAINS = Reduction(
     "posterior-gains", _gain_layout, _gain_chunk, _gains, prepared, narrowed
 )

@@ -1,4 +1,7 @@
-"""The `Reduction` record and its input. This module uses neither Dask nor Zarr."""
+"""The class `Reduction` and its input, a `Block` of samples.
+
+This module uses neither Dask nor Zarr.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,15 @@ Layout = Mapping[str, tuple[tuple[int, ...], type[np.generic]]]
 #: Number of folds and number of parts of the samples. A fold consists of several parts: part p is
 #: in fold ``p % N_FOLDS``.
 N_FOLDS, N_PARTS = hashing.N_FOLDS, 16
-#: Number of clusters that groups are dealt into, to estimate how much samples depend on each other.
+#: Groups of samples are assigned to this many clusters, to estimate how much samples depend on each
+#: other.
 N_CLUSTERS = 64
 
 NO_PLACES = np.zeros(0, np.int64)
 #: The weights of samples that all count equally.
 NO_WEIGHTS = np.zeros(0, np.uint16)
 NO_WEIGHTS.setflags(write=False)
-#: The same as floats.
+#: The same for code that uses weights as floats.
 NO_FLOATS = np.zeros(0)
 
 
@@ -63,7 +67,7 @@ class Tile:
         return cls(pack(codes, n_bits(int(codes.max(initial=0)) + 1)), codes.shape[1])
 
     def take(self, samples: np.ndarray) -> Tile:
-        """Return the tile of the samples at these positions, which must be ascending."""
+        """Return the tile of the samples at these positions, which ascend and may repeat."""
         places = samples if self._samples is None else self._samples[samples]
         return Tile(self.planes, self._n_chunk, places)
 
@@ -76,13 +80,13 @@ class Tile:
 
     @property
     def places(self) -> np.ndarray:
-        """The positions of the samples in the chunk, int64; empty if all samples are taken once."""
+        """The positions of the samples in the chunk, int64; empty for the whole chunk in order."""
         found: np.ndarray = frozen(NO_PLACES if self._samples is None else self._samples)
         return found
 
     @cached_property
     def repeats(self) -> bool:
-        """Whether a sample occurs more than once."""
+        """Whether a sample occurs more than once in the tile."""
         return bool((self.places[1:] == self.places[:-1]).any())
 
     def spread(self, values: np.ndarray, n_values: int) -> np.ndarray:
@@ -98,7 +102,7 @@ class Tile:
         return planes
 
     def spread_weights(self, weights: np.ndarray) -> np.ndarray:
-        """Return the weights of all samples of the chunk, 0 for those that are not in the tile."""
+        """Return the weights of all samples of the chunk; samples not in the tile have weight 0."""
         if self._samples is None:
             return weights
         chunk = np.zeros(self._n_chunk, weights.dtype)
@@ -136,42 +140,49 @@ class Tile:
         return found
 
 
-#: The weights of words whose samples all have weight 1.
+#: The weights of a layer whose samples all have weight 1.
 NO_WORDS = np.zeros((0, STRIP), np.uint16)
-#: Sets of equal weight in a word for which masks are made; with more, samples are counted one by
-#: one.
+#: Maximum number of sets of samples per word, see `split_words`. If a word has more sets, samples
+#: are counted one by one, without bit masks.
 MOST_SETS = 8
-#: A layer with sets in fewer words than this share is reduced to these words.
+#: A layer with samples in less than this fraction of the words stores only these words.
 DENSE = 0.5
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Samples as a bit mask; those of a word have one weight."""
+    """A set of samples of a chunk, as a bit mask.
 
-    words: np.ndarray | None  # (word,) the words of the chunk; None for all
+    A word is the bits of 64 samples. All samples of the layer in one word have the same weight.
+    """
+
+    words: np.ndarray | None  # (word,) positions of the words in the chunk; None for all words
     masks: np.ndarray  # uint64 (word,)
-    weights: np.ndarray  # uint16 (strip, word); no strips if all weights are 1
+    weights: np.ndarray  # weight of each word, uint16 (strip, word); no strips if all are 1
 
     def of(self, planes: np.ndarray) -> np.ndarray:
-        """Return the words of the layer from planes, (..., word)."""
+        """Return those words of bit planes (..., word) that belong to the layer."""
         return planes if self.words is None else np.ascontiguousarray(planes[..., self.words])
 
 
 @dataclass(frozen=True)
 class Layers:
-    """The samples of a chunk, each in the layer of its weight or in one for each bit of it."""
+    """The samples of a chunk, divided into layers.
+
+    A sample is in one layer, with its weight, or in one layer for each bit of its weight.
+    """
 
     layers: tuple[Layer, ...]
-    n_sets: float  # words of all layers; infinite if there are too many
-    n_words: int
+    n_sets: float  # number of words of all layers; infinite if there would be too many
+    n_words: int  # number of words of the chunk
 
 
 def split_layers(weights: np.ndarray) -> Layers:
-    """Return the layers of samples with these weights, uint16 (sample,); 0 for other samples.
+    """Return the layers of the samples of a chunk, given their weights, uint16 (sample,).
 
-    The first layer has one set of samples of each word, the second another set of the words that
-    have a second one, and so on. Words of few layers are collected in one.
+    Samples of weight 0 are in no layer. `split_words` splits the samples of each word into sets.
+    The first layer consists of the first set of each word, the second layer of the second set of
+    each word that has two or more, and so on. Layers with few words are merged into one.
 
     Examples
     --------
@@ -199,7 +210,7 @@ def split_layers(weights: np.ndarray) -> Layers:
 
 
 def _strips(weights: np.ndarray) -> np.ndarray:
-    """Return the weights of words as strips, padded with zeros."""
+    """Return the weights of words as an array (strip, word), padded with zeros."""
     strips = np.zeros((-(-len(weights) // STRIP), STRIP), np.uint16)
     strips.reshape(-1)[: len(weights)] = weights
     return strips
@@ -207,7 +218,7 @@ def _strips(weights: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Block:
-    """The samples of one chunk that have a label."""
+    """The samples of one chunk, or a bootstrap resample of them."""
 
     tile: Tile  # the candidates
     columns: Tile  # the columns of the request, usually chosen features
@@ -219,7 +230,7 @@ class Block:
 
     @cached_property
     def layers(self) -> Layers:
-        """The samples as bit masks of equal weight."""
+        """The samples as bit masks, separated by weight."""
         tile = self.tile
         within = tile.spread(np.ones(len(self.labels), np.uint8), 2)[0]
         if not len(self.weights):
@@ -228,7 +239,7 @@ class Block:
 
     @property
     def folds(self) -> np.ndarray:
-        """The folds, uint8 (sample,)."""
+        """The fold of each sample, uint8 (sample,)."""
         return self.parts % np.uint8(N_FOLDS)
 
     @property
@@ -238,15 +249,15 @@ class Block:
 
 
 def per_feature() -> Any:
-    """Declare a field of a `FeatureRecord` that has features along axis 0."""
+    """Declare that a field of a `FeatureRecord` has features along axis 0."""
     return field(metadata={"per_feature": True})
 
 
 @dataclass(frozen=True)
 class FeatureRecord:
-    """A record with fields, declared by `per_feature`, that have features along axis 0.
+    """A base class for dataclasses with fields that have features along axis 0.
 
-    Such a field is an array or another `FeatureRecord`.
+    Such a field is declared with `per_feature`. It is an array or another `FeatureRecord`.
 
     Examples
     --------
@@ -272,7 +283,10 @@ class FeatureRecord:
 
 @dataclass(frozen=True)
 class Context(FeatureRecord):
-    """The parameters of a reduction, sent to every task. Each reduction has its own subclass."""
+    """A base class for the parameters of a reduction, which are sent to every task.
+
+    Each reduction has its own subclass.
+    """
 
 
 def placeholder(*shape: int) -> np.ndarray:
@@ -323,7 +337,7 @@ def combine(first: Partial, second: Partial) -> Partial:
     return {name: first[name] + second[name] for name in first}
 
 
-#: The context of a reduction.
+#: The type of the context of a reduction.
 C = TypeVar("C", bound=Context)
 
 
@@ -333,14 +347,14 @@ def _as_given(context: C) -> C:
 
 @dataclass(frozen=True)
 class Reduction(Generic[C]):
-    """A mergeable sum over samples.
+    """A sum over samples that is computed in parts (partials), which are then merged.
 
-    The result does not depend on how the samples are split into blocks, and the blocks into
-    partials. For integers, it is exactly the same; for floats, up to rounding.
+    The total does not depend on how the samples are divided into blocks, or the blocks into
+    partials: exactly for integers, and up to rounding for floats.
     """
 
     name: str
-    layout: Callable[[C, int], Layout]  # the arrays of a partial, features along axis 0
+    layout: Callable[[C, int], Layout]  # shapes and types of a partial, features along axis 0
     chunk: Callable[[C, Block, Partial], None]  # adds a block to a partial
     # Computes the result from the total of a tile, with features along axis 0. This runs on the
     # worker that has the total, so that only the result is transferred.
@@ -358,7 +372,7 @@ class Reduction(Generic[C]):
         return all(issubclass(dtype, np.integer) for _, dtype in layout.values())
 
     def identity(self, context: C, n_features: int) -> Partial:
-        """Return the partial of no samples."""
+        """Return the partial of zero samples: arrays of zeros."""
         layout = self.layout(context, n_features)
         return {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.items()}
 
@@ -370,11 +384,11 @@ class Reduction(Generic[C]):
 
 @dataclass(frozen=True)
 class Request:
-    """A reduction over all samples that a method requests from the engine."""
+    """A reduction that a method requests from the engine, with its parameters."""
 
     reduction: Reduction[Any]
     context: Context
-    columns: tuple[int, ...] = ()  # features that every tile needs in addition to its own
+    columns: tuple[int, ...] = ()  # features whose codes the tasks of every tile need
     key: Hashable = None  # requests with equal keys have equal totals; None equals no other key
-    resample: int | None = None  # number of the bootstrap resample; None for the original samples
-    share: float = 1.0  # approximate fraction of the cells that the reduction uses
+    resample: int | None = None  # index of the bootstrap resample; None for the original samples
+    share: float = 1.0  # approximate fraction of all codes that the reduction uses

@@ -82,15 +82,16 @@ def _total(_context: GainsContext, total: Partial) -> Partial:
     }
 
 
-#: The residual of a sample and a class is 1 or 0, whether the sample has the class, minus the
-#: probability of the class. ``sums[i, cell, class]`` are the sums of residuals, where a cell is a
-#: code of a candidate or, if any candidate has a pair row, the code of its parent and its own one.
-#: ``products[i, code of the parent, class, class]`` are the sums of products of two residuals. With
-#: weights, residuals are multiplied by the weight of the sample.
+#: The residual of a sample for a class is 1 if the sample has this class and 0 otherwise, minus the
+#: posterior probability of the class. ``sums[i, cell, class]`` are sums of residuals over samples.
+#: A cell is a code of candidate i or, if any candidate has a pair row, a pair of a code of the
+#: parent and a code of candidate i. ``products[i, parent code, class, class]`` are sums over
+#: samples of the product of the residuals for two classes. With weights, residuals are multiplied
+#: by the weight of the sample.
 #:
 #: The posterior may be too certain, if picks depend on each other, or not certain enough, if tables
 #: are shrunk. A feature that depends on the picks would then seem to add information. The mean of
-#: the residuals of all samples with the same predicted class is therefore subtracted. In the
-#: partials, ``sums`` and ``products`` are those of the residuals and of an indicator of the
-#: predicted class, the most probable one, and ``predicted`` are their sums by predicted class.
+#: the residuals of all samples with the same predicted (most probable) class is therefore
+#: subtracted. In the partials, ``sums`` and ``products`` are computed from the residuals and from
+#: indicators of the predicted class, and ``predicted`` has the sums of both by predicted class.
 RESIDUALS = Reduction("residuals", _layout, _chunk, _total, prepared, narrowed)

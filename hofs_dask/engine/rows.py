@@ -1,9 +1,10 @@
 """The reductions for ICA rows of the label given a subset and each candidate.
 
-A Newton step needs sums over samples of functions of a signal, the output of a row. Samples with
-equal codes have equal signals. If the codes of a subset and a candidate have few combinations, one
-reduction counts the samples of each combination, and all Newton steps use these counts. Otherwise,
-every Newton step is a reduction. This module uses neither Dask nor Zarr.
+A row is a linear combination of the label, the features of a subset (its members) and a candidate.
+Its value for a sample is the signal. A Newton step needs sums over samples of functions of the
+signal. Samples with equal codes have equal signals. If the codes of a subset and a candidate have
+few combinations, one reduction counts the samples of each combination, and all Newton steps use
+these counts. Otherwise, every Newton step is a reduction. This module uses neither Dask nor Zarr.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ class RowValuesContext(Context):
 
     members: np.ndarray  # (member, code) the numeric value of each code
     sizes: tuple[int, ...]  # (member,) number of codes
-    label_columns: np.ndarray  # (class, row)
+    label_columns: np.ndarray  # (class, row) the values of the label columns, one column per row
     total: int  # the total weight of the samples
     values: np.ndarray = per_feature()  # (feature, code) the numeric value of each code
-    theta: np.ndarray = per_feature()  # (feature, row, column) initial values, see `kernel.Chain`
+    theta: np.ndarray = per_feature()  # (feature, row, column) initial rows, see `kernel.Chain`
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,14 @@ class RowTermsContext(Context):
     n_classes: int
     total: int  # the total weight of the samples
     values: np.ndarray = per_feature()  # (feature, code) the numeric value of each code
-    rows: np.ndarray = per_feature()  # (feature, row, class + member + 1)
-    wanted: np.ndarray = per_feature()  # bool (feature, row)
+    rows: np.ndarray = per_feature()  # (feature, row, class + member + 1) coefficients
+    wanted: np.ndarray = per_feature()  # bool (feature, row) whether to compute the terms
 
 
 def cell_numbers(members: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
     """Return the numeric value of each member in each cell, (member, cell).
 
-    The codes of the last member vary fastest.
+    A cell is a combination of codes of the members. The codes of the last member vary fastest.
 
     Parameters
     ----------
@@ -102,8 +103,8 @@ def _solved(context: RowValuesContext, total: Partial) -> Partial:
     return {"value": chain.solve(total["counts"], members, context.values).value}
 
 
-#: ``value[i]``: the optimal values of the chained rows of the label columns given a subset and
-#: candidate i, summed over these rows.
+#: ``value[i]``: the optimal value of the ICA objective for a subset and candidate i, summed over
+#: the rows of all label columns.
 ROW_VALUES = Reduction("row-values", _counts_layout, _counts_chunk, _solved)
 
 
@@ -138,6 +139,7 @@ def _means(context: RowTermsContext, total: Partial) -> Partial:
     return {name: array / context.total for name, array in total.items()}
 
 
-#: The means over samples of phi and its first two derivatives, for the same rows as `ROW_VALUES` if
-#: there are too many cells to count.
+#: The means over samples of phi (minus the log density of the signal) and of its first two
+#: derivatives, for given rows. They are used instead of `ROW_VALUES` if there are too many cells to
+#: count.
 ROW_TERMS = Reduction("row-terms", _terms_layout, _terms_chunk, _means)

@@ -50,12 +50,13 @@ from hofs_dask.store.layout import Layout, cuts, layout_of
 COPY_SHARE = 0.125
 #: Up to this many columns are copied even if the tiles are narrow.
 COPY_ALWAYS = 32
-#: Maximum bytes of all plans in a graph if every task has its own, and approximate bytes of a plan
-#: without contexts.
+#: The plan of a tile is repeated in all its tasks if this takes at most `SMALL_GRAPH` bytes. A plan
+#: takes about `PLAN_BYTES` in addition to its arrays.
 SMALL_GRAPH, PLAN_BYTES = 2**18, 2**10
 
 
-#: The checksums of copied columns, for some row chunks, by column.
+#: For each copied column, the checksums of some of its row chunks. A row chunk is the part of an
+#: array for the samples of one chunk.
 _Copied = dict[int, np.ndarray]
 
 
@@ -175,7 +176,7 @@ def run(
     are the same on any cluster. The number of spans per task depends on the workers. If there are
     several tiles, the columns that the tasks of all tiles need are copied first, so that no task
     has to read a second tile. ``report`` is called with the number of map tasks that have ended
-    and that of all map tasks, if there are several.
+    and the number of all map tasks, if there are several map tasks.
     """
     workers = current_workers(scan)
     found = estimate(codes, scan, workers)
@@ -240,7 +241,7 @@ def run(
 
 
 def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int, Chunks]) -> Block:
-    """Return the samples of a row chunk: a tile of features, the scan's columns and the labels."""
+    """Return the samples of a row chunk: codes of a tile and of the scan's columns, and labels."""
     layout, n_rows = place.layout, rows.stop - rows.start
     row, width = rows.start // layout.chunks[0], layout.chunks[1]
     n_words = -(-n_rows // WORD)
@@ -297,7 +298,7 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
     parts = fold_of(rows.start, rows.stop, N_PARTS)
     clusters = None
     if place.groups is not None:
-        # all samples of a group are in one fold; the part of the fold still depends on the row
+        # all samples of a group are in one fold; the part within the fold still depends on the row
         groups = read_groups(place, rows)
         parts -= parts % np.uint8(N_FOLDS)
         parts += (groups % N_FOLDS).astype(np.uint8)
@@ -307,14 +308,14 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
 
 
 def read_groups(place: _Place, rows: slice) -> np.ndarray:
-    """Return the groups of a row chunk, uint32: ``N_FOLDS * number + fold``."""
+    """Return the group of each sample of a row chunk, uint32: ``N_FOLDS * number + fold``."""
     assert place.groups is not None
     what = "has a group that the store does not have"
     return _read_column(place, place.groups, rows, 0, N_FOLDS * place.n_groups, what)
 
 
 def read_weights(place: _Place, rows: slice) -> np.ndarray:
-    """Return the weights of a row chunk, uint16."""
+    """Return the weight of each sample of a row chunk, uint16."""
     assert place.weights is not None
     what = "has a weight that the store does not have"
     return _read_column(place, place.weights, rows, 1, place.largest_weight + 1, what)
@@ -323,7 +324,10 @@ def read_weights(place: _Place, rows: slice) -> np.ndarray:
 def _read_column(
     place: _Place, chunks: Chunks, rows: slice, least: int, limit: int, what: str
 ) -> np.ndarray:
-    """Return a row chunk of an array with one value per sample, from ``least`` to below a limit."""
+    """Return a row chunk of an array with one value per sample.
+
+    A chunk with a value below ``least``, or not below ``limit``, is refused.
+    """
     row, n_rows = rows.start // place.layout.chunks[0], rows.stop - rows.start
 
     def read(_keep: bool) -> np.ndarray:
@@ -369,7 +373,7 @@ def _at(worker: Worker, pinned: bool) -> AbstractContextManager[object]:
 
 
 def _task(name: str, function: Callable[..., object], *arguments: object) -> Delayed:
-    # the name of a `delayed` function is not that of its tasks
+    # the option `name` of `delayed` names only the function; this sets the name of the task
     made = delayed(function, pure=False, traverse=False)
     task: Delayed = made(*arguments, dask_key_name=f"{name}-{uuid.uuid4().hex}")
     return task
@@ -381,7 +385,7 @@ def is_small(shared: object, n_tasks: int) -> bool:
 
 
 def _tasks_of(plan: _Plan, n_tasks: int, workers: tuple[Worker, ...]) -> Callable[..., Delayed]:
-    """Return a function that makes the tasks of a tile; the plan is the first argument of each.
+    """Return a function that makes the tasks of a tile, with the plan as their first argument.
 
     A large plan is a separate key of the graph, for which all other tasks wait about 6 ms. A small
     plan is instead repeated in every task. It is pickled here: the scheduler would otherwise
@@ -547,7 +551,7 @@ def _finish(plan: _Plan, *partials: tuple[_Nodes, ...]) -> tuple[Partial, ...]:
 
 
 def _joined(tiles: list[Partial]) -> Partial:
-    """Return the total of all features: the totals of the tiles, concatenated."""
+    """Return the result for all features: the results of the tiles, concatenated."""
     if len(tiles) == 1:
         return tiles[0]
     return {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}

@@ -1,6 +1,7 @@
 """The reduction that counts pairs or triples of features and returns those with most synergy.
 
-A tuple consists of a head, which is one or two of the given columns, and a later feature of a tile.
+A tuple (pair or triple) consists of a head, which is one or two of the columns of the request, and
+a feature of the tile that comes after them in the order of all features.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ MOST_LOGS = 2**16
 ROUNDING = 1e-12
 #: Maximum number of tables that are fitted at a time.
 FITTED = 4096
-#: A key of samples is the class times this number plus the weight.
+#: Samples are sorted by a key: the class times this number, plus the weight.
 KEYS = 2**16
 
 
 @dataclass(frozen=True)
 class TupleContext(Context):
-    """Context of `TUPLES`."""
+    """Context of `TUPLES`. The codes of a feature are merged into a few groups."""
 
     order: int  # features in a tuple: 2 or 3
     top: int  # maximum number of tuples to return
@@ -120,14 +121,15 @@ def _chunk(context: TupleContext, block: Block, partial: Partial) -> None:
             add_products(columns, flat, every, zeros, *segments, partial["among_columns"])
 
 
-#: The first word of each segment of samples, their class, and their weight.
+#: Segments of sorted samples: the first word of each segment (and the end of the last one), the
+#: class of its samples, and their weight.
 _Segments = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _sorted(
     labels: np.ndarray, weights: np.ndarray, first: int
 ) -> tuple[np.ndarray, np.ndarray, _Segments]:
-    """Return the samples by segment, their bits, and the segments.
+    """Return the samples sorted by segment, the bit position of each, and the segments.
 
     All samples of a segment have one class and one weight. With many different weights, a sample is
     instead in one segment for each bit of its weight.
@@ -148,7 +150,7 @@ def _sorted(
 def _segments(
     samples: np.ndarray, keys: np.ndarray, first: int
 ) -> tuple[np.ndarray, np.ndarray, _Segments]:
-    """Return samples sorted by key, their bits, and the segments of equal keys."""
+    """Return samples sorted by key, the bit position of each, and the segments of equal keys."""
     found, counts = np.unique(keys, return_counts=True)
     starts = np.concatenate([[0], np.cumsum(-(-counts // WORD))])
     before = np.cumsum(counts) - counts
@@ -159,7 +161,7 @@ def _segments(
 
 
 def _finalize(context: TupleContext, total: Partial) -> Partial:
-    """Return the tuples with the most synergy: their columns, and the terms of `fit_tables`."""
+    """Return the tuples with the most synergy: their features, and the terms of `fit_tables`."""
     first, heads = context.first, context.heads
     shape = (*[context.n_groups] * context.order, context.n_classes)
     subsets, signs, sizes = subsets_of(shape)
@@ -191,8 +193,8 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
         )
     bound[:, ~context.usable] = -np.inf
     flat = bound.ravel()
-    # Tuples with the largest bounds are fitted first. Their synergy is what the bound of any other
-    # tuple must reach for it to be fitted.
+    # Tuples with the largest bounds of the synergy are fitted first. When `top` tuples are fitted,
+    # another tuple is fitted only if its bound reaches the smallest synergy of these.
     (candidates,) = np.nonzero(flat >= max(context.least, 0.0) - ROUNDING)
     candidates = candidates[np.argsort(-flat[candidates], kind="stable")]
     kept = np.zeros(0, np.intp)
@@ -223,5 +225,6 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
     }
 
 
-#: The tuples with the most synergy among all tuples of a head and a later feature.
+#: ``tuples[t]`` are the features of the tuples with the most synergy, most synergy first, and
+#: ``terms[t]`` their values from `fit_tables`.
 TUPLES = Reduction("tuples", _layout, _chunk, _finalize, _prepare)
