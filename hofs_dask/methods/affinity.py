@@ -1,4 +1,4 @@
-"""The affinity of two features, and the subset that a chosen feature joins."""
+"""Affinities, which measure how two features depend on each other, and the subsets they define."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 from hofs_dask.kernels.entropy import entropy
 from hofs_dask.methods.problem import Problem
 
-#: Classes with fewer samples are ignored in correlations.
+#: Classes with fewer samples than this are ignored when correlations within classes are computed.
 MIN_CLASS_SAMPLES = 4
 
 
 def gram_row(pair_counts: np.ndarray, parent: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the sums over samples of the parent's value times a feature's value.
+    """Return the sums of the parent's value times a feature's value, (feature, fold, class).
 
-    The axes are (feature, fold, class).
+    The sums are over the samples of a fold and class.
 
     Parameters
     ----------
     pair_counts
         Counts (feature, fold, parent code, class, code).
     parent, values
-        The numeric values of the codes: of the parent (code,), and of every feature (feature,
-        code). The value of the missing code is 0.
+        The numeric value of each code of the parent, (code,), and of each code of every feature,
+        (feature, code). The value of the missing code is 0.
 
     Examples
     --------
@@ -45,7 +45,10 @@ def correlation(problem: Problem, pair_counts: np.ndarray, parent: int) -> np.nd
 
 
 def correlation_of(problem: Problem, gram: np.ndarray, parent: int) -> np.ndarray:
-    """Return the signed Pearson correlations from sums of products with the parent, (feature,)."""
+    """Return the signed Pearson correlation of the parent with every feature, (feature,).
+
+    It is computed from ``gram`` (feature,), the sums of products with the parent's values.
+    """
     scale = problem.spread * problem.spread[parent] * problem.total
     result: np.ndarray = np.where(scale > 0, gram / np.where(scale > 0, scale, 1.0), 0.0)
     return result
@@ -56,10 +59,10 @@ def within_classes(problem: Problem, pair_counts: np.ndarray, parent: int) -> np
 
     Notes
     -----
-    For numeric features, ``sqrt(sum_c p(c) max(0, r_c^2 - (1 - r_c^2) / (n_c - 2)))``, where r_c is
-    the correlation in class c and n_c its number of samples. If one of the two is nominal,
-    ``sqrt(1 - exp(-2 I))``, where I is the mutual information within classes minus its expectation
-    under independence.
+    For two numeric features, ``sqrt(sum_c p(c) max(0, r_c^2 - (1 - r_c^2) / (n_c - 2)))``, where
+    r_c is the correlation in class c and n_c the number of samples of this class. If one of the two
+    features is nominal, ``sqrt(1 - exp(-2 I))``, where I is the mutual information within classes
+    minus its expectation under independence.
     """
     per_class = pair_counts.sum(axis=1)
     linear = _correlation_within(problem, per_class, parent)
@@ -110,7 +113,7 @@ def mean_affinities(affinity: np.ndarray, subsets: Sequence[int]) -> np.ndarray:
     Parameters
     ----------
     affinity
-        Affinity of each chosen feature to every feature, (rank, feature).
+        The affinity of each chosen feature to every feature, (rank, feature).
     subsets
         The subset of each chosen feature.
 
@@ -128,9 +131,10 @@ def mean_affinities(affinity: np.ndarray, subsets: Sequence[int]) -> np.ndarray:
 
 
 def join(affinity: np.ndarray, subsets: Sequence[int], threshold: float) -> np.ndarray:
-    """Return the number of the subset that every feature would join if it were chosen.
+    """Return the index of the subset that each feature would join if it were chosen, (feature,).
 
-    Existing subsets are numbered from 0; the next number stands for a new subset.
+    Existing subsets are numbered from 0. The next number means that the feature would open a new
+    subset.
 
     Examples
     --------

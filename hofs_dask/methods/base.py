@@ -1,4 +1,4 @@
-"""Base classes of a method: its options, its search, and the state of the search."""
+"""The base classes that every method extends: for its options, its search, and the search state."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from hofs_dask.methods.problem import Problem
 #: A feature joins the subset with the largest mean affinity if this affinity exceeds the threshold.
 THRESHOLD = 0.2
 
-#: Rounding error, in nats, of equal terms that cancel. Scores that differ by less are considered
-#: equal, and a gain is sufficient if it is below a minimum by less.
+#: Rounding error of scores, in nats. Scores that differ by less are considered equal, and a gain
+#: that is smaller than a required minimum by less than this is accepted.
 LEAST_DIFFERENCE = 1e-12
 
-#: Floats (pick, feature), for the picks that have already been counted with every feature.
+#: Check of an array of floats (pick, feature), for the picks whose pairs with every feature have
+#: already been counted.
 LEARNED = Floats(("learned", "feature"))
 
 
@@ -41,16 +42,16 @@ class ReductionBound:
     """Maximum number of reductions of a search.
 
     A search requests one reduction at a time, so a search that runs alone needs as many scans as
-    reductions. The actual number may depend on the data. The options `include` and `min_gain` can
-    reduce it, but not increase it.
+    reductions. The actual number of reductions may depend on the data. The options `include` and
+    `min_gain` can reduce it, but not increase it.
 
     Attributes
     ----------
     by_name
         Maximum number of requests of each reduction.
     in_all
-        Maximum number of all requests. It is less than the sum of ``by_name`` if a round needs
-        either of two reductions, but not both.
+        Maximum number of requests of all reductions together. It is less than the sum of
+        ``by_name`` if a round needs one or the other of two reductions, but not both.
     """
 
     by_name: Mapping[str, int]
@@ -59,30 +60,30 @@ class ReductionBound:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The state of a search after some rounds; every method adds its own fields."""
+    """Base class for the state of a search after some rounds; every method adds its own fields."""
 
     chosen: tuple[int, ...] = checked(Items("pick", Whole("feature")))
     subsets: tuple[int, ...] = checked(Items("pick", Whole("pick")))
-    # (rank, feature), for the picks that have been counted with every feature
+    # (rank, feature), for the picks whose pairs with every feature have been counted
     affinity: np.ndarray = checked(LEARNED)
     redundancy: np.ndarray = checked(LEARNED)  # (rank, feature) I(x_i : pick)
-    information: float = checked(finite)  # about y, of the features chosen in this epoch, in nats
+    information: float = checked(finite)  # I(picks of this epoch : y), estimated, in nats
     epoch: int = checked(Whole("epoch"))
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of one round: arrays (feature,), of which only the candidates' values are used.
+    """The scores of one round, as arrays (feature,); only the values of candidates are used.
 
     Attributes
     ----------
     score
         The criterion that the greedy search maximizes.
     information
-        An estimate of the mutual information of y and the chosen features together with this one,
+        An estimate of the mutual information between y and the chosen features plus this feature,
         in nats.
     gain
-        How much this feature increases the information, in nats.
+        How much this feature increases the information of the chosen features, in nats.
     """
 
     score: np.ndarray
@@ -95,7 +96,10 @@ ScoresT = TypeVar("ScoresT", bound=Scores)
 
 
 class Search(ABC, Generic[StateT, ScoresT]):
-    """The search of a method on a problem. States are frozen; every call returns a new one."""
+    """Base class of the search of a method on a problem.
+
+    A search object does not change. Its methods take a state and return a new state.
+    """
 
     problem: Problem
 
@@ -109,7 +113,7 @@ class Search(ABC, Generic[StateT, ScoresT]):
         pick
             The index of the best candidate.
         candidates
-            Which features can still be chosen, bool (feature,).
+            Whether each feature can still be chosen, bool (feature,).
         """
         return False
 
@@ -124,18 +128,18 @@ class Search(ABC, Generic[StateT, ScoresT]):
     def p_values(self, state: StateT, scores: ScoresT) -> Generator[Request, Partial, np.ndarray]:
         """Yield requests; return the p-value of every feature, (feature,).
 
-        The null hypothesis is that a feature has no information about the label beyond that of the
-        picks. Called only if `Method.has_test` is true.
+        The null hypothesis is that the feature adds no information about the label to the picks.
+        This is called only if `Method.has_test` is true.
 
         Parameters
         ----------
         state, scores
-            What `score` has returned for this round.
+            The values that `score` has returned in this round.
         """
         raise NotImplementedError(f"{type(self).__name__} has no test")
 
     def adds(self, scores: ScoresT) -> np.ndarray:
-        """Return which features have a positive gain, bool (feature,)."""
+        """Return whether each feature has a positive gain, bool (feature,)."""
         return scores.gain > 0
 
     @abstractmethod
@@ -149,15 +153,15 @@ class Search(ABC, Generic[StateT, ScoresT]):
 
 @dataclass(frozen=True)
 class Method(ABC):
-    """The validated options of a method; base class of all method objects.
+    """Base class of all method objects. A method object holds the validated options of a method.
 
     Defining a subclass with a ``name`` registers it. `hofs_dask.select`, the command line,
     checkpoints and the tables of the documentation use this name.
     """
 
     name: ClassVar[str]
-    #: Whether the HOFS paper includes the method in its comparison. `hofs_dask.compare` runs these
-    #: methods by default.
+    #: Whether the comparison in the HOFS paper includes the method. By default,
+    #: `hofs_dask.compare` runs the methods for which this is true.
     in_paper: ClassVar[bool] = False
     #: All methods by name, in the order of their definition.
     registry: ClassVar[dict[str, type[Method]]] = {}
@@ -170,7 +174,7 @@ class Method(ABC):
 
     @property
     def options(self) -> dict[str, object]:
-        """All options by name, as values that JSON can hold."""
+        """All options by name; the values can be written to JSON."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
@@ -197,7 +201,7 @@ class Method(ABC):
 
     @property
     def cross_fitted(self) -> bool:
-        """Whether scores are estimated by fold, and therefore depend on the option ``groups``."""
+        """Whether scores are cross-fitted, and therefore depend on the option ``groups``."""
         return False
 
     @property

@@ -15,7 +15,7 @@ from hofs_dask.methods.pairwise import Pairs, PairwiseMethod
 MRMRForm = Literal["difference", "quotient"]
 SpecCMIForm = Literal["greedy", "spectral"]
 
-#: Minimum of the mean redundancy by which `mrmr` divides, in nats.
+#: If the mean redundancy is below this number of nats, `mrmr` divides by this number instead.
 LEAST_REDUNDANCY = 1e-12
 
 
@@ -38,7 +38,7 @@ class MIM(PairwiseMethod):
 
     @property
     def tests_given_picks(self) -> bool:
-        """Whether a feature has to add to every pick to be significant."""
+        """Whether a significant feature must add information to each of the picks."""
         return False
 
     def score(self, pairs: Pairs) -> np.ndarray:
@@ -91,7 +91,7 @@ class MRMR(PairwiseMethod):
 
     Notes
     -----
-    Score ``I(x_i : y) - mean_j I(x_i : x_j)``, or their quotient.
+    Score ``I(x_i : y) - mean_j I(x_i : x_j)``, or the quotient of these two terms.
 
     Examples
     --------
@@ -167,8 +167,8 @@ class SpecCMI(PairwiseMethod):
     Parameters
     ----------
     form
-        ``"greedy"`` chooses one feature after another. ``"spectral"`` ranks all features at once by
-        their entries in the dominant eigenvector of the matrix of all pairs.
+        ``"greedy"`` chooses one feature after another. ``"spectral"`` ranks all features at once,
+        by their entries in the dominant eigenvector of a matrix of all pairs of features.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Checks of records that are read from a checkpoint; each field is declared with its check.
+"""Checks of dataclasses that are read from a checkpoint; each field is declared with its check.
 
 A checkpoint may come from an untrusted source, so its values are checked against the sizes of the
 problem before a method indexes an array with them.
@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-#: Largest number in a state. It is far above any number of nats or samples, and small enough that
-#: sums, squares and cubes are finite.
+#: Largest number that a state may contain. It is far above any number of nats or samples, and so
+#: small that sums, squares and cubes of such numbers are finite.
 LARGEST = 1e30
 #: By how much a log probability may exceed zero because of rounding.
 ROUNDING = 1e-6
@@ -23,7 +23,7 @@ MOST_SAMPLES = 2**53
 
 #: Sizes by name, such as the number of features.
 Sizes = Mapping[str, int]
-#: Raises a ValueError if a value is invalid.
+#: A function of a value and the sizes that raises a ValueError if the value is invalid.
 Check = Callable[[Any, Sizes], None]
 
 
@@ -33,12 +33,12 @@ def checked(check: Check, default: Any = MISSING) -> Any:
 
 
 def check_fields(record: Any, sizes: Sizes) -> None:
-    """Check every field of a record that was declared by `checked`.
+    """Check every field of a dataclass object that was declared with `checked`.
 
     Raises
     ------
     ValueError
-        If a field is invalid; the message names the record and the field.
+        If the value of a field is invalid; the message names the class and the field.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def check_fields(record: Any, sizes: Sizes) -> None:
 
 @dataclass(frozen=True)
 class Whole:
-    """Checks an integer: at least `least`, and less than the size named `below`."""
+    """Check of an integer, which must be at least `least` and less than the size named `below`."""
 
     below: str
     least: int = 0
@@ -98,7 +98,7 @@ def check_type(value: Any, kind: type) -> None:
 
 @dataclass(frozen=True)
 class Items:
-    """Checks each item of a tuple, and that its length is the size named `length`."""
+    """Check of a tuple: its length must be the size named `length`, and each item must be valid."""
 
     length: str
     item: Check
@@ -113,7 +113,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Floats:
-    """Checks an array of floats and its shape.
+    """Check of an array of floats, whose shape must be the sizes named `axes`.
 
     All values must be finite and at most `most`. The value `hole`, which marks an absent value, is
     also accepted. If `or_empty` is true, the first axis may have length 0.
@@ -134,10 +134,10 @@ class Floats:
 
 @dataclass(frozen=True)
 class Wholes:
-    """Checks an array of integers and its shape.
+    """Check of an array of integers, whose shape must be the sizes named `axes`.
 
-    All values must be at least `least` and less than the size named `below`. Without `below`, they
-    are numbers of samples, at most `MOST_SAMPLES`.
+    All values must be at least `least` and less than the size named `below`. Without `below`, the
+    values are numbers of samples, and must be at most `MOST_SAMPLES`.
     """
 
     axes: tuple[str, ...]
@@ -151,14 +151,14 @@ class Wholes:
 
 
 def is_repeated(array: np.ndarray) -> bool:
-    """Return whether an array is one number that is broadcast to a shape, which takes no memory."""
+    """Return whether an array is a single number, broadcast to a shape without taking memory."""
     return array.size > 1 and not any(array.strides)
 
 
 def _numbers(
     value: Any, dtype: np.dtype[Any], axes: tuple[str, ...], sizes: Sizes, *, or_empty: bool
 ) -> np.ndarray:
-    """Check the type and shape; return the array, or only one value of a broadcast number."""
+    """Check the type and shape of an array, and return it; a broadcast number has one value."""
     if not isinstance(value, np.ndarray) or value.dtype != dtype:
         raise ValueError(f"is not an array of {dtype}")
     shape = tuple(sizes[axis] for axis in axes)

@@ -1,6 +1,6 @@
-"""Fit the rows of `joint`: the models of every candidate within each class.
+"""Fit the rows of the criterion `joint`: the models of every candidate within each class.
 
-Rows are cross-fitted: each is fitted once for every fold, to the samples of the other folds.
+Rows are cross-fitted: for every fold, each row is fitted to the samples of the other folds.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import numpy as np
 from hofs_dask.kernels.rows import LOGISTIC_SD, MAX_W
 from hofs_dask.methods.problem import Problem, to_unit_scale
 
-#: Weight, in samples, with which the slopes and scale of a class are shrunk to the shared ones.
+#: The slopes and the scale of a class are shrunk to those that all classes share, which have the
+#: weight of this many samples.
 SLOPE_PRIOR = 20.0
 #: Ridge term that is added to the variances of standardized parents.
 SLOPE_RIDGE = 1e-3
-#: Newton steps that fit the tilt of a trend.
+#: Number of Newton steps that fit the tilt of a trend, see `_trends`.
 N_TILTS = 4
 
 
 def without_each_fold(counts: np.ndarray, axis: int) -> np.ndarray:
-    """Return the counts of all other folds: the sum over ``axis`` minus each fold.
+    """Return, for each fold, the sum of the counts of the other folds; folds are along ``axis``.
 
     Examples
     --------
@@ -33,16 +34,17 @@ def without_each_fold(counts: np.ndarray, axis: int) -> np.ndarray:
 
 
 def fit_tables(problem: Problem) -> np.ndarray:
-    """Return p(code | class), fitted without each fold, (feature, fold, class, code).
+    """Return p(code | class), fitted for each fold to the others, (feature, fold, class, code).
 
     Notes
     -----
-    The table of a class is shrunk to another table: the deviation from it is multiplied by
-    ``max(0, 1 - freedom / chi2)``. For a numeric feature with three or more codes, the other table
-    is a trend: the table of all classes, tilted so that its mean is the mean of the class, after
-    this mean has been shrunk in the same way to the mean of all classes. For other features, it is
-    the table of all classes. There is no tuning constant, and the shrinkage vanishes as the number
-    of samples grows. With groups, ``chi2`` is divided by the design effect.
+    The table of a class is shrunk to another table, its target: the deviation from the target is
+    multiplied by ``max(0, 1 - freedom / chi2)``. For a numeric feature with three or more codes,
+    the target is a trend. This is the table of all classes, tilted so that its mean is the mean of
+    the class; the mean of the class has first been shrunk in the same way to the mean of all
+    classes. For other features, the target is the table of all classes. There is no tuning
+    constant, and the shrinkage vanishes as the number of samples grows. With groups, ``chi2`` is
+    divided by the design effect.
     """
     counts = without_each_fold(problem.counts, 1) * problem.evidence
     valid = np.arange(problem.table_width) < problem.n_codes[:, None]
@@ -81,7 +83,7 @@ def _trends(
 ) -> np.ndarray:
     """Return the table of all classes, tilted to the shrunk mean of each class.
 
-    The axes are those of ``counts``.
+    The result has the same axes as ``counts``.
 
     Parameters
     ----------
@@ -90,15 +92,15 @@ def _trends(
     pooled
         Table of all classes, (feature, fold, 1, code).
     values
-        The numeric value of each code, (feature, 1, 1, code), NaN for missing.
+        The numeric value of each code, (feature, 1, 1, code), NaN for the missing code.
     effect
         The design effect of groups, (feature,).
 
     Notes
     -----
     A tilted table is proportional to ``p(b) exp(t v_b)``, where ``v_b`` is the value of code b. A
-    fixed number of Newton steps finds the ``t`` for which the table has a given mean. The value of
-    the missing code is the mean.
+    fixed number of Newton steps finds the ``t`` for which the table has a given mean. The missing
+    code gets the mean as its value.
     """
     known = ~np.isnan(values)
     filled = np.where(known, values, 0.0)
@@ -127,16 +129,16 @@ def _tilted(table: np.ndarray, exponent: np.ndarray) -> np.ndarray:
 
 
 def fit_pairs(problem: Problem, pair_counts: np.ndarray, tables: np.ndarray) -> np.ndarray:
-    """Return p(code | parent code, class), fitted without each fold.
+    """Return p(code | parent code, class), fitted for each fold to the other folds.
 
     The axes are (feature, fold, class, parent code, code).
 
     Notes
     -----
-    The probabilities are shrunk to a model in which the parent has the same effect in every class;
-    this model has the weight of one independent sample per code. It is ``p(b|c)`` times a ratio:
-    the count of the parent code a and the code b, divided by its expectation if b depended on the
-    class alone.
+    The probabilities are shrunk to a model in which the parent has the same effect in every class.
+    This model has the weight of one independent sample per code. Its probability of code b in class
+    c, given the parent code a, is proportional to ``p(b|c)`` times a ratio: the count of a and b
+    together, divided by the count that is expected if b depends only on the class.
     """
     counts = (without_each_fold(pair_counts, 1) * problem.evidence).transpose(0, 1, 3, 2, 4)
     n_codes = problem.n_codes
@@ -157,9 +159,9 @@ def fit_pairs(problem: Problem, pair_counts: np.ndarray, tables: np.ndarray) -> 
 
 
 def parent_gain(pair_counts: np.ndarray, pairs: np.ndarray, tables: np.ndarray) -> np.ndarray:
-    """Return how much knowing the parent increases the log-likelihood, (feature, fold).
+    """Return how much knowing the parent increases the mean log-likelihood, (feature, fold).
 
-    This is the mean per sample, out of sample; a fold has its share of the mean.
+    The mean over all samples is the sum over the folds. It is out of sample.
     """
     counts = pair_counts.transpose(0, 1, 3, 2, 4)
     gains = np.log(pairs / tables[:, :, :, None])
@@ -171,7 +173,8 @@ def parent_gain(pair_counts: np.ndarray, pairs: np.ndarray, tables: np.ndarray) 
 def to_factors(logs: np.ndarray) -> np.ndarray:
     """Return the exponentials of logs (..., class, code), scaled to a maximum of 1 per code.
 
-    Only the ratios between classes matter. No factor is below 1e-300, so all logs are finite.
+    Only the ratios between classes matter. All factors are at least exp(-690), so that their logs
+    are finite.
 
     Examples
     --------
@@ -184,9 +187,10 @@ def to_factors(logs: np.ndarray) -> np.ndarray:
 
 
 def mean_log(problem: Problem, factors: np.ndarray) -> np.ndarray:
-    """Return the mean log factor of the true class as a sum over folds, (feature, fold).
+    """Return what each fold contributes to the mean log factor of the true class, (feature, fold).
 
-    The axes of ``factors`` are (feature, fold, class, code).
+    The mean over all samples is the sum over the folds. The axes of ``factors`` are (feature, fold,
+    class, code).
     """
     result: np.ndarray = np.einsum("ifcb,ifcb->if", problem.counts, np.log(factors))
     return result / problem.total
@@ -194,9 +198,9 @@ def mean_log(problem: Problem, factors: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Moments:
-    """Means and covariances within classes, each computed without one fold."""
+    """Means and covariances within classes, computed for each fold from the other folds."""
 
-    size: np.ndarray  # (fold, class) effective samples
+    size: np.ndarray  # (fold, class) effective number of samples
     mean: np.ndarray  # (feature, fold, class)
     variance: np.ndarray  # (feature, fold, class)
     covariance: np.ndarray  # (pick, feature, fold, class), with the picks of the epoch
@@ -204,7 +208,7 @@ class Moments:
 
     @classmethod
     def of(cls, problem: Problem, gram: np.ndarray, chosen: tuple[int, ...]) -> Moments:
-        """Return the moments from the counts of the problem and Gram rows of chosen features."""
+        """Return the moments, computed from the counts of the problem and Gram rows of picks."""
         numbers = problem.filled
         size = without_each_fold(problem.class_counts, 0)
         safe = np.maximum(size, 1)
@@ -219,9 +223,10 @@ class Moments:
 
 @dataclass(frozen=True)
 class LinearRows:
-    """Linear rows of every candidate, see `kernels.posterior.add_linear`."""
+    """The linear rows of every candidate, see `kernels.posterior.add_linear`."""
 
-    # (feature, fold, class, code), the part of log q(x|parents,c) - log q(x|c) without the parents
+    # (feature, fold, class, code), the part of log q(x|parents,c) - log q(x|c) that does not depend
+    # on the values of the parents
     table: np.ndarray
     slopes: np.ndarray  # (feature, fold, class, parent)
     shifts: np.ndarray  # (feature, fold, class)
@@ -240,7 +245,8 @@ def fit_linear(
     parents
         Positions of each candidate's parents among the picks, (feature, parent), -1 for none.
     per_class
-        Whether each class has its own slopes and scale, shrunk to the shared ones.
+        Whether each class has its own slopes and scale, which are shrunk to the shared ones.
+        Otherwise all classes share them.
     logistic
         Whether the density is logistic; otherwise it is Gaussian.
     """
@@ -283,12 +289,15 @@ def fit_linear(
 
 @dataclass(frozen=True)
 class _Freedom:
-    total: np.ndarray  # (fold, class) samples of a moment
-    left: np.ndarray  # degrees of freedom after subtracting the means
+    total: np.ndarray  # (fold, class) weight of a moment, in samples
+    left: np.ndarray  # (fold, class) degrees of freedom after subtracting the means
 
 
 def _drawn(moment: np.ndarray, size: np.ndarray, per_class: bool) -> tuple[np.ndarray, _Freedom]:
-    """Return moments (..., fold, class): shared by all classes, or shrunk to the shared ones."""
+    """Return moments (..., fold, class) that all classes share, and their degrees of freedom.
+
+    If ``per_class`` is true, each class has its own moments, which are shrunk to the shared ones.
+    """
     total = size.sum(axis=-1, keepdims=True)
     shared = (moment * size).sum(axis=-1, keepdims=True) / np.where(total > 0, total, 1)
     if not per_class:
@@ -299,9 +308,9 @@ def _drawn(moment: np.ndarray, size: np.ndarray, per_class: bool) -> tuple[np.nd
 
 
 def _own_share(size: np.ndarray, per_class: bool) -> np.ndarray:
-    """Return the weight of the own samples in the moments of a class, (fold, class).
+    """Return the weight that the samples of a class have in the moments of this class.
 
-    The weight is 1 if the moments are shared by all classes.
+    The result has the axes (fold, class). It is 1 if all classes share the moments.
     """
     if not per_class:
         return np.ones(size.shape)

@@ -1,7 +1,8 @@
 """Gains of rows, computed from counts without a scan, if the epoch has at most one pick.
 
-Samples with equal codes have equal posteriors. The codes of one pick and one candidate form few
-cells. How many samples of each fold and class are in each cell has already been counted.
+Samples with equal codes have equal posteriors. There are few cells, that is, combinations of a code
+of the pick and a code of a candidate. The samples of each fold and class in each cell have already
+been counted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from hofs_dask.engine.posteriors import KINDS, CandidateRows
 from hofs_dask.kernels.gains import gains
 
-#: Approximate number of cells per block.
+#: Candidates are processed in blocks with about this many counts.
 BLOCK = 2**18
 
 
@@ -24,7 +25,7 @@ def gains_on_counts(
     numbers: np.ndarray,
     logistic: bool,
 ) -> np.ndarray:
-    """Return what `posteriors.POSTERIOR_GAINS` would return for all samples: gains (feature, kind).
+    """Return the gains (feature, kind) that the reduction `POSTERIOR_GAINS` would return.
 
     Parameters
     ----------
@@ -58,7 +59,10 @@ def gains_on_counts(
 def _rows(
     rows: CandidateRows, numbers: np.ndarray, logistic: bool
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield each kind and its log terms, (feature, fold, code of the pick, class, code)."""
+    """Yield each kind of row and its log factors.
+
+    The axes of the log factors are (feature, fold, code of the pick, class, code).
+    """
     yield "table", np.log(rows.table)[:, :, None]
     for place, kind in enumerate(rows.linear):
         slopes, shifts, scales = (

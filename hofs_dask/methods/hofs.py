@@ -25,12 +25,12 @@ class HOFS(Method):
     Parameters
     ----------
     criterion
-        ``"joint"`` scores a candidate by the information about the label of the chosen features and
-        the candidate together, in a class-conditional model. The estimate is out of sample if the
-        samples are independent. ``"sum"`` is the criterion of the paper. ``"mean"`` is the
-        criterion of the authors' program.
+        ``"joint"`` scores a candidate by the information that the chosen features and the candidate
+        together have about the label. The information is estimated by a class-conditional model,
+        out of sample if the samples are independent. ``"sum"`` is the criterion of the paper.
+        ``"mean"`` is the criterion of the authors' program.
     source
-        Density of the signals of the models: ``"logistic"`` or ``"gaussian"``.
+        Density that linear models assume for their residuals: ``"logistic"`` or ``"gaussian"``.
     threshold
         A chosen feature joins the subset with the largest mean affinity if this affinity exceeds
         the threshold. Otherwise it opens a new subset.
@@ -82,7 +82,7 @@ class HOFS(Method):
 
     @property
     def cross_fitted(self) -> bool:
-        """Whether scores are estimated by fold, so that groups of samples affect them."""
+        """Whether scores are cross-fitted, and therefore depend on the option ``groups``."""
         return self.criterion == "joint"
 
     @property

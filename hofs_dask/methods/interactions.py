@@ -12,22 +12,22 @@ from hofs_dask.engine.reduction import Partial, Request
 from hofs_dask.engine.tuples import TUPLES, TupleContext
 from hofs_dask.methods.problem import Problem
 
-#: Approximate bytes of the counts of one scan in a task.
+#: Approximate bytes of the counts that a task of one scan holds.
 PANEL_BYTES = 32 * 2**20
 #: Minimum mean number of samples per combination of codes and class.
 CELL_SAMPLES = 10
-#: The orders that are supported.
+#: The supported orders, that is, numbers of features in a tuple.
 ORDERS = (2, 3)
 
 
 @dataclass(frozen=True)
 class Tuples:
-    """The tuples with the most synergy, best first."""
+    """The tuples (pairs or triples of features) with the most synergy, best first."""
 
-    columns: np.ndarray  # int64 (tuple, order) ascending columns
+    columns: np.ndarray  # int64 (tuple, order) positions of the features, ascending
     synergy: np.ndarray  # (tuple,) nats
-    information: np.ndarray  # (tuple,) I(A : y) in nats
-    added: np.ndarray  # (tuple,) information beyond that of the best proper subset, in nats
+    information: np.ndarray  # (tuple,) information of the tuple about y, in nats
+    added: np.ndarray  # (tuple,) information minus that of the best proper subset, in nats
     df: np.ndarray  # (tuple,) int64 degrees of freedom
     p_value: np.ndarray  # (tuple,)
     p_adjusted: np.ndarray  # (tuple,) p-value times the number of tuples, at most 1
@@ -36,9 +36,10 @@ class Tuples:
 
 
 def codes_of_order(n_samples: float, n_classes: int, order: int) -> int:
-    """Return how many codes a feature may have: the largest b with ``10 C b**order <= N``.
+    """Return how many codes a feature may have if tuples of this order are to be counted.
 
-    C is the number of classes and N the number of samples. The result is at least 2.
+    The result is the largest b with ``10 C b**order <= N``, at least 2. C is the number of classes
+    and N the number of samples.
 
     Examples
     --------
@@ -56,10 +57,10 @@ def codes_of_order(n_samples: float, n_classes: int, order: int) -> int:
 def merged_codes(problem: Problem, most: int) -> np.ndarray:
     """Return the group that each code is merged into, uint8 (feature, code).
 
-    A feature has at most ``most`` groups. If more codes of it occur, then adjacent codes of a
-    numeric feature form groups of about equal counts, and its missing code is a group of its own,
-    or part of the largest group if ``most`` is 2. For a nominal feature, the rarest categories form
-    one group. Codes that do not occur are in group 0.
+    A feature has at most ``most`` groups. Codes are merged only if more than this many codes occur.
+    For a numeric feature, adjacent codes then form groups of about equal counts. Its missing code
+    forms a separate group or, if ``most`` is 2, is added to the largest group. For a nominal
+    feature, the rarest categories form one group. Codes that do not occur are in group 0.
     """
     counts = problem.counts.sum(axis=(1, 2))
     groups = np.zeros(counts.shape, np.uint8)
@@ -90,7 +91,9 @@ def merged_codes(problem: Problem, most: int) -> np.ndarray:
 def find_interactions(
     problem: Problem, order: int, top: int, tile: int
 ) -> Generator[Request, Partial, Tuples]:
-    """Request all tuples, a group of columns (a panel) at a time; return those with most synergy.
+    """Yield the requests that count all tuples; return the tuples with the most synergy.
+
+    Each request counts the tuples of one group of columns (a panel).
 
     Parameters
     ----------
@@ -179,10 +182,10 @@ def p_values(
 def _panels(
     candidates: np.ndarray, order: int, n_bytes: int, tile: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the columns of each panel, and its heads: the tuples without their last feature.
+    """Yield the columns of each panel, and its heads.
 
-    Heads are positions in the columns. The columns of a panel come from one tile, or from two for
-    triples.
+    A head is a tuple without its last feature, given as positions among the columns. The columns of
+    a panel come from one tile; for triples, they come from one or two tiles.
     """
     most = max(PANEL_BYTES // max(n_bytes, 1), 1)
     if order == 2:

@@ -41,29 +41,30 @@ from hofs_dask.methods.significance import Residuals, marginal_p_values, p_value
 if TYPE_CHECKING:
     from hofs_dask.methods.hofs import HOFS
 
-#: Prior probability of a class without samples, which can occur in a resample.
+#: Prior probability of a class without samples. Such a class can occur in a bootstrap resample.
 LEAST_SHARE = 1e-300
 #: The selection penalty is this factor times log(number of candidates) / n_samples.
 PENALTY = 2.0
-#: A search restarts if the expected share of noise among the best candidates exceeds this number.
+#: A search restarts if more than this fraction of the best candidates are expected to be noise.
 FALSE_SHARE = 0.5
 #: A search also restarts if the best candidate adds less than this, in nats. If H(y) is below
-#: log 2, the number is reduced in proportion.
+#: log 2, this limit is multiplied by H(y) / log 2.
 LEAST_GAIN = 1e-3
-#: The score of a candidate includes this fraction of its relevance. The rows of noise features
-#: gain exactly zero; among features with equal gains, the more relevant one should come first.
+#: The score of a candidate includes this fraction of its relevance, so that the more relevant of
+#: two features with equal gains comes first. The gains of many noise features are exactly zero.
 HEAD_START = 1e-6
-#: Tolerance of a mean over some parts, in standard deviations. A normal variable exceeds it about
-#: once in 10^9 cases.
+#: How far the mean over some parts of the samples may differ from the mean over all, in standard
+#: deviations. A normal variable exceeds this about once in 10^9 cases.
 DEVIATIONS = 6.0
-#: Approximate number of samples that a reduction processes in the time for one cell of counts.
+#: Gains are computed from counts if there are at least this many samples per count. With fewer
+#: samples, a reduction over the samples is faster.
 CELL_SAMPLES = 8
 PARTS = tuple(range(N_PARTS))
 #: The parts of the first fold. Screening reads the parts of one fold because their runs of
 #: consecutive samples are the longest.
 FIRST_FOLD = PARTS[::N_FOLDS]
 #: From `STAGED` samples on, candidates are screened on the first fold. From `STAGED_TWICE` samples
-#: on, they are screened on one part of this fold before. With fewer samples, the additional scan
+#: on, they are first screened on one part of this fold. With fewer samples, the additional scan
 #: costs more than it saves.
 STAGED, STAGED_TWICE = 100_000, 500_000
 
@@ -78,26 +79,26 @@ class JointState(PosteriorState):
     gram: np.ndarray = checked(Floats(("learned", "feature", "fold", "class")))
     # (feature, fold, parent code, class, code), counts with the best parent of each feature
     pair_counts: np.ndarray = checked(Wholes(("feature", "fold", "code", "class", "code")))
-    # (feature,) the position of that parent in this epoch, -1 for none
+    # (feature,) the position of this parent among the picks of this epoch, -1 for none
     pair_parent: np.ndarray = checked(Wholes(("feature",), -1, below="parent"))
-    # (feature,) the gain in the feature's log-likelihood by that parent
+    # (feature,) how much this parent increases the mean log-likelihood of the feature
     pair_gain: np.ndarray = checked(Floats(("feature",)))
     bound: float = checked(finite)  # H(y) + mean log posterior of the true class
     penalty: float = checked(finite)  # sum of the penalties of the picks of this epoch
-    # (feature,) the gains of the feature in the last rounds of earlier epochs, summed
+    # (feature,) the gain of the feature in the last round of each earlier epoch, summed
     earlier: np.ndarray = checked(Floats(("feature",)))
 
 
 @dataclass(frozen=True)
 class JointScores(PosteriorScores):
-    """Scores, with the penalties that are subtracted from them.
+    """The scores of one round, with the penalties that are subtracted from them.
 
     Attributes
     ----------
     net_gain
         The gain of the best row minus the penalty of its kind, (feature,).
     charged
-        The sum of the penalties of this epoch if the feature were chosen, (feature,).
+        The sum of all penalties of this epoch if the feature is chosen, (feature,).
     """
 
     net_gain: np.ndarray
@@ -106,7 +107,10 @@ class JointScores(PosteriorScores):
 
 @dataclass(frozen=True)
 class Joint(Search[JointState, JointScores]):
-    """The criterion ``H(y) + mean(log posterior of the true class)``, cross-fitted."""
+    """The search with the criterion `joint`.
+
+    The criterion is ``H(y) + mean(log posterior of the true class)``, cross-fitted.
+    """
 
     problem: Problem
     options: HOFS
@@ -118,9 +122,9 @@ class Joint(Search[JointState, JointScores]):
         -----
         A candidate without information gains more than g with a probability of about exp(-N g),
         where N is its effective number of samples. If the gain times N is at least z for k of M
-        candidates, the share of false ones among them is therefore about M exp(-z) / k. The pick is
-        accepted if there is a k for which this share is at most `FALSE_SHARE` (Benjamini & Hochberg
-        1995).
+        candidates, then about M exp(-z) of these k candidates have no information. The pick is
+        accepted if there is a k for which this fraction, M exp(-z) / k, is at most `FALSE_SHARE`
+        (Benjamini & Hochberg 1995).
         """
         sizes = self.problem.n_effective
         evidence = np.sort((sizes * scores.net_gain)[candidates])[::-1]
@@ -190,7 +194,7 @@ class Joint(Search[JointState, JointScores]):
         n_picks = sizes.n_picks
 
         def to_score(n_cells: int) -> int:
-            """Return the number of reductions to score candidates with ``n_cells`` cells."""
+            """Return the number of reductions that score candidates with ``n_cells`` counts."""
             return 0 if CELL_SAMPLES * n_cells <= sizes.n_samples else staged
 
         table = N_FOLDS * sizes.n_classes * sizes.n_codes
@@ -216,7 +220,7 @@ class Joint(Search[JointState, JointScores]):
             for row in state.rows:  # the first row of an epoch is a table
                 posterior = posterior + row.table[0]
             numbers = self.problem.filled[state.picks[0]] if state.picks else np.zeros(1)
-            assert counts.shape[2] == len(numbers)  # the counts are those of the only pick
+            assert counts.shape[2] == len(numbers)  # these are the counts with the only pick
             gains = gains_on_counts(counts, posterior, rows, numbers, self._logistic)
         else:
             gains, may_win = yield from self._gains(state, rows)
@@ -243,11 +247,12 @@ class Joint(Search[JointState, JointScores]):
     def _gains(
         self, state: JointState, rows: CandidateRows
     ) -> Generator[Request, Partial, tuple[np.ndarray, np.ndarray]]:
-        """Return the gain of each kind of row for each candidate, and which candidates may win.
+        """Return the gain of each row of each candidate, and which candidates may be the best.
 
-        With many samples, all candidates are first screened on some parts of the samples. The
-        remaining parts are used only for the candidates that may still be best or second best. For
-        the others, the gains are estimates from the first parts.
+        The gains have the axes (feature, kind). With many samples, all candidates are first
+        screened on some parts of the samples. The remaining parts are used only for the candidates
+        that may still be best or second best. The gains of the other candidates are estimates from
+        the first parts.
         """
         problem, n_samples = self.problem, self.problem.n_samples
         stages = []
@@ -292,8 +297,8 @@ class Joint(Search[JointState, JointScores]):
     ) -> Generator[Request, Partial, np.ndarray]:
         """Yield requests; return the p-value of every feature, (feature,).
 
-        The residuals are those of the posterior of the picks of this epoch. With weights, they are
-        also needed without picks, because weights may depend on the class.
+        The test uses the residuals of the posterior given the picks of this epoch. With weights, it
+        uses residuals even if there are no picks, because weights may depend on the class.
         """
         problem = self.problem
         if not state.rows and problem.evidence == 1:
@@ -322,7 +327,7 @@ class Joint(Search[JointState, JointScores]):
         return result
 
     def adds(self, scores: JointScores) -> np.ndarray:
-        """Return which features have a positive gain, bool (feature,)."""
+        """Return whether each feature has a positive gain after penalties, bool (feature,)."""
         return scores.net_gain > 0
 
     def _context(
@@ -360,7 +365,7 @@ class Joint(Search[JointState, JointScores]):
         )
 
     def restart(self, state: JointState, scores: JointScores) -> JointState:
-        """Return the state with a new posterior; subsets, affinities and last gains are kept."""
+        """Return the first state of a new epoch: without rows, but with subsets and affinities."""
         # a negative gain counts as 0, because a row with a negative gain would not be added
         earlier = state.earlier + np.maximum(scores.net_gain, 0.0)
         return replace(state, **self._new_epoch(), earlier=earlier, epoch=state.epoch + 1)
@@ -381,10 +386,10 @@ class Joint(Search[JointState, JointScores]):
         }
 
     def _start_of(self, state: JointState) -> np.ndarray:
-        """Return the terms of the scores that do not depend on the current epoch, (feature,).
+        """Return the terms of the scores that do not depend on the rows of this epoch, (feature,).
 
-        With groups, candidates have different selection penalties: the score contains what exceeds
-        the smallest one.
+        With groups, candidates have different selection penalties. The score of a candidate is
+        reduced by the difference between its penalty and the smallest penalty.
         """
         penalty = self._pick_penalty(state)
         result: np.ndarray = state.earlier + HEAD_START * self.problem.relevance
@@ -394,8 +399,8 @@ class Joint(Search[JointState, JointScores]):
         """Return the selection penalty of each candidate if it is chosen, in nats, (feature,).
 
         The best of M noise features has a score that exceeds the mean of their scores by about
-        log(M) divided by its effective number of samples. Without the penalty, it would seem to add
-        information.
+        log(M) divided by its effective number of samples. Without the penalty, this feature would
+        seem to add information.
         """
         n_candidates = int(self.problem.usable.sum()) - len(state.chosen)
         result: np.ndarray = PENALTY * math.log(max(n_candidates, 1)) / self.problem.n_effective
@@ -404,8 +409,8 @@ class Joint(Search[JointState, JointScores]):
     def _kind_penalty(self, state: JointState) -> np.ndarray:
         """Return the penalty of each kind of row of each candidate, in nats, (feature, kind).
 
-        A row that is not a table is the best of several alternatives: the kinds of rows and, for a
-        pair, its possible parents. The best of k alternatives that are noise has a score that grows
+        A row that is not a table was chosen from several alternatives: the kinds of rows and, for a
+        pair, the possible parents. If k alternatives are noise, the score of the best one grows
         like log(k) divided by the effective number of samples.
         """
         n_alternatives = np.full(len(KINDS), float(len(KINDS)))
@@ -493,7 +498,7 @@ class Joint(Search[JointState, JointScores]):
 
     @cached_property
     def _prior(self) -> np.ndarray:
-        """The logs of the shares of the classes, (class,)."""
+        """The log prior probabilities of the classes, (class,)."""
         shares = self.problem.class_counts.sum(axis=0) / self.problem.total
         result: np.ndarray = np.log(np.maximum(shares, LEAST_SHARE))
         return result
@@ -504,11 +509,11 @@ class Joint(Search[JointState, JointScores]):
 
     @cached_property
     def _spread(self) -> np.ndarray:
-        """The standard deviation of a gain between the fits of two folds, (kind,).
+        """How much the gain of a row differs between folds, as a standard deviation, (kind,).
 
-        Out of sample, a fit of d parameters to n samples loses X / (2 n), where X is a chi-square
-        variable with d degrees of freedom. All cells of a row are counted as parameters, which
-        overestimates d.
+        Out of sample, a fit of d parameters to n samples loses X / (2 n) nats, where X is a
+        chi-square variable with d degrees of freedom. All table entries of a row are counted as
+        parameters, which overestimates d.
         """
         n_classes, width = self.problem.n_classes, self.problem.table_width
         n_numbers = np.full(len(KINDS), float(n_classes * width))

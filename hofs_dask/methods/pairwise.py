@@ -1,4 +1,4 @@
-"""Base class of the pairwise criteria, their greedy search, and the matrices of all pairs."""
+"""The base class of the pairwise criteria, their search, and matrices of all pairs of features."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from hofs_dask.methods.fields import Floats, checked
 from hofs_dask.methods.problem import Problem
 from hofs_dask.methods.significance import conditional_p_values, marginal_p_values
 
-#: Approximate bytes of the counts of one scan over all pairs. This limits how many columns, a
-#: panel, are counted in one scan.
+#: Approximate bytes of the counts of one scan, if all pairs of features are counted. This limits
+#: the number of columns (a panel) that are counted with every feature in one scan.
 PANEL_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The terms from which a criterion computes its scores, in nats.
+    """The terms from which a pairwise criterion computes its scores, in nats.
 
-    The index i is any feature, j is a chosen feature, and y is the label. The scores of features
-    that cannot be chosen are ignored.
+    x_i is any feature, x_j is a chosen feature, and y is the label. The scores of features that
+    cannot be chosen are ignored.
 
     To add a term that follows from the counts of single features, add it to `Problem`, to this
     class, and to `Pairwise.score`, which creates this object. A term that needs counts of pairs
@@ -56,10 +56,10 @@ class Pairs:
 class PairwiseMethod(Method):
     """Base class of the criteria that score pairs of a candidate and a chosen feature.
 
-    The first pick is the most relevant feature. The gain of a later pick is
-    ``min_j I(x_i : y | x_j)``: the information about the label given the earlier pick j for which
-    this is smallest. The information is the sum of the gains, at most H(y). Gains and information
-    follow from the pair terms and need no additional scan.
+    The first pick is the most relevant feature. The gain of a later pick x_i is
+    ``min_j I(x_i : y | x_j)``, the minimum over the earlier picks x_j. The information is the sum
+    of the gains, at most H(y). Gains and information follow from the pair terms and need no
+    additional scan.
     """
 
     @abstractmethod
@@ -73,7 +73,7 @@ class PairwiseMethod(Method):
 
     @property
     def tests_given_picks(self) -> bool:
-        """Whether a feature has to add to every pick to be significant."""
+        """Whether a significant feature must add information to each of the picks."""
         return True
 
     @property
@@ -106,8 +106,8 @@ class PairwiseMethod(Method):
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
         """Return the maximum number of reductions of a search, without the marginal counts.
 
-        Each pick except the last needs one reduction. If all pairs are needed, each panel of
-        columns needs one more.
+        Each pick except the last needs one reduction. If all pairs are needed, there is also one
+        reduction per panel of columns.
 
         Examples
         --------
@@ -200,7 +200,11 @@ class Pairwise(Search[PairwiseState, Scores]):
         state: PairwiseState,
         scores: Scores,  # noqa: ARG002
     ) -> Generator[Request, Partial, np.ndarray]:
-        """Return the p-values of the information of features given each pick; no scan is needed."""
+        """Return the p-value of every feature, (feature,); no scan is needed.
+
+        The null hypothesis is that the feature adds no information about the label to at least one
+        of the picks or, if `tests_given_picks` is false, has no information about the label.
+        """
         yield from ()
         if state.chosen and self.method.tests_given_picks:
             return conditional_p_values(self.problem, state.conditional, list(state.chosen))
@@ -218,7 +222,7 @@ class Pairwise(Search[PairwiseState, Scores]):
 
 @dataclass(frozen=True)
 class PairTerms:
-    """The terms of the pairs of a chosen feature f and every feature i, as arrays (feature,)."""
+    """The terms of every feature x_i with one chosen feature x_f, as arrays (feature,)."""
 
     redundancy: np.ndarray  # I(x_i : x_f)
     conditional: np.ndarray  # I(x_i : y | x_f)
@@ -227,7 +231,7 @@ class PairTerms:
 
 
 def learn(problem: Problem, pick: int) -> Generator[Request, Partial, PairTerms]:
-    """Request the pair terms of a chosen feature with every feature, and return them."""
+    """Yield the request for the pair terms of a pick with every feature; return the terms."""
     context = _context(problem, np.array([pick]), np.zeros(1, np.intp))
     terms = (yield Request(PAIR_TERMS, context, (pick,), key=("pair-terms", pick)))["terms"][:, 0]
     return PairTerms(
@@ -240,22 +244,25 @@ def learn(problem: Problem, pick: int) -> Generator[Request, Partial, PairTerms]
 
 @dataclass(frozen=True)
 class PairMatrices:
-    """The terms of all pairs of features, matrices (feature, feature) in nats."""
+    """The terms of all pairs of features, as matrices (feature, feature) in nats."""
 
-    redundancy: np.ndarray  # I(x_i : x_j), the entropy on the diagonal
-    conditional: np.ndarray  # I(x_i : y | x_j), 0 on the diagonal
-    joint: np.ndarray  # I(x_i, x_j : y), the relevance on the diagonal
+    redundancy: np.ndarray  # I(x_i : x_j), with H(x_i) on the diagonal
+    conditional: np.ndarray  # I(x_i : y | x_j), with 0 on the diagonal
+    joint: np.ndarray  # I(x_i, x_j : y), with I(x_i : y) on the diagonal
 
     @property
     def spectral(self) -> np.ndarray:
-        """The matrix of SPEC_CMI: mean of the two conditional terms, relevance on the diagonal."""
+        """The matrix of SPEC_CMI, with the relevance on the diagonal.
+
+        The entry of i and j is the mean of ``I(x_i : y | x_j)`` and ``I(x_j : y | x_i)``.
+        """
         result: np.ndarray = (self.conditional + self.conditional.T) / 2
         np.fill_diagonal(result, self.joint.diagonal())
         return result
 
 
 def learn_all(problem: Problem) -> Generator[Request, Partial, PairMatrices]:
-    """Request the terms of all pairs, a group of columns at a time, and return the matrices."""
+    """Yield requests for the terms of all pairs, one panel of columns each; return the matrices."""
     m, relevance = problem.n_features, problem.relevance
     redundancy, conditional = np.zeros((m, m)), np.zeros((m, m))
     width = _panel_width(Sizes(problem.n_samples, m, problem.n_classes, problem.table_width, 0))

@@ -1,4 +1,4 @@
-"""State and scores that all searches with a class posterior share."""
+"""Base classes of the states and scores of the searches that use a class posterior."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from hofs_dask.methods.fields import ROUNDING, Check, Floats, Sizes, Wholes
 
 @dataclass(frozen=True, kw_only=True)
 class PosteriorState(State):
-    """The state of a search with a class posterior after some rounds."""
+    """Base class for the state of a search with a class posterior, after some rounds."""
 
-    #: The possible kinds of rows, the number of folds that rows are fitted for, and whether a row
-    #: may assign probability zero to a class.
+    #: The kinds of rows that may occur, the number of folds that rows are fitted for, and whether a
+    #: row may assign probability zero to a class.
     kinds: ClassVar[tuple[str, ...]]
     n_folds: ClassVar[int] = N_FOLDS
     may_rule_out: ClassVar[bool] = False
 
-    rows: tuple[PosteriorRow, ...]  # of the picks of this epoch
+    rows: tuple[PosteriorRow, ...]  # one row per pick of this epoch
 
     @property
     def first(self) -> int:
-        """The rank of the first pick of this epoch."""
+        """The rank of the first pick of this epoch, counted from 0."""
         return len(self.chosen) - len(self.rows)
 
     @property
@@ -37,9 +37,9 @@ class PosteriorState(State):
         return self.chosen[self.first :]
 
     def check_rows(self, sizes: Sizes) -> None:
-        """Raise a ValueError if rows from a file cannot be the rows of an epoch.
+        """Raise a ValueError if the rows, which were read from a file, are invalid.
 
-        The first row must be a table, and the parents of a row must come before it.
+        The first row must be a table, and the parents of a row must come before the row.
         """
         name, n_picks = type(self).__name__, sizes["pick"]
         if type(self.rows) is not tuple or not min(n_picks, 1) <= len(self.rows) <= n_picks:
@@ -90,7 +90,7 @@ class PosteriorState(State):
 
 @dataclass(frozen=True)
 class PosteriorScores(Scores):
-    """Scores with the rows that they were computed from.
+    """The scores of one round, with the rows from which they were computed.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class PosteriorScores(Scores):
     kind
         The position in `KINDS` of the best row of each candidate, (feature,).
     row_gain
-        How much that row increases the mean log posterior of the true class, (feature,).
+        How much this row increases the mean log posterior of the true class, (feature,).
     """
 
     rows: CandidateRows

@@ -1,4 +1,4 @@
-"""The input of every method: tables and counts of a coded data set."""
+"""The input of every method: what is known about an encoded data set without reading samples."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from hofs_dask.kernels.entropy import entropy, information
 
 @dataclass(frozen=True)
 class Problem:
-    """A coded data set on the driver: tables and counts, without samples."""
+    """The codes, classes and marginal counts of an encoded data set, without its samples."""
 
     n_codes: np.ndarray  # (feature,) including the missing code
     missing_code: np.ndarray  # (feature,) -1 if no value is missing
     nominal: np.ndarray  # (feature,) bool
     values: np.ndarray  # (feature, code) the numeric value of each code
-    counts: np.ndarray  # int64 (feature, fold, class, code) sums of the weights of samples
+    counts: np.ndarray  # int64 (feature, fold, class, code) sums of the sample weights
     label_kind: str  # class, ordinal or continuous
     label_values: np.ndarray  # (class,) the numeric value of each class
     excluded: tuple[int, ...] = ()  # features that are never chosen
     included: tuple[int, ...] = ()  # features that are chosen regardless of their score
     n_groups: int | None = None  # number of groups of samples; None if samples are not grouped
-    # (feature,) the number of samples divided by the effective number; None without groups
+    # (feature,) number of samples divided by the effective number of samples; None without groups
     design_effect: np.ndarray | None = None
-    mean_weight: float = 1.0  # counts per sample
-    evidence: float = 1.0  # effective samples per count: sum w / sum w^2
+    mean_weight: float = 1.0  # mean weight of a sample
+    evidence: float = 1.0  # effective number of samples per unit of count: sum w / sum w^2
 
     @property
     def n_features(self) -> int:
@@ -54,7 +54,7 @@ class Problem:
 
     @cached_property
     def total(self) -> int:
-        """The sum of the counts of a feature: the divisor of means over the samples."""
+        """The total weight of the samples, which is the divisor of means over samples."""
         return int(self.class_counts.sum())
 
     @property
@@ -69,7 +69,7 @@ class Problem:
 
     @cached_property
     def n_effective(self) -> np.ndarray:
-        """The number of independent samples that the counts of each feature are worth."""
+        """The effective number of samples for each feature, by weights and groups, (feature,)."""
         result: np.ndarray = np.full(self.n_features, self.effective_size)
         return result if self.design_effect is None else result / self.design_effect
 
@@ -90,7 +90,7 @@ class Problem:
 
     @cached_property
     def usable(self) -> np.ndarray:
-        """The features that are not constant: two or more codes occur, not counting missing."""
+        """Whether each feature is not constant: at least two codes occur, besides missing."""
         occupied = self.counts.sum(axis=(1, 2)) > 0
         rows = np.flatnonzero(self.missing_code >= 0)
         occupied[rows, self.missing_code[rows]] = False
@@ -99,24 +99,24 @@ class Problem:
 
     @cached_property
     def candidates(self) -> np.ndarray:
-        """The features that may be chosen."""
+        """Whether each feature may be chosen: it is usable and not excluded."""
         result = self.usable.copy()
         result[list(self.excluded)] = False
         return result
 
     @cached_property
     def numeric(self) -> np.ndarray:
-        """The features with numeric values: all except nominal ones of three or more categories."""
+        """Whether each feature is numeric; a nominal feature with two categories also counts."""
         n_categories = self.n_codes - (self.missing_code >= 0)
         return ~self.nominal | (n_categories <= 2)
 
     @cached_property
     def numbers(self) -> np.ndarray:
-        """The numeric value of every code, standardized over the samples; NaN for missing.
+        """The numeric value of every code, standardized over samples, (feature, code).
 
-        For a nominal feature with three or more categories, the value of a category is its score on
-        the first axis of the correspondence analysis with y. The sign of the axis is chosen so that
-        the most frequent category has a low score.
+        The missing code has NaN. For a nominal feature with three or more categories, the value of
+        a category is its score on the first axis of a correspondence analysis with y. The sign of
+        the axis is chosen so that the most frequent category has a low score.
         """
         values = self.values.copy()
         for i in np.flatnonzero(~self.numeric):
@@ -125,7 +125,7 @@ class Problem:
 
     @cached_property
     def filled(self) -> np.ndarray:
-        """`numbers` with missing values replaced by the mean, 0."""
+        """`numbers`, with NaN replaced by 0, the mean of the feature."""
         result: np.ndarray = np.nan_to_num(self.numbers)
         return result
 
@@ -138,13 +138,15 @@ class Problem:
 
 
 def count_pairs(problem: Problem, pick: int, *, by_fold: bool) -> Request:
-    """Return the request that counts the pairs of codes of a chosen feature and every feature."""
+    """Return the request that counts samples by code of a pick and code of every feature."""
     context = PairContext(problem.n_classes, problem.table_width, by_fold)
     return Request(PAIR_COUNTS, context, (pick,))
 
 
 def standardise(values: np.ndarray, counts: np.ndarray, missing_code: np.ndarray) -> np.ndarray:
-    """Return values with mean 0 and variance 1, weighted by counts; NaN for missing or unused.
+    """Return values (feature, code) scaled to mean 0 and variance 1 over the counted samples.
+
+    The missing code and the entries after the last code of a feature have NaN.
 
     Examples
     --------
@@ -180,7 +182,7 @@ def to_unit_scale(values: np.ndarray) -> np.ndarray:
 
 
 def category_scores(counts: np.ndarray, missing_code: int = -1) -> np.ndarray:
-    """Return scores of categories on the first axis of a correspondence analysis with the classes.
+    """Return the scores of categories on the first axis of a correspondence analysis with classes.
 
     Parameters
     ----------

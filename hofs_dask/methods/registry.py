@@ -8,19 +8,19 @@ from hofs_dask.methods.base import Method
 
 FAMILIES = (hofs, criteria, vmi)
 
-#: All names that `select` accepts.
+#: The names of all methods, which the option ``method`` accepts.
 METHOD_NAMES: tuple[str, ...] = tuple(
     name
     for family in FAMILIES
     for name, method in Method.registry.items()
     if method.__module__ == family.__name__
 )
-#: The names of HOFS and of the baselines in its paper; `compare` runs these by default.
+#: The names of HOFS and of the baselines in the HOFS paper; `compare` runs these by default.
 METHODS: tuple[str, ...] = tuple(name for name in METHOD_NAMES if Method.registry[name].in_paper)
 
 
 def as_method(method: object) -> Method:
-    """Return a method object; a name becomes an object with default options.
+    """Return the method object for a name, with default options; a method object is returned as is.
 
     Examples
     --------

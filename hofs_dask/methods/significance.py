@@ -1,8 +1,9 @@
-"""P-values: whether the residuals of a model of the classes depend on a feature.
+"""P-values of tests whether the residuals of a model of the classes depend on a feature.
 
-The null hypothesis is that a feature is independent of the classes and of the picks. The samples
-could then be exchanged, and the sums of residuals over the codes of a feature have the moments of
-random permutations, whatever the model is. No test uses the feature's own row of a posterior.
+The null hypothesis is that a feature is independent of the classes and of the picks. The values of
+the feature can then be permuted among the samples. The sums of residuals over the samples of each
+code therefore have the moments of random permutations, whatever the model is. No test uses the row
+of the tested feature.
 """
 
 from __future__ import annotations
@@ -14,23 +15,28 @@ import numpy as np
 from hofs_dask.engine.reduction import N_CLUSTERS
 from hofs_dask.methods.problem import Problem
 
-#: Eigenvalues below this share of the largest one are zero.
+#: Eigenvalues below this fraction of the largest one are treated as zero.
 RANK_SHARE = 1e-9
 
 
 @dataclass(frozen=True)
 class Residuals:
-    """Sums of residuals: indicators of the class minus its probability before a pick."""
+    """Sums of residuals over samples.
+
+    The residual of a sample for a class is 1 if the sample has this class and 0 otherwise, minus
+    the posterior probability of the class given the picks.
+    """
 
     sums: np.ndarray  # (feature, parent code, code, class)
-    products: np.ndarray  # (feature, parent code, class, class) sums of products of two classes
-    counts: np.ndarray  # (feature, parent code, code) samples
-    parents: np.ndarray  # (feature,) position of the parent of the feature, -1 for none
-    n_parents: int  # the picks that the parent was chosen from
+    # (feature, parent code, class, class) sums of products of the residuals for two classes
+    products: np.ndarray
+    counts: np.ndarray  # (feature, parent code, code) numbers of samples
+    parents: np.ndarray  # (feature,) position of the feature's parent among the picks, -1 for none
+    n_parents: int  # number of picks that the parent was chosen from
 
 
 def marginal_p_values(problem: Problem) -> np.ndarray:
-    """Return the p-values of all features in a model without picks, from counts alone."""
+    """Return the p-values of all features if there is no pick, from the marginal counts."""
     counts = problem.counts.sum(axis=1)  # (feature, class, code)
     share = problem.class_counts.sum(axis=0) / problem.total
     by_code = counts.sum(axis=1)
@@ -52,19 +58,21 @@ def p_values(problem: Problem, found: Residuals, features: np.ndarray) -> np.nda
 
     Notes
     -----
-    Let u_b be the vector of sums of residuals over the n_b samples of code b, centred, and S the
-    sum of products of centred residuals of all N samples. Under random permutations,
-    ``(N - 1) sum_b u_b' S^- u_b / n_b`` has the mean (B - 1)(C - 1), and is nearly a chi-square
-    variable. For ordered codes it is split into a trend, whose weights are the values of the codes,
-    and the rest. These are independent, so ``1 - (1 - p)^2`` with the smaller of their p-values is
-    uniform.
+    There are N samples, B codes and C classes. Let u_b be the vector of the sums of centred
+    residuals over the n_b samples of code b, and S the sum over all samples of the products of
+    centred residuals. Under random permutations, ``(N - 1) sum_b u_b' S^- u_b / n_b`` has the mean
+    (B - 1)(C - 1), and its distribution is nearly chi-square. If the codes are ordered, this
+    statistic is split into a trend along the values of the codes, and the rest. The two parts are
+    independent, so ``1 - (1 - p)^2`` is uniform, where p is the smaller of their two p-values.
 
-    A feature that interacts with a pick may have no sums of its own. The same statistic within each
-    code of one pick, its parent, is added over the codes. The p-value is multiplied by the number
-    of picks that the parent was chosen from, and combined with the other one in the same way.
+    If a feature interacts with a pick, all its u_b may be zero. A second statistic is therefore
+    computed for a feature with a parent, which is one of the picks: the same statistic within each
+    code of the parent, summed over these codes. Its p-value is multiplied by the number of picks
+    that the parent was chosen from, and combined with the first p-value in the same way.
 
-    With groups, a statistic is divided by the design effect, and compared with an F distribution
-    with as many degrees of freedom as there are clusters of groups, minus one.
+    With groups, a statistic is divided by the design effect. It is then compared with an F
+    distribution, whose denominator has as many degrees of freedom as there are clusters of groups,
+    minus one.
     """
     sums, counts = found.sums[features], found.counts[features]
     parents = found.parents[features]
@@ -99,18 +107,19 @@ def p_values(problem: Problem, found: Residuals, features: np.ndarray) -> np.nda
 
 @dataclass(frozen=True)
 class _Test:
-    """The statistic of the codes of each feature, from samples that have the same residuals."""
+    """The test statistics of features, which have the same samples and residuals."""
 
     statistic: np.ndarray  # (feature,)
     freedom: np.ndarray  # (feature,) degrees of freedom
-    rank: int  # the number of independent residuals of a sample
+    rank: int  # number of linearly independent residuals of a sample
     inverse: np.ndarray  # (class, class) the pseudoinverse of S, times N - 1
 
     @classmethod
     def of(cls, sums: np.ndarray, products: np.ndarray, counts: np.ndarray) -> _Test:
-        """Return the test of sums (feature, code, class) over counts (feature, code) of samples.
+        """Return the test for sums of residuals, (feature, code, class).
 
-        ``products`` are the sums of products of residuals of all samples, (class, class).
+        ``counts`` (feature, code) are numbers of samples. ``products`` (class, class) are the sums
+        over all samples of the products of residuals.
         """
         n_samples = int(counts[0].sum())
         mean = sums[0].sum(axis=0) / max(n_samples, 1)
@@ -128,7 +137,7 @@ class _Test:
 
 
 def _of_trend(whole: _Test, values: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the statistic of the trend along the values of the codes, (feature,)."""
+    """Return the part of the statistic that is a trend in the values of the codes, (feature,)."""
     total = counts.sum(axis=1, keepdims=True)
     values = values - (counts * values).sum(axis=1, keepdims=True) / total
     slope = np.einsum("ib,ibc->ic", values, sums)
@@ -139,7 +148,7 @@ def _of_trend(whole: _Test, values: np.ndarray, sums: np.ndarray, counts: np.nda
 
 
 def _first_of_two(smaller: np.ndarray) -> np.ndarray:
-    """Return the probability that the smaller of two independent p-values is below this one."""
+    """Return the p-value of the smaller of two independent p-values."""
     result: np.ndarray = smaller * (2 - smaller)
     return result
 
@@ -150,11 +159,11 @@ def _tail(
     freedom: np.ndarray,
     features: np.ndarray,
 ) -> np.ndarray:
-    """Return the probability of a larger statistic by chance; 1 without degrees of freedom."""
+    """Return the probability of a larger statistic by chance; 1 for zero degrees of freedom."""
     from scipy.stats import chi2, f
 
     safe = np.maximum(freedom, 1.0)
-    # counts are sums of weights, of which fewer samples are independent
+    # counts are sums of weights, which exceed the effective number of samples
     statistic = statistic * (problem.n_effective[features] / problem.total)
     if problem.n_groups is None:
         tail = chi2.sf(statistic, safe)
@@ -166,7 +175,9 @@ def _tail(
 
 
 def conditional_p_values(problem: Problem, conditional: np.ndarray, picks: list[int]) -> np.ndarray:
-    """Return the largest p-value of the G-tests of I(x_i : y | x_j) over the picks j, (feature,).
+    """Return the p-value of every feature, the largest over the picks, (feature,).
+
+    For each pick x_j, a G-test tests whether I(x_i : y | x_j) is zero.
 
     Parameters
     ----------
@@ -175,7 +186,7 @@ def conditional_p_values(problem: Problem, conditional: np.ndarray, picks: list[
     conditional
         I(x_i : y | x_j) in nats, (pick, feature).
     picks
-        The picks j.
+        The positions of the picks x_j among all features.
     """
     occupied = (problem.counts.sum(axis=(1, 2)) > 0).sum(axis=1)
     freedom = (occupied - 1) * (problem.n_classes - 1.0)

@@ -29,9 +29,9 @@ from hofs_dask.methods.problem import Problem, count_pairs, to_unit_scale
 if TYPE_CHECKING:
     from hofs_dask.methods.hofs import HOFS
 
-#: A cell is a combination of codes. ICA rows are fitted to the counts of cells if there are at
-#: least `CELL_SAMPLES` samples per cell or at most `FEW_CELLS` cells, but not if there are more
-#: than `MOST_CELLS` cells, which limits memory. Otherwise they are fitted to the samples.
+#: A cell is a combination of a class and codes. ICA rows are fitted to the counts of cells if there
+#: are at least `CELL_SAMPLES` samples per cell or at most `FEW_CELLS` cells. They are fitted to the
+#: samples otherwise, and if there are more than `MOST_CELLS` cells, to limit memory.
 CELL_SAMPLES, FEW_CELLS, MOST_CELLS = 32, 2**12, 2**15
 #: Minimum number of codes of a feature that can be chosen.
 LEAST_CODES = 2
@@ -41,15 +41,16 @@ LEAST_CODES = 2
 class TotalState(State):
     """The state of `sum` and `mean` after some rounds; ``information`` is the sum of ``known``."""
 
-    gram: np.ndarray = checked(Floats(("learned", "feature", "class")))  # (rank, feature, class)
+    # (rank, feature, class) sums of products of the values of a pick and a feature
+    gram: np.ndarray = checked(Floats(("learned", "feature", "class")))
     alone: np.ndarray = checked(Floats(("feature",), or_empty=True))  # (feature,) h(y | x_i)
-    terms: np.ndarray = checked(Floats(("subset", "feature")))  # I(X_j : y | x_i)
+    terms: np.ndarray = checked(Floats(("subset", "feature")))  # I(X_j : y | x_i), X_j: a subset
     known: np.ndarray = checked(Floats(("subset",)))  # I(X_j : y)
 
 
 @dataclass(frozen=True)
 class Total(Search[TotalState, Scores]):
-    """The HOFS criteria `sum` and `mean`, computed by ICA.
+    """The search with the HOFS criteria `sum` and `mean`, computed by ICA.
 
     `sum` is ``I(x_i:y) + sum_j I(X_j:y|x_i)`` over the subsets ``X_j``. `mean` divides the sum over
     subsets by the number of chosen features. For the ICA rows, see `kernels.rows.Chain`.
@@ -100,15 +101,15 @@ class Total(Search[TotalState, Scores]):
         sizes
             Sizes of the problem and the search.
         on_samples
-            Whether rows are solved iteratively over samples or cells. If False, they are computed
+            Whether rows are fitted iteratively, to samples or counts. If False, they are computed
             from moments.
 
         Notes
         -----
-        Counting a pick takes one reduction. If the pick is alone in its subset, the rows of the
-        subset are solved on these counts. The rows of a larger subset take one more reduction if
-        the codes of its members form few cells, and otherwise one more per Newton step. No subset
-        is larger than the number of picks.
+        Counting a pick with every feature takes one reduction. If the pick is alone in its subset,
+        the rows of the subset are fitted to these counts. The rows of a larger subset take one more
+        reduction if the codes of its members form few cells, and otherwise one more reduction per
+        Newton step. No subset is larger than the number of picks.
 
         Examples
         --------
@@ -141,7 +142,7 @@ class Total(Search[TotalState, Scores]):
             members = tuple(rank for rank, subset in enumerate(state.subsets) if subset == changed)
             joint = yield from self._label_entropy(state, members, pair_counts[:, 0])
             terms = _set(state.terms, changed, np.maximum(state.alone - joint, 0.0))
-            # as a candidate, a member of the subset X_j adds nothing, so its value is h(y | X_j)
+            # a member of the subset X_j adds nothing as a candidate, so its value is h(y | X_j)
             alone = max(self._bare_entropy() - float(joint[state.chosen[-1]]), 0.0)
             known = _set(state.known, changed, alone)
             state = replace(state, terms=terms, known=known, information=float(known.sum()))
@@ -167,7 +168,7 @@ class Total(Search[TotalState, Scores]):
         )
 
     def _learned(self, state: TotalState, counts: np.ndarray) -> TotalState:
-        """Return the state updated by the counts of the last pick with every feature."""
+        """Return the state after the last pick has been counted with every feature."""
         problem, pick = self.problem, state.chosen[-1]
         measure = within_classes if self.options.affinity == "within" else correlation
         numbers = problem.filled
@@ -183,9 +184,10 @@ class Total(Search[TotalState, Scores]):
     def _label_entropy(
         self, state: TotalState, members: tuple[int, ...], pair_counts: np.ndarray | None = None
     ) -> Generator[Request, Partial, np.ndarray]:
-        """Return h(y | members, x_i) of every feature from the chained rows of the label columns.
+        """Yield requests; return h(y | members, x_i) of every feature x_i, (feature,).
 
-        ``pair_counts`` (feature, parent code, class, code) are used if there is only one member.
+        It is computed from the ICA rows of the label columns. If there is only one member,
+        ``pair_counts`` (feature, member code, class, code) are used instead of a request.
         """
         moments = self._moments(state, members)
         if self.options.source == "gaussian":
@@ -220,8 +222,8 @@ class Total(Search[TotalState, Scores]):
             )
             means = yield Request(ROW_TERMS, step, chosen)
             chain = chain.advance(means["value"], means["gradient"], means["hessian"])
-            # The remaining error is smaller than the rounding error. Chunks may therefore change
-            # the number of steps, but not the result.
+            # When the steps are done, the remaining error is below the rounding error. Chunking may
+            # therefore change the number of steps, but not the result.
             if chain.done:
                 break
         return chain.value
@@ -246,7 +248,7 @@ class Total(Search[TotalState, Scores]):
 
     @cached_property
     def _label_columns(self) -> np.ndarray:
-        """The label as standardized columns, (class, column)."""
+        """The label as standardized numeric columns, with one value per class, (class, column)."""
         problem = self.problem
         coding = self.options.label_coding
         if coding == "auto":
@@ -275,11 +277,11 @@ class Total(Search[TotalState, Scores]):
         return sorted(range(len(tables)), key=lambda c: (-sizes[c], tables[c]))
 
     def _moments(self, state: TotalState, members: tuple[int, ...]) -> list[np.ndarray]:
-        """Return, for each label row, the second moments of its columns, (feature, column, column).
+        """Return the second moments of the columns of each row (see `Chain`), one array per row.
 
-        The moments of ``p = [1, members, x_i]`` within each class are computed from counts and
-        Gram rows. The columns of a row are linear in p, with coefficients that depend only on the
-        class.
+        An array has the axes (feature, column, column). The moments of ``p = [1, members, x_i]``
+        within each class are computed from counts and Gram rows. The columns of a row are linear in
+        p, with coefficients that depend only on the class.
         """
         problem = self.problem
         numbers = problem.filled
@@ -324,7 +326,7 @@ def largest_table(n_samples: int) -> int:
 
 
 def _set(array: np.ndarray, place: int, value: float | np.ndarray) -> np.ndarray:
-    """Return a copy with a value set on the first axis, which is extended if necessary."""
+    """Return a copy of an array with ``array[place] = value``, extended by zeros if necessary."""
     result = np.zeros((max(len(array), place + 1), *array.shape[1:]))
     result[: len(array)] = array
     result[place] = value

@@ -37,8 +37,8 @@ class VMI(Method):
     ----------
     form
         Model of the features within a class. ``"naive"`` assumes that the features are independent.
-        ``"pairwise"`` models a feature by its distributions given each of the chosen features, and
-        takes their geometric mean.
+        ``"pairwise"`` uses the geometric mean of the distributions of a feature given each of the
+        features chosen before it.
     restart
         The search restarts if the best gain is below this number of nats. The remaining features
         are then ranked by a new model, without the earlier picks.
@@ -94,8 +94,8 @@ class VMI(Method):
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
         """Return the maximum number of reductions of a search, without the marginal counts.
 
-        A pick needs one reduction for its counts, one to score the candidates after it, and one
-        more if the search restarts.
+        A pick needs one reduction that counts it, one that scores the candidates after it, and
+        another one if the search restarts.
 
         Examples
         --------
@@ -110,7 +110,7 @@ class VMI(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class VMIState(PosteriorState):
-    """The state of a search of VMI after some rounds.
+    """The state of a VMI search after some rounds.
 
     ``information`` is H(y) plus the mean log posterior of the true class.
     """
@@ -119,7 +119,7 @@ class VMIState(PosteriorState):
     n_folds: ClassVar[int] = 1
     may_rule_out: ClassVar[bool] = True
 
-    # (pick, feature, class, cell) log p(code | code of the pick, class)
+    # (pick, feature, class, cell) log p(code | code of the pick, class); a cell is a pair of codes
     pair_logs: np.ndarray = checked(
         Floats(("pair", "feature", "class", "pair code"), hole=-np.inf, most=ROUNDING)
     )
@@ -195,7 +195,7 @@ class VariationalInformation(Search[VMIState, PosteriorScores]):
         )
 
     def restart(self, state: VMIState, scores: PosteriorScores) -> VMIState:  # noqa: ARG002
-        """Return the state with a new posterior; subsets and affinities are kept."""
+        """Return the first state of a new epoch: without rows, but with subsets and affinities."""
         return replace(state, **self._new_epoch(), epoch=state.epoch + 1)
 
     def _new_epoch(self) -> dict[str, Any]:
@@ -260,7 +260,7 @@ class VariationalInformation(Search[VMIState, PosteriorScores]):
 
 
 def _log(shares: np.ndarray) -> np.ndarray:
-    """Return logs, with minus infinity for zero."""
+    """Return the logs of numbers; minus infinity for zero, without a warning."""
     with np.errstate(divide="ignore"):
         result: np.ndarray = np.log(shares)
     return result
