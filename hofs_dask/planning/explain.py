@@ -1,4 +1,4 @@
-"""Plan a run before it starts: layout, reductions, scans, bytes and memory."""
+"""Estimate the cost of a run before it starts: chunks, reductions, scans, bytes and memory."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from hofs_dask.store.layout import Layout, layout_of
 if TYPE_CHECKING:
     from hofs_dask.io.source import Source
 
-#: Width of a terminal in columns, and a space at which lines are not broken.
+#: Maximum number of characters in a line, and a space at which lines are not broken.
 WIDTH, NO_BREAK = 80, "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """Cost of encoding.
+    """The estimated cost of encoding a source.
 
     Attributes
     ----------
     n_read, n_written
         Bytes read from the source, in two reads, and bytes written to the store.
     held
-        Bytes of the largest block of the source in memory.
+        Bytes that the largest block of the source takes in memory.
     """
 
     n_read: int
@@ -52,7 +52,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Searching:
-    """Cost of a selection or a comparison.
+    """The estimated cost of a selection or a comparison.
 
     Attributes
     ----------
@@ -63,11 +63,11 @@ class Searching:
     scan_bytes
         Bytes that one scan reads.
     memory
-        Memory of the worker with the least free memory, in its largest scan.
+        Memory that the largest scan takes on the worker with the least free memory.
     n_workers, n_threads
-        Number of workers, and of threads of all workers together.
+        Number of workers, and total number of their threads.
     refusal
-        Why the run would be refused and what to do; empty if it fits.
+        Why the run would be refused, and what to do about it; empty if the run fits.
     """
 
     reductions: Mapping[str, int]
@@ -91,14 +91,14 @@ class Searching:
 
 @dataclass(frozen=True)
 class Plan:
-    """Cost of a run; ``print`` shows it as a page of text.
+    """The estimated cost of a run. ``print`` shows it as a page of text.
 
     Attributes
     ----------
     title
         Methods, features, samples and classes of the run.
     layout
-        Chunks of the code store, with reasons.
+        Chunks of the code store, with the reason for each choice.
     encoding
         Cost of encoding; None if the code store already exists.
     searching
@@ -161,7 +161,7 @@ class Plan:
 def plan_encoding(
     source: Source, bins: Bins, target_kind: str, chunks: tuple[int, int] | None
 ) -> tuple[CodeStore, Plan]:
-    """Return the code store that an encoding would make, and the plan of the encoding.
+    """Return a description of the code store that an encoding would make, and its plan.
 
     The numbers of codes and classes are assumptions, because no data is read.
     """
@@ -224,7 +224,7 @@ def plan_search(
     n_resamples: int = 0,
     current: tuple[Worker, ...] | None = None,
 ) -> Plan:
-    """Return the plan of a selection or comparison.
+    """Return the plan of a selection or a comparison of methods.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def plan_search(
     n_resamples
         Number of bootstrap resamples for every method.
     current
-        The worker processes. By default the workers of the current scheduler.
+        The workers; by default, those of the current Dask client.
     """
     layout = layout_of(codes)
     n_classes = len(codes.labels.classes)
@@ -289,7 +289,7 @@ def plan_search(
 
 
 def _explained(codes: CodeStore) -> Layout:
-    """Return the layout of a store, with reasons if it is the one that `choose_layout` chooses."""
+    """Return the layout of a store, with reasons if `choose_layout` would choose it now."""
     free = room()
     chosen, given = (
         choose_layout(
@@ -306,7 +306,7 @@ def _explained(codes: CodeStore) -> Layout:
 
 
 def _joined(bounds: Sequence[ReductionBound], n_runs: int) -> dict[str, int]:
-    """Return the number of reductions by name, if every method runs ``n_runs`` times."""
+    """Return the maximum number of reductions by name, if every method runs ``n_runs`` times."""
     found: Counter[str] = Counter()
     for bound in bounds:
         found.update({name: n_runs * n for name, n in bound.by_name.items()})
@@ -363,7 +363,7 @@ def _searching_blocks(searching: Searching, layout: Layout) -> list[tuple[str, l
 
 
 def _indented(name: str, text: str) -> list[str]:
-    """Return a text as lines that fit a terminal, after a heading."""
+    """Return a text as indented lines of at most `WIDTH` characters; ``name`` starts the first."""
     first, later = f"  {name:<11}", " " * 13 + "  " * text.startswith("- ")
     lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=later)
     return [line.replace(NO_BREAK, " ") for line in lines]

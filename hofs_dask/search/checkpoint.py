@@ -27,8 +27,9 @@ from hofs_dask.search.snapshot_file import check_ours, damaged, read_snapshot, t
 
 FILE = "checkpoint.npz"
 LOCK = "lock"
-#: Entries of a run that identify some content, each with the entry that identifies the source of
-#: this content. A checkpoint belongs to the run if either of the two entries is equal.
+#: Names of entries in the description of a run. A key names the entry that identifies some content,
+#: and its value names the entry that identifies the source of this content. If either entry is
+#: equal in a checkpoint and a run, they have the same content.
 ORIGINS = {
     "data": "data source",
     "target values": "target source",
@@ -64,9 +65,10 @@ class Checkpoint:
         Parameters
         ----------
         run
-            All that the search depends on, by name: data, target, method, options. The entry
-            ``"data"`` identifies the code store, and ``"data source"`` identifies its source (None
-            if unknown). If one of the two is equal, the data is the same.
+            The description of the run: everything that the search depends on, by name (data,
+            target, method, options). The entry ``"data"`` identifies the code store, and
+            ``"data source"`` identifies the source of the store (None if unknown). If one of the
+            two entries is equal, the data is the same.
         shape
             Expected shape of the counts: (feature, fold, class, code).
         state
@@ -136,7 +138,7 @@ def open_checkpoint(
     path
         A directory that does not exist yet, is empty, or holds a checkpoint.
     sources
-        Paths and URLs of the data, in which no checkpoint may be written.
+        Paths and URLs of the data. The checkpoint must not be inside any of them.
 
     Examples
     --------
@@ -188,7 +190,7 @@ def open_part(
     name
         Name of the search.
     sources
-        Paths and URLs of the data, in which no checkpoint may be written.
+        Paths and URLs of the data. The checkpoint must not be inside any of them.
 
     Examples
     --------
@@ -217,14 +219,15 @@ def open_part(
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Snapshot]:
-    """Return all that the run of a checkpoint depends on, by name, and the saved search.
+    """Return the description of the run that wrote a checkpoint, and the saved search.
 
-    This does not lock the checkpoint.
+    The description contains everything that the search depends on, by name. The checkpoint is not
+    locked.
 
     Parameters
     ----------
     path
-        The directory.
+        The directory of the checkpoint.
 
     Raises
     ------
@@ -240,13 +243,13 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Snaps
 
 
 def _with_version(run: Mapping[str, object]) -> dict[str, object]:
-    """Return all that a run depends on, including the minor version of hofs_dask."""
+    """Return the description of a run, with the minor version of hofs_dask added."""
     minor = ".".join(version("hofs-dask").split(".")[:2])
     return {"hofs_dask version": minor, **run}
 
 
 def _differing(saved: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
-    """Return the names of all entries that differ between two runs, see `ORIGINS`.
+    """Return the names of the entries in which the descriptions of two runs differ, see `ORIGINS`.
 
     Examples
     --------
@@ -265,7 +268,7 @@ def _differing(saved: Mapping[str, object], wanted: Mapping[str, object]) -> lis
 
 
 def _names_in(directory: Path) -> set[str]:
-    """Return the names in a directory, or an empty set if it does not exist."""
+    """Return the names of all files and folders in a directory; none if it does not exist."""
     try:
         return set(os.listdir(directory))  # noqa: PTH208 - iterdir gives no names
     except FileNotFoundError:
@@ -309,7 +312,7 @@ def _is_ours(directory: Path) -> bool:
 
 
 def _is_lock(path: Path) -> bool:
-    """Return whether a file may be overwritten: it is absent or a lock that `locked` wrote."""
+    """Return whether `locked` may write a lock file: the file is absent, or is an earlier lock."""
     try:
         return not path.is_symlink() and HOLDER.fullmatch(read_file(path, 1000)) is not None
     except FileNotFoundError:

@@ -33,14 +33,14 @@ class Pick:
     runner_up : int
         Position of the feature with the second-best score, -1 for none.
     epoch : int
-        Number of restarts of the posterior before this pick.
+        Number of restarts of the search before this pick.
     forced : bool
         Whether the user requested the feature by ``include``.
     redundancy : float
         Mean mutual information with the previously chosen features, in nats.
     p_value : float
-        Probability of as much dependence on the label by chance, for this feature alone; NaN if
-        it was not tested.
+        Probability of at least this much dependence on the label by chance, not adjusted for the
+        number of candidates. NaN if the feature was not tested.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Ranking:
     attrs : mapping
         Method, options (JSON), target, n_samples, n_classes, ...
     axis : Axis or None
-        What the data says about its features, for xarray data.
+        The coordinates and attributes of the features, for xarray data.
     """
 
     picks: tuple[Pick, ...]

@@ -24,21 +24,22 @@ from hofs_dask.events import (
 )
 from hofs_dask.search.screens import Screen, Status, duration
 
-#: Rounds from which the time of the next rounds is estimated.
+#: Number of recent rounds from which the time of the next rounds is estimated.
 RECENT_ROUNDS = 10
 #: Seconds over which the rate of a stage is measured.
 RATE_WINDOW = 30.0
-#: Kernels that are named in the line about compilation.
+#: Maximum number of kernels that the line about compilation names.
 NAMED_KERNELS = 4
 
 Clock = Callable[[], float]
 
 
 class TimeLeft:
-    """An estimate of the time left that learns from the rounds of a search.
+    """An estimator of the time left, from the durations of the rounds of a search.
 
-    The estimate starts at the median of the last five rounds, so that single slow rounds do not
-    matter. It grows by the median slope of the recent rounds, for as many rounds as were seen.
+    The next round is expected to take about as long as the median of the last five rounds, so that
+    single slow rounds do not matter. Later rounds change by the median slope of the recent rounds.
+    This change is extrapolated over at most as many rounds as have ended.
 
     Examples
     --------
@@ -54,12 +55,12 @@ class TimeLeft:
         self._n_seen = 0
 
     def add(self, seconds: float) -> None:
-        """Learn from a round."""
+        """Add the duration of a round."""
         self._recent.append(seconds)
         self._n_seen += 1
 
     def of_rounds(self, n_rounds: int) -> float | None:
-        """Return the estimated seconds of the next rounds, None if no round was seen."""
+        """Return the estimated seconds of the next rounds, or None if no round has ended."""
         if not self._recent:
             return None
         recent = list(self._recent)
@@ -68,14 +69,14 @@ class TimeLeft:
         if len(recent) >= 4:
             pairs = combinations(enumerate(recent), 2)
             slope = median((b - a) / (j - i) for (i, a), (j, b) in pairs)
-        # the median of the last rounds is that of their middle
+        # the median is an estimate for the middle one of the last rounds
         middle = (len(last) - 1) / 2
         steps = (min(ahead, self._n_seen) + middle for ahead in range(1, n_rounds + 1))
         return sum(max(level + slope * step, level / 2) for step in steps)
 
 
 class _Stage:
-    """A scan or a read of an encoding that is running."""
+    """The stage that is running: a scan, or one of the two reads of an encoding."""
 
     def __init__(self, title: str, unit: str, clock: Clock, n_bytes: int = 0) -> None:
         self.title = title
@@ -83,10 +84,13 @@ class _Stage:
         self._n_bytes = n_bytes
         self._clock = clock
         self._seen: deque[tuple[float, int]] = deque([(clock(), 0)])
-        self.compiles = False  # the first tasks wait for a compilation, so their rate means nothing
+        self.compiles = False  # whether the first tasks, and so their rate, wait for a compilation
 
     def advanced(self, n_ended: int, n_tasks: int, more: Sequence[str] = ()) -> Status:
-        """Return the status after some tasks have ended; ``more`` replaces the time left."""
+        """Return the status after ``n_ended`` tasks have ended.
+
+        If ``more`` is given, it is shown instead of the time left of the stage.
+        """
         now = self._clock()
         if self.compiles and n_ended:
             self._seen, self.compiles = deque([(now, n_ended)]), False
@@ -111,12 +115,12 @@ class _Stage:
 
 
 class Listener(ABC):
-    """A listener that shows events on a screen.
+    """Base class of listeners that show events on a screen.
 
     Parameters
     ----------
     screen : Screen
-        Where to show them.
+        Where to show the events.
     clock : function
         Returns the time in seconds.
     """
@@ -172,11 +176,11 @@ class Listener(ABC):
 
     @abstractmethod
     def _more(self) -> list[str]:
-        """Return the time left of the run, if it can be estimated."""
+        """Return the time left of the run as a list with one text; empty if it is unknown."""
 
     @abstractmethod
     def _of_search(self, event: RoundStarted | ScanEnded | RoundEnded) -> None:
-        """Show an event of the search."""
+        """Show an event of a search."""
 
 
 class RoundProgress(Listener):
@@ -296,7 +300,7 @@ class ScanProgress(Listener):
                 self._screen.line(f"scan {self._n_scans}  {spent}  {event.reduction}{chosen}")
 
     def _learn(self) -> None:
-        """Add the time of a round of the slowest method when all methods have completed one."""
+        """Add the duration of a round, if the methods with the most rounds left have ended one."""
         left = max(self._wanted.values())
         if left < self._rounds_left:
             now = self._clock()

@@ -42,15 +42,15 @@ from hofs_dask.search.stopping import ALPHA, Stop
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.layout import layout_of
 
-#: Scores are tied with the best one if they differ from it by less than this share of it, or by
-#: less than `LEAST_DIFFERENCE`. The tied feature with the lowest column is chosen.
+#: A score is tied with the best score if it is lower by at most this fraction of the best score, or
+#: by at most `LEAST_DIFFERENCE`. The tied feature with the lowest column index is chosen.
 TIE = 1e-9
 
-#: A search that does not end before the requested number of features.
+#: The rule for a search that does not end before it has chosen the requested number of features.
 NEVER = Stop()
 
 Result = TypeVar("Result")
-#: A generator that yields requests and events. For each request, it is sent the total.
+#: A generator that yields requests and events. It is sent the result of each request.
 Steps = Generator[Request | Event, Any, Result]
 
 
@@ -70,11 +70,11 @@ def search(
     Parameters
     ----------
     codes
-        The store, with the labels of the target.
+        The code store, with the labels of the target.
     method
         A method object.
     n_features
-        Number of features to choose; None for all that are significant.
+        Number of features to choose; None for all significant features.
     include, exclude
         Columns that are chosen first, in this order, and columns that are never chosen.
     stop
@@ -83,7 +83,7 @@ def search(
         Checkpoint to save to after every round and to resume from.
     of_resample
         Whether the search is passed to `resampled`. Features that are constant in the resample are
-        then excluded, so fewer may be chosen.
+        then excluded, so fewer features may be chosen.
     """
     if n_features is None and stop.alpha is None:
         raise ValueError("a search without a number of features needs stop.alpha")
@@ -174,7 +174,7 @@ def _weight_attrs(codes: CodeStore) -> dict[str, str | float]:
 
 
 def _group_attrs(codes: CodeStore, method: Method) -> dict[str, str | int]:
-    """Return the attributes that describe the groups of the samples."""
+    """Return the attributes of a result about the groups of its samples."""
     if codes.groups is None:
         return {}
     return {
@@ -193,7 +193,10 @@ def all_pairs(codes: CodeStore) -> Steps[PairMatrices]:
 def all_tuples(
     codes: CodeStore, order: int, top: int, exclude: Sequence[int] = ()
 ) -> Steps[tuple[Tuples, Problem]]:
-    """Yield the requests for all tuples of features; return those with the most synergy."""
+    """Yield the requests for all tuples of features; return the ones with the most synergy.
+
+    Also return the problem that describes the data.
+    """
     problem = describe(codes, (yield from _count_all(codes)), exclude)
     n_usable = int(problem.candidates.sum())
     if n_usable < order:
@@ -206,7 +209,11 @@ def all_tuples(
 
 
 def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:
-    """Yield the requests of ``steps``, made for a bootstrap resample, but not the events."""
+    """Run the steps of a search on a bootstrap resample.
+
+    Yield the requests of ``steps`` with the index of the resample, but not the events; return the
+    result.
+    """
     total: Any = None
     while True:
         try:
@@ -223,10 +230,10 @@ def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:
 def drive(
     codes: CodeStore, searches: Mapping[Hashable, Steps[Result]], listeners: Sequence[Notify] = ()
 ) -> tuple[dict[Hashable, Result], int, int]:
-    """Run searches together; return their results and the numbers of scans and of reductions.
+    """Run several searches together; return their results, and how many scans and reductions ran.
 
-    The requests of all searches are computed in one scan over the samples. A request that several
-    searches share is computed once.
+    The current requests of all searches are computed in one scan over the samples, or in several
+    if they do not fit into memory together. A request that several searches share is computed once.
     """
     results: dict[Hashable, Result] = {}
     asked: dict[Hashable, Request] = {}
@@ -320,22 +327,25 @@ def next_pick(
     min_gain: float | None = None,
     alpha: float | None = None,
 ) -> Generator[Request, Partial, tuple[Pick | None, Any]]:
-    """Return the pick of one round and the new state; the pick is None if the search ends.
+    """Yield the requests of one round; return its pick and the new state.
+
+    The pick is None if the search ends.
 
     Parameters
     ----------
     method, work, state
         The method, its search, and the state before the round.
     candidates
-        Which features can be chosen, bool (feature,).
+        Whether each feature can be chosen, bool (feature,).
     forced
         The feature that is chosen regardless of its score, or None.
     min_gain
-        End the search if the feature with the best score gains less, in nats; the first one is
-        always chosen. If gains are not cross-fitted, it must also be significant.
+        End the search if the gain of the feature with the best score is below this, in nats. If
+        gains are not cross-fitted, also end it if this feature is not significant. The first
+        feature is always chosen.
     alpha
         Choose only among the features that are significant at this level, adjusted for the number
-        of candidates; end the search if there is none.
+        of candidates. End the search if no feature is significant.
     """
     is_first = not state.chosen  # first pick of the epoch
     while True:
@@ -389,10 +399,10 @@ def next_pick(
 
 
 def _best_significant(significant: np.ndarray, score: np.ndarray, p: np.ndarray) -> int:
-    """Return the significant feature with the best score, -1 for none.
+    """Return the significant feature with the best score, or -1 if no feature is significant.
 
-    A feature that was screened out has no score. If this is true of all significant ones, the one
-    with the smallest p-value is returned.
+    A feature that was discarded by screening has no score. If no significant feature has a score,
+    the one with the smallest p-value is returned.
     """
     scored = significant & np.isfinite(score)
     return choose(score, scored)[0] if scored.any() else choose(-p, significant)[0]
@@ -401,7 +411,7 @@ def _best_significant(significant: np.ndarray, score: np.ndarray, p: np.ndarray)
 def _counted(
     steps: Generator[Request, Partial, Result],
 ) -> Generator[Request, Partial, tuple[Result, int]]:
-    """Return the result of the steps and the number of requests that they yielded."""
+    """Yield the requests of the steps; return their result and the number of requests."""
     n_reductions = 0
     total: Any = None
     while True:
@@ -420,7 +430,7 @@ def describe(
     include: Sequence[int] = (),
     design_effect: np.ndarray | None = None,
 ) -> Problem:
-    """Return the problem of a code store: its tables and the counts of every feature."""
+    """Return the problem (the input of a method) of a code store and its marginal counts."""
     return Problem(
         n_codes=codes.n_codes,
         missing_code=codes.missing_code,
@@ -439,14 +449,14 @@ def describe(
 
 
 def _count_all(codes: CodeStore) -> Generator[Request, Partial, np.ndarray]:
-    """Request and return the marginal counts of every feature."""
+    """Yield the request for the marginal counts of every feature; return the counts."""
     context = MarginalContext(len(codes.labels.classes), int(codes.n_codes.max()))
     total = yield Request(MARGINAL_COUNTS, context, key="marginal-counts")
     return total["counts"]
 
 
 def _design_effects(codes: CodeStore) -> Generator[Request, Partial, np.ndarray | None]:
-    """Request and return the design effects of the groups of the samples; None without groups."""
+    """Yield the request for the design effects of groups; return them, or None without groups."""
     if codes.groups is None:
         return None
     n_classes, n_codes = len(codes.labels.classes), int(codes.n_codes.max())
@@ -462,9 +472,9 @@ def _identity(
     exclude: Sequence[int],
     stop: Stop,
 ) -> dict[str, object]:
-    """Return all that the picks depend on, by name.
+    """Return the description of a run: everything that its picks depend on, by name.
 
-    The number of features to choose is not part of it: a longer search has the same first picks.
+    It does not include the number of features to choose: a longer search has the same first picks.
     """
     return {
         "data": codes.identity,
@@ -489,7 +499,7 @@ def _identity(
 def choose(score: np.ndarray, candidates: np.ndarray) -> tuple[int, int]:
     """Return the best candidate and the runner-up (-1 if there is none).
 
-    Among tied scores, the lowest column comes first.
+    Of features with tied scores, the one with the lowest column index comes first.
 
     Examples
     --------

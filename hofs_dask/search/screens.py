@@ -1,4 +1,4 @@
-"""Where progress is shown: a log, a terminal or a notebook."""
+"""The screens on which progress is shown: a log, a terminal or a notebook."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ NOTEBOOK_INTERVAL = 0.25
 
 @dataclass(frozen=True)
 class Status:
-    """What is running, and how far it is.
+    """The progress of the stage that is running.
 
     Attributes
     ----------
     title : str
-        What is running.
+        Name of the stage.
     n_ended, n_tasks : int
-        Number of tasks that have ended, and of all tasks; the latter is 0 if unknown.
+        Number of tasks that have ended, and number of all tasks (0 if unknown).
     facts : tuple of str
         Further facts, such as the rate and the time left.
     """
@@ -48,7 +48,7 @@ class Status:
 
 
 class Screen(ABC):
-    """A place for permanent lines and one status that changes."""
+    """Base class of the screens, which show permanent lines and one status that changes."""
 
     def __enter__(self) -> Self:
         return self
@@ -67,7 +67,7 @@ class Screen(ABC):
 
     @abstractmethod
     def status(self, status: Status) -> None:
-        """Show another status."""
+        """Show a status instead of the previous one."""
 
     @abstractmethod
     def close(self) -> None:
@@ -75,7 +75,7 @@ class Screen(ABC):
 
 
 class Log(Screen):
-    """Plain lines on a stream that is not a terminal.
+    """A screen that writes plain lines to a stream that is not a terminal.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Log(Screen):
         self._stream.flush()
 
     def status(self, status: Status) -> None:
-        """Write a line if none was written for a while."""
+        """Write the status as a line, unless a line was written within the last interval."""
         if status.n_ended and time.monotonic() - self._written >= self._interval:
             self.line(f"{status.title}  {status.text}")
 
@@ -114,7 +114,7 @@ class Log(Screen):
 
 
 class Terminal(Screen):
-    """A terminal: lines, and below them a bar of rich that disappears at the end.
+    """A terminal that shows lines and, below them, a progress bar that disappears at the end.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class Terminal(Screen):
                 self._stream.flush()
 
     def status(self, status: Status) -> None:
-        """Change the bar; the first one appears after a moment."""
+        """Update the bar, which first appears `BAR_DELAY` seconds after the first status."""
         with self._lock:
             self._status = status
             if self._bar is not None:
@@ -192,14 +192,14 @@ class Terminal(Screen):
         total = status.n_tasks or None
         if self._task is None:
             self._task = bar.add_task(status.title, total=total, text=status.text)
-        elif status.title != self._title:  # the clock starts again
+        elif status.title != self._title:  # a new stage: the elapsed time starts again
             bar.reset(self._task, total=total, description=status.title, text=status.text)
         bar.update(self._task, total=total, completed=status.n_ended, text=status.text)
         self._title = status.title
 
 
 class Notebook(Screen):
-    """An output cell of a notebook, which needs no widgets: one display that is updated."""
+    """The output of a notebook cell: one HTML display that is updated, without widgets."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -214,12 +214,12 @@ class Notebook(Screen):
         self._update()
 
     def status(self, status: Status) -> None:
-        """Change the bar."""
+        """Update the bar."""
         self._status = status
         self._update()
 
     def close(self) -> None:
-        """Remove the bar and fold the lines."""
+        """Remove the bar and collapse the lines."""
         self._status = None
         if self._lines:
             self._update(last=True)
@@ -253,17 +253,17 @@ class Notebook(Screen):
 
 
 def now_since(start: float) -> float:
-    """Return the seconds since a time of the monotonic clock."""
+    """Return the seconds since ``start``, a time of `time.monotonic`."""
     return time.monotonic() - start
 
 
 def open_screen(progress: bool | None) -> Screen | None:
-    """Return the screen for progress, or None if none is to be shown.
+    """Return the screen on which to show progress, or None to show no progress.
 
     Parameters
     ----------
     progress
-        Whether to show progress. None means only in a notebook or on a terminal.
+        Whether to show progress. None means to show it only in a notebook or on a terminal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The record of a search between two rounds, and the checks of a record read from a file."""
+"""The class `Snapshot`, a search between two rounds, and the checks of one read from a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hofs_dask.search.picks import Pick
 
 
 def _counts(value: Any, sizes: Sizes) -> None:
-    """Check that counts have the same number of samples of each class for every feature."""
+    """Check marginal counts: all features must have the same number of samples of each class."""
     if is_repeated(value):
         raise ValueError("is a repeated number")
     Wholes(("feature", "fold", "class", "code"))(value, sizes)
@@ -48,7 +48,7 @@ class Snapshot:
     state : State
         State of the method.
     ended : bool
-        Whether the search has ended because no feature gains enough.
+        Whether the search has ended because no feature adds enough information.
     """
 
     counts: np.ndarray = checked(_counts)
@@ -63,7 +63,8 @@ def _all_states(kind: type[State] = State) -> list[type[State]]:
     return [each for one in below for each in _all_states(one)] if below else [kind]
 
 
-#: The types that a checkpoint may hold, by name; no other type is created from a file.
+#: The dataclasses whose objects a checkpoint may contain, by name. Objects of other classes are
+#: never created from a file.
 RECORDS: dict[str, type] = {
     cls.__name__: cls for cls in (Snapshot, Pick, PosteriorRow, LinearTerm, *_all_states())
 }
@@ -72,8 +73,8 @@ RECORDS: dict[str, type] = {
 def check(snapshot: object) -> Snapshot:
     """Return the snapshot, or raise a ValueError if its fields are inconsistent.
 
-    A search can safely resume from a snapshot that passes, if the store has the same numbers of
-    features, classes and codes.
+    A search can safely resume from a snapshot that passes this check, if the store has the same
+    numbers of features, classes and codes.
 
     Examples
     --------

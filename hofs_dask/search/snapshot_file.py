@@ -1,8 +1,8 @@
-"""Read and write a snapshot as one file: arrays, and a sealed JSON text that describes them.
+"""Read and write a snapshot as one file: arrays, and a JSON text that describes them.
 
-The text holds the format and its version, all that the run depends on, a tree of records, and the
-type, shape and sha256 of every array. Every array has a header, so that `numpy.load` can open the
-file; the reader of this module ignores it.
+The text contains a digest of itself, the format and its version, the description of the run, the
+snapshot as a tree, and the type, shape and sha256 of every array. Arrays have headers, so that
+`numpy.load` can open the file; this module ignores the headers.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _FAULTS = (
 
 
 def to_bytes(run: Mapping[str, object], snapshot: Snapshot) -> memoryview:
-    """Return the content of a file that holds a snapshot and all that its run depends on."""
+    """Return the content of a checkpoint file, given the description of a run and its snapshot."""
     arrays: dict[str, np.ndarray] = {}
     text = {
         "format": FORMAT,
@@ -84,7 +84,7 @@ def to_bytes(run: Mapping[str, object], snapshot: Snapshot) -> memoryview:
 
 
 def read_snapshot(file: Path) -> tuple[dict[str, Any], Snapshot]:
-    """Return all that the run of a checkpoint depends on, by name, and its verified snapshot."""
+    """Return the description of the run that wrote a checkpoint, and the checked snapshot."""
     with _reading(file):
         with _opened(file) as stream:
             archive = zipfile.ZipFile(stream)
@@ -104,7 +104,7 @@ def read_snapshot(file: Path) -> tuple[dict[str, Any], Snapshot]:
 
 
 def check_ours(file: Path) -> None:
-    """Raise a CheckpointError if a file is not a checkpoint; reads only its text."""
+    """Raise a CheckpointError if a file is not a checkpoint; only its JSON text is read."""
     with _reading(file), _opened(file) as stream:
         _text_of(zipfile.ZipFile(stream))
 
@@ -126,7 +126,7 @@ def _reason(error: Exception) -> str:
 
 
 def damaged(file: Path, reason: str) -> CheckpointError:
-    """Return the error for a checkpoint that cannot be used, with the remedy."""
+    """Return the error for a checkpoint that cannot be used; the message says what to do."""
     return CheckpointError(
         f"the checkpoint {str(file)!r} cannot be read ({reason}); remove it to start over, or give "
         "another directory"
@@ -147,7 +147,7 @@ def _opened(file: Path) -> IO[bytes]:
 
 
 def _text_of(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """Return the text of a checkpoint, after checking the members of the archive."""
+    """Return the JSON text of a checkpoint as a dict, after checking the members of the archive."""
     infos = archive.infolist()
     if len({info.filename for info in infos}) < len(infos):
         raise ValueError("it has a member twice")
@@ -187,11 +187,11 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, entry: Any) -> np.
 
 
 def encode(value: object, arrays: dict[str, np.ndarray]) -> object:
-    """Return the value as a tree that JSON can hold; its arrays are added to ``arrays``.
+    """Return a value as a tree of lists and dicts for JSON; its arrays are added to ``arrays``.
 
-    A value is a record whose type is in `RECORDS`, a tuple, an array, or of a type in `Plain`.
-    Integer arrays are stored in the smallest type that can hold their values. An array that
-    repeats one number is stored as this number.
+    A value is an object of a class in `RECORDS`, a tuple, an array, or an object of a type in
+    `Plain`. Integer arrays are stored in the smallest type that can hold their values. An array
+    that repeats one number is stored as this number.
 
     Examples
     --------
@@ -222,10 +222,10 @@ def encode(value: object, arrays: dict[str, np.ndarray]) -> object:
 
 
 def decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Return the value of a tree that `encode` made; its arrays are removed from ``arrays``.
+    """Return the value from which `encode` made a tree; its arrays are removed from ``arrays``.
 
-    A tree that `encode` did not make either gives a value of the same types, or raises a
-    ValueError, TypeError, LookupError, AttributeError or RecursionError.
+    A tree that `encode` did not make either gives a value of the same types, or makes this function
+    raise a ValueError, TypeError, LookupError, AttributeError or RecursionError.
 
     Examples
     --------

@@ -6,20 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Level of the test that `min_gain` adds for methods whose gains are not cross-fitted.
+#: Significance level of the test that also ends a search with the option ``min_gain``, if the gains
+#: of the method are not cross-fitted.
 ALPHA = 0.05
 
 
 @dataclass(frozen=True)
 class Stop:
-    """When a search ends early; never, by default.
+    """The rule by which a search ends early; by default, it never ends early.
 
     Attributes
     ----------
     min_gain : float or None
-        The search ends if the feature with the best score gains less, in nats.
+        The search ends if the gain of the feature with the best score is below this, in nats.
     min_share : float or None
-        The same as a share of H(y).
+        The same limit as ``min_gain``, but as a fraction of H(y).
     alpha : float or None
         The search ends if no candidate is significant at this family-wise level.
 
@@ -37,7 +38,7 @@ class Stop:
 
     @classmethod
     def parse(cls, min_gain: object, alpha: object) -> Stop:
-        """Return the rule for the options of the user; raise an error if they are invalid."""
+        """Return the rule for the options min_gain and alpha; raise an error if one is invalid."""
         if alpha is not None:
             what = f"alpha is {alpha!r}; give a probability between 0 and 1, such as {ALPHA}"
             if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number):
@@ -64,7 +65,7 @@ class Stop:
         return cls(min_gain=float(min_gain), alpha=alpha)
 
     def least(self, label_entropy: float) -> float | None:
-        """Return the smallest sufficient gain in nats, or None."""
+        """Return the smallest gain that is sufficient, in nats, or None if there is no limit."""
         return self.min_gain if self.min_share is None else self.min_share * label_entropy
 
     @property
