@@ -31,9 +31,9 @@ from hofs_dask.io.targets import as_column, names_column, zarr_column
 def from_array(
     data: Any, target: Any, identity: Identity | None = None
 ) -> tuple[Features, Column | None]:
-    """Return the features of a numpy or dask array, and its target as a column.
+    """Return the features of a numpy or dask array, and the target as a `Column`.
 
-    ``identity`` is the identity of the array, if it is already known.
+    ``identity`` is the identity (fingerprint and origins) of the array, if it is already known.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def from_array(
 def from_path(
     path: str, target: Any, reading: Reading = DEFAULTS
 ) -> tuple[Features, Column | None]:
-    """Return the features of the Zarr array or group at a path, and its target as a column.
+    """Return the features of the Zarr array or group at a path, and the target as a `Column`.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def open_path(path: str) -> Any:
 def from_zarr(
     node: Any, address: str, target: Any, reading: Reading = DEFAULTS
 ) -> tuple[Features, Column | None]:
-    """Return the features of an open Zarr array or group, and its target as a column.
+    """Return the features of an open Zarr array or group, and the target as a `Column`.
 
     ``address`` is the path or URL of the array or group, for error messages.
 
@@ -161,9 +161,9 @@ def from_zarr(
 
 
 def open_named(node: Any, address: str, name: Any, role: str) -> xr.Dataset | Column:
-    """Return a group that xarray wrote, or the column ``name`` of a group of plain arrays.
+    """Return a Zarr group as a Dataset if xarray wrote it, else its array ``name`` as a column.
 
-    ``role`` is the option whose value is the name, for error messages.
+    ``role`` is the option that was given this name, for error messages.
     """
     if isinstance(node, zarr.Array):
         raise unnamed(role, name)
@@ -176,7 +176,7 @@ def open_named(node: Any, address: str, name: Any, role: str) -> xr.Dataset | Co
 
 
 def unnamed(role: str, name: Any) -> ValueError:
-    """Return the error for a target or groups given by name when the data has no names."""
+    """Return the error for a target or another column given by name if the data has no names."""
     what = f"the {role}" if role == "target" else role
     return ValueError(
         f"{role} is the name {name!r}, but the columns of an array have no names; give {what} as "
@@ -211,7 +211,7 @@ def _is_ours(file_format: object) -> bool:
 
 
 def _describe(node: Any, address: str) -> tuple[object, dict[str, Any]]:
-    """Return the ``format`` attribute of a node, and the arrays of a group by name."""
+    """Return the ``format`` attribute of a Zarr array or group, and the arrays in the group."""
     try:
         ours = node.attrs.get("format")
         is_group = not isinstance(node, zarr.Array) and not _is_ours(ours)
@@ -225,6 +225,6 @@ def _describe(node: Any, address: str) -> tuple[object, dict[str, Any]]:
 
 
 def _dim_names(array: Any) -> Any:
-    """Return the dims that xarray gave a Zarr array, or None."""
+    """Return the names of the dims of a Zarr array, or None if its dims have no names."""
     names = getattr(array.metadata, "dimension_names", None)
     return names if names is not None else array.attrs.get("_ARRAY_DIMENSIONS")

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def import_arrow(what: str) -> Any:
-    """Return the module pyarrow; raise an ImportError that says how to install it.
+    """Return the module pyarrow; if it is missing, raise an ImportError with the install command.
 
     Parameters
     ----------
     what
-        The data that needs it, for the message.
+        The data that is read with pyarrow, for the error message.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def import_arrow(what: str) -> Any:
 
 
 def is_arrow_column(data: Any) -> bool:
-    """Return whether data is one column of a library that shares Arrow data.
+    """Return whether an object is a single column (not a table) with Arrow's C interface.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def is_arrow_column(data: Any) -> bool:
 
 
 def arrow_column(data: Any, role: str = "target") -> Column:
-    """Return a column of pyarrow, polars or another library that shares Arrow data.
+    """Convert a column of pyarrow, polars or another library with Arrow's interface to a `Column`.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def arrow_column(data: Any, role: str = "target") -> Column:
 def plan_arrow(what: str, kind: pa.DataType, nullable: bool) -> tuple[np.dtype, bool]:
     """Return the numpy dtype that an Arrow column is converted to, and whether it is nominal.
 
-    ``nullable`` says whether values may be missing: integers are then converted to floats.
+    ``nullable`` says whether values may be missing; if so, integers are converted to floats.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def plan_arrow(what: str, kind: pa.DataType, nullable: bool) -> tuple[np.dtype, 
 
     if of.is_dictionary(kind):
         numeric = of.is_integer(kind.value_type) or of.is_floating(kind.value_type)
-        plan_arrow(what, kind.value_type, nullable)  # categories of an unsupported type
+        plan_arrow(what, kind.value_type, nullable)  # raises for unsupported categories
         return np.dtype(np.float64 if numeric else object), True
     if of.is_boolean(kind):
         return np.dtype(object if nullable else bool), True
@@ -110,9 +110,9 @@ def plan_arrow(what: str, kind: pa.DataType, nullable: bool) -> tuple[np.dtype, 
 
 
 def arrow_target_type(kind: pa.DataType, nominal: bool) -> TargetType:
-    """Return the type of a target from its Arrow type.
+    """Return the target type that corresponds to an Arrow type.
 
-    Decimals with no digits after the point are integers.
+    Decimals with no digits after the point count as integers.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def arrow_block(table: pa.Table, run: Run) -> np.ndarray:
 def arrow_values(values: pa.ChunkedArray, dtype: np.dtype) -> np.ndarray:
     """Return an Arrow column as an array of the dtype that `plan_arrow` returned for it.
 
-    Missing values are NaN or None. Equal texts are one Python object.
+    Missing values become NaN, or None in an array of objects. Equal strings share one object.
 
     Examples
     --------

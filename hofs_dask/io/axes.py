@@ -1,4 +1,4 @@
-"""What xarray data says about its features: dim, units and further coordinates."""
+"""`Axis`: the dim, the units and further coordinates of the features of xarray data."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import xarray as xr
 
-#: The attributes that are kept.
+#: The attributes of coordinates and variables that are kept.
 KEPT = ("long_name", "standard_name", "units")
 
 
 @dataclass(frozen=True)
 class Coordinate:
-    """A coordinate of the features.
+    """A coordinate with one value per feature.
 
     Attributes
     ----------
     values : tuple (feature)
-        Strings, whole numbers, floats or booleans.
+        Strings, integers, floats or booleans.
     attrs : dict of str to str
-        Its long_name, standard_name and units, as far as it has them.
+        The attributes long_name, standard_name and units, as far as the coordinate has them.
     """
 
     values: tuple[str | int | float, ...]
@@ -36,11 +36,13 @@ class Axis:
     Attributes
     ----------
     dim : str
-        The dim of the features; empty if the features are the variables of a Dataset.
+        The dim of the features; empty if they are not along a single dim, for example if they are
+        the variables of a Dataset.
     attrs : dict of str to str
         The long_name, standard_name and units of the coordinate of this dim.
     coords : dict of str to Coordinate
-        Further coordinates along this dim, or the units and long names of the variables.
+        Further coordinates along this dim. Without a dim: the coordinates ``units`` and
+        ``long_name``, which have the attributes of the variable of each feature.
 
     Examples
     --------
@@ -57,7 +59,7 @@ class Axis:
     coords: Mapping[str, Coordinate] = field(default_factory=dict)
 
     def take(self, positions: Sequence[int]) -> Axis:
-        """Return the axis of the features at these positions."""
+        """Return the description of only the features at these positions."""
         coords = {
             name: Coordinate(tuple(each.values[j] for j in positions), each.attrs)
             for name, each in self.coords.items()
@@ -81,7 +83,7 @@ def axis_of_dim(data: xr.DataArray, dim: Hashable) -> Axis:
 
 
 def axis_of_attrs(attrs: Sequence[Mapping[Any, Any]]) -> Axis:
-    """Return the description of features from the attributes of the variable of each."""
+    """Return the description of features, given the attributes of the variable of each feature."""
     kept = [_kept(each) for each in attrs]
     coords = {
         key: Coordinate(tuple(each.get(key, "") for each in kept))
@@ -92,7 +94,7 @@ def axis_of_attrs(attrs: Sequence[Mapping[Any, Any]]) -> Axis:
 
 
 def read_axis(document: Any) -> Axis:
-    """Return the axis of a parsed JSON document; raise a ValueError if it is not one.
+    """Return the `Axis` that a parsed JSON document describes; raise an error if it is invalid.
 
     Examples
     --------
@@ -120,7 +122,7 @@ def _kept(attrs: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def _plain_values(coordinate: xr.DataArray) -> tuple[Any, ...] | None:
-    """Return the values as Python objects; None for types that a result cannot store."""
+    """Return the values of a coordinate as Python objects; None if a result cannot store them."""
     if coordinate.dtype.kind == "M":
         return tuple(map(str, coordinate.values))
     values = coordinate.values.tolist()

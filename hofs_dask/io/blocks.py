@@ -11,14 +11,14 @@ import xarray as xr
 from hofs_dask.io.fingerprint import Identity, array_identity, unique_digest
 from hofs_dask.io.graphs import classic, guard_arrays, guard_node, with_fixed_tasks
 
-#: Data without chunks is split into row blocks of about this size.
+#: Data without chunks is split into blocks of rows with about this many bytes.
 BLOCK_BYTES = 64 * 2**20
 #: Number of features that a block of a Zarr array should have, so that encoding needs few blocks.
 BLOCK_FEATURES = 1024
 
 
 def open_grid(data: xr.DataArray) -> tuple[xr.DataArray, Identity]:
-    """Return a DataArray, lazy unless it is in memory, and its identity.
+    """Return a DataArray, chunked with Dask unless it is in memory, and its identity.
 
     Reading a Zarr chunk that was removed after this call raises an error.
 
@@ -79,7 +79,8 @@ def open_zarr(array: Any, identity: Identity) -> Any:
 def row_blocks(array: Any, row_bytes: int, name: str) -> Any:
     """Return an array as a dask array; data in memory is split into row blocks of about 64 MiB.
 
-    Without ``name``, Dask would hash the content a second time.
+    ``row_bytes`` is the size of one row over all parts of the data. ``name`` is the name of the
+    dask array; if no name were given, Dask would hash the content again.
 
     Examples
     --------
@@ -95,7 +96,7 @@ def row_blocks(array: Any, row_bytes: int, name: str) -> Any:
 
 
 def without_mask(array: Any) -> Any:
-    """Return a numpy array with masked cells set to NaN, or to None if it is not numeric.
+    """Return a numpy array with masked values set to NaN, or to None if they are not numbers.
 
     Examples
     --------
@@ -113,7 +114,7 @@ def without_mask(array: Any) -> Any:
 
 
 def canonical(array: Any) -> Any:
-    """Return a dask array whose blocks are native numbers or objects, without masks.
+    """Return a dask array of numbers in native byte order, or of objects, without masks.
 
     Examples
     --------
@@ -132,7 +133,7 @@ def canonical(array: Any) -> Any:
 
 
 def unify(parts: list[da.Array]) -> tuple[da.Array, ...]:
-    """Return the parts with the row chunks of the first.
+    """Return the parts of the data, rechunked along the samples to the chunks of the first part.
 
     Examples
     --------
@@ -145,9 +146,9 @@ def unify(parts: list[da.Array]) -> tuple[da.Array, ...]:
 
 
 def _block_chunks(shape: tuple[int, ...], grid: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Return the chunk sizes ``grid``, enlarged along the features and then along the rows.
+    """Return chunk sizes for blocks of about `BLOCK_FEATURES` features and `BLOCK_BYTES` bytes.
 
-    A block has about `BLOCK_FEATURES` features and `BLOCK_BYTES` bytes.
+    They are multiples of ``grid``, the sizes of the stored chunks, but not larger than ``shape``.
     """
     chunks = [max(1, min(size, chunk)) for size, chunk in zip(shape, grid, strict=True)]
     if len(chunks) > 1:

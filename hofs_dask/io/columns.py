@@ -19,14 +19,14 @@ from hofs_dask.scheduling.compute import compute
 
 @dataclass(frozen=True)
 class BadColumn:
-    """A column of a type that cannot be used.
+    """A column of a data frame or table whose type cannot be used.
 
     Attributes
     ----------
     position : int
-        Its position among all columns that are neither target nor groups or the like.
+        The position of the column, not counting the target, groups, weights and masks.
     name : str or number
-        Its name.
+        The name of the column.
     text : str
         The error message.
     """
@@ -54,22 +54,23 @@ class Features:
         Sizes of the dims that are stacked into samples: one for a table, several for a cube. The
         rows of the parts are in C order over these dims.
     grid : xarray.DataArray or None
-        For xarray data, an array with the sample dims in this order, and with their coordinates
-        and chunks.
+        For xarray data, an array with only the sample dims, in the order of `sample_shape`, and
+        with their coordinates and chunks.
     index : pandas.Index or None
         The index of a pandas data frame.
     feature_dims : tuple of str
-        The dims of the features of xarray data.
+        For xarray data, the dims along which the features are.
     history : Column or None
-        Whether the lagged values of each sample exist, if there are lags.
+        If there are lags, a column of booleans: whether all lagged values of a sample exist.
     notes : tuple of str
-        What the reader left out, for the user.
+        Messages for the user that say which variables are not used as features.
     axis : Axis or None
-        What xarray data says about its features.
+        For xarray data, the description of the features: dim, units and further coordinates.
     bad : tuple of BadColumn
-        Columns of types that cannot be used, which are not among the names.
+        Columns whose types cannot be used. They are not in `names`.
     columns : sequence
-        The names with those of bad columns, in the order of the data; set by `io.unusable`.
+        The names of all columns, including the bad ones, in the order of the data. Set by
+        `io.unusable.usable`.
     """
 
     names: Sequence[Hashable]
@@ -89,16 +90,16 @@ class Features:
 
 @dataclass(frozen=True)
 class Column:
-    """A target, groups or weights, before they are checked.
+    """A target, groups, weights or a mask: one value per sample, before the values are checked.
 
     Attributes
     ----------
     array : numpy or dask array
         One value per sample: one-dimensional, or of the sample shape of the features.
     type : {"nominal", "integer", "number"}
-        The type of the target, inferred from its dtype.
+        The type of the values, inferred from their dtype.
     name : str
-        The name, by default that of the option: ``"target"``, ``"groups"`` or ``"weights"``.
+        The name of the column. If it has none, the name of the option, such as ``"target"``.
     identity : Identity
         Fingerprint and origins of the content.
     """
@@ -171,7 +172,7 @@ def target_type(dtype: Any, run: Run | None = None) -> TargetType:
 def refuse_dtype(what: str, dtype: Any, shown: str | None = None) -> None:
     """Raise a TypeError for an unsupported dtype; the message suggests a conversion.
 
-    ``shown`` is the name of the type in the message, if it is not that of the dtype.
+    ``shown`` is the name of the type in the message; by default, this is the name of the dtype.
 
     Examples
     --------
@@ -217,7 +218,7 @@ def refuse_sparse(what: str, array: Any) -> None:
 
 @dataclass(frozen=True)
 class Run:
-    """Adjacent columns of a frame that are converted to one array of one dtype."""
+    """Adjacent columns of a data frame, by position, that are converted to one array."""
 
     columns: tuple[int, ...]
     dtype: np.dtype
@@ -227,9 +228,10 @@ class Run:
 def plan_runs(
     names: Sequence[Hashable], plan: Callable[[int, str], tuple[np.dtype, bool]]
 ) -> tuple[list[Run], tuple[BadColumn, ...]]:
-    """Return columns that can be used, grouped into runs, and the others.
+    """Return the columns that can be used, grouped into runs, and the columns that cannot be used.
 
-    ``plan`` is a function of the position and the label of a column, as `plan_column`.
+    ``plan(position, label)`` returns the numpy dtype of a column and whether it is nominal, or
+    raises a TypeError if the column cannot be used. ``label`` names the column in this error.
 
     Examples
     --------
@@ -252,7 +254,7 @@ def plan_runs(
 def frame_runs(
     columns: Any, dtypes: Any, chosen: Sequence[int] | None = None
 ) -> tuple[list[Run], tuple[BadColumn, ...]]:
-    """Return the columns of a frame, or those at the chosen positions, as `plan_runs`.
+    """Return the result of `plan_runs` for all columns of a data frame, or for chosen positions.
 
     Examples
     --------

@@ -19,7 +19,7 @@ Labels = tuple[Any, ...]
 
 
 def as_dims(feature_dim: Hashable | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
-    """Return the option ``feature_dim`` as a tuple of dims; a list means several.
+    """Return the dims that the option ``feature_dim`` names, as a tuple; only a list has several.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def as_dims(feature_dim: Hashable | Sequence[Hashable] | None) -> tuple[Hashable
 
 
 def coord_dim(data: xr.DataArray | xr.Dataset, coord: Hashable) -> Hashable:
-    """Return the dim along which a coordinate labels features; raise a ValueError if none.
+    """Return the dim of a coordinate that names the features; raise an error unless it has one dim.
 
     Examples
     --------
@@ -55,10 +55,10 @@ def coord_dim(data: xr.DataArray | xr.Dataset, coord: Hashable) -> Hashable:
 def labels_along(
     data: xr.DataArray | xr.Dataset, dim: Hashable, coord: Hashable | None = None
 ) -> list[Labels] | None:
-    """Return the label of each position along a dim, as a tuple; None without coordinate.
+    """Return a list of the labels along a dim, each as a tuple; None if there is no coordinate.
 
-    ``coord`` is the coordinate to use, by default that of the dim. The labels of a MultiIndex have
-    several entries, without the missing ones.
+    ``coord`` is the name of the coordinate with the labels, by default ``dim``. For a MultiIndex,
+    a tuple has one entry for each level, except for levels with a missing value.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def labels_along(
 
 
 def joined(parts: Labels) -> Name:
-    """Return a name made of several parts: the part itself if there is only one.
+    """Return the name of a feature: the tuple of its parts, or the part if there is only one.
 
     Examples
     --------
@@ -90,10 +90,10 @@ def joined(parts: Labels) -> Name:
 def names_along(
     data: xr.DataArray, dims: Sequence[Hashable], coord: Hashable | None, first: Labels = ()
 ) -> list[Labels]:
-    """Return the parts of the name of each feature: ``first``, and its labels along the dims.
+    """Return the parts of the name of each feature: ``first``, then its labels along the dims.
 
-    Without a coordinate, the features of a single dim are ``x0``, ``x1``, ...; the labels of
-    further dims are positions.
+    The labels along a dim without coordinate are positions (0, 1, ...), or ``x0``, ``x1``, ... if
+    the name has no other parts.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def names_along(
 
 
 def lag_text(dim: Hashable, lag: int) -> str:
-    """Return the part of a name that stands for a lag.
+    """Return the part of a feature name that states the lag along a dim.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def split_lags(name: Name, dims: Sequence[Hashable]) -> tuple[Name, dict[Hashabl
 
 
 def check_lags(lags: Any, dims: Sequence[Hashable]) -> dict[Hashable, list[int]]:
-    """Return the option ``lags`` as whole numbers by dim, or raise an error.
+    """Return the option ``lags`` as a list of numbers of steps for each dim, or raise an error.
 
     ``dims`` are the sample dims.
 

@@ -1,4 +1,4 @@
-"""Atomic writes, reads with a size limit, sealed JSON documents and file locks.
+"""Atomic writes, reads with a size limit, JSON documents sealed by a digest, and file locks.
 
 Other users may have write access to the folders. Therefore, nothing is written through a symbolic
 link, and only regular files of at most the expected size are read.
@@ -189,7 +189,7 @@ def _canonical(content: object) -> bytes:
 
 @contextlib.contextmanager
 def locked(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold the lock of a file in a ``with`` block; it is also released if the process ends.
+    """Hold the lock of a file in a ``with`` block; the lock is also released if the process ends.
 
     Raises
     ------
@@ -212,14 +212,14 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-            # the owner is written into the file, which must not change a file under another name
+            # the owner is written into the lock file; a hard link would change another file too
             raise OSError(errno.EMLINK, "the lock file is a hard link or not regular", name)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(handle, 200, 0).decode(errors="replace").strip()
             raise LockedError(holder or "another process") from error
-        if not _is_at(handle, name):  # its last owner removed it after it was opened above
+        if not _is_at(handle, name):  # its last owner removed the file after it was opened above
             raise LockedError("another process")
         with contextlib.suppress(OSError):  # on a full disk, the owner is not written
             os.ftruncate(handle, 0)

@@ -27,7 +27,7 @@ class Identity:
     fingerprint : str or None
         Equal only for equal content; None if changes cannot be detected.
     origins : tuple of Origin
-        Files and Zarr arrays outside of this process.
+        The files and Zarr arrays that the data is read from; none for data in memory.
     """
 
     fingerprint: str | None
@@ -60,7 +60,7 @@ def digest(parts: Sequence[object]) -> str:
 
 
 def unique_digest(parts: Sequence[object]) -> str:
-    """Return a digest for the name of a task; if a part is None, every call returns a new one.
+    """Return a digest for the name of a task; if a part is None, every call returns another digest.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def unique_digest(parts: Sequence[object]) -> str:
 
 
 def combine(identities: Sequence[Identity], *parts: object) -> Identity:
-    """Return the identity of data made from several arrays in a way that ``parts`` describe.
+    """Return the identity of data that is assembled from several arrays; ``parts`` describe how.
 
     Examples
     --------

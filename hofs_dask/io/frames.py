@@ -29,7 +29,7 @@ from hofs_dask.io.targets import (
 
 
 def from_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
-    """Return the features of a pandas DataFrame, and its target as a column.
+    """Return the features of a pandas DataFrame, and the target as a `Column`.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def from_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
 
 
 def from_dask_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
-    """Return the features of a dask DataFrame, and its target as a column.
+    """Return the features of a dask DataFrame, and the target as a `Column`.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def from_dask_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
 
 
 def _find_column(columns: Any, target: Any) -> int | None:
-    """Return the position of the column that the target names, or None if it is an array."""
+    """Return the position of the column that the target names, or None if it is not a name."""
     if not names_column(target):
         return None
     places = [j for j, name in enumerate(columns) if name == target]

@@ -68,10 +68,10 @@ class Trail:
         return tuple(self._origins.values())
 
     def visit(self, node: Any) -> None:
-        """Add an array, a graph or a node of a graph."""
+        """Add an array, a graph or a node of a graph to the fingerprint and the origins."""
         kind: type = type(node)
         if kind in _PLAIN or (kind in (tuple, list) and all(type(e) in _PLAIN for e in node)):
-            self._add(repr(node))  # a key or a slice; this is fast, as there may be a million
+            self._add(repr(node))  # a key or a slice; a graph may have a million of these
         elif isinstance(node, _NODES):
             self._task(node)
         elif isinstance(node, str | int | float | bytes | np.generic | np.dtype):
@@ -243,7 +243,9 @@ _BLOCKWISE = (
 
 
 def guard_arrays(array: da.Array) -> da.Array:
-    """Return a dask array with its Zarr arrays guarded, or the same object if it has none.
+    """Return a dask array whose Zarr arrays are guarded, or the same object if it reads none.
+
+    A guarded array raises an error if one of its chunks was removed, see `io.guard`.
 
     Examples
     --------
@@ -278,7 +280,7 @@ def guard_arrays(array: da.Array) -> da.Array:
 
 
 def classic(array: Any) -> Any:
-    """Return a Dask array with a task graph for one with an expression; anything else unchanged.
+    """Convert an expression-based Dask array to one with a task graph; return others unchanged.
 
     If Dask's setting ``array.query-planning`` is on, ``dask.array.Array`` is a class that has no
     ``reshape`` and no ``to_delayed``. This package uses ``dask.array.core.Array`` in any case.
@@ -298,9 +300,10 @@ def classic(array: Any) -> Any:
 def with_fixed_tasks(array: da.Array) -> da.Array:
     """Return an array whose P2P rechunks and shuffles have been replaced by their tasks.
 
-    The tasks of such a layer depend on the chunks that are computed, but their keys do not. Two
-    parts of an array in one graph, or in two successive ones, then get wrong values:
-    https://github.com/dask/dask/issues/9888. A graph of fixed tasks can be computed in parts.
+    The tasks of such a rechunk depend on which chunks of the array are computed, but the keys of
+    the tasks do not. If two parts of the array are computed, in one graph or one after the other,
+    the values are therefore wrong: https://github.com/dask/dask/issues/9888. An array with fixed
+    tasks can be computed in parts.
 
     Examples
     --------
@@ -316,7 +319,7 @@ def with_fixed_tasks(array: da.Array) -> da.Array:
 
 
 def guard_node(node: Any) -> Any:
-    """Return a graph node with its Zarr array guarded, or the same object if it has none.
+    """Return a graph node whose Zarr array is guarded, or the same object if it has no Zarr array.
 
     Examples
     --------

@@ -39,7 +39,7 @@ class Field:
     array : xarray.DataArray
         The values.
     dims : tuple
-        The dims along which the features are; none for a variable that is one feature.
+        The dims along which the features are; empty for a variable that is a single feature.
     names : list of tuples
         The parts of the name of each feature.
     """
@@ -50,14 +50,14 @@ class Field:
 
     @property
     def sample_dims(self) -> list[Hashable]:
-        """The dims that are not those of the features."""
+        """The dims of the samples: all dims of the array except `dims`."""
         return [dim for dim in self.array.dims if dim not in self.dims]
 
 
 def from_data_array(
     data: xr.DataArray, target: Any, reading: Reading = DEFAULTS
 ) -> tuple[Features, Column | None]:
-    """Return the features of a DataArray, and its target as a column.
+    """Return the features of a DataArray, and the target as a `Column`.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def from_data_array(
 def from_dataset(
     data: xr.Dataset, target: Any, reading: Reading = DEFAULTS
 ) -> tuple[Features, Column | None]:
-    """Return the features of a Dataset, and its target as a column.
+    """Return the features of a Dataset, and the target as a `Column`.
 
     Examples
     --------
@@ -156,10 +156,10 @@ def from_dataset(
 
 
 def open_node(tree: xr.DataTree, target: Any) -> tuple[xr.Dataset, Any]:
-    """Return the Dataset of a node of a DataTree, and the target.
+    """Return the node of a DataTree that contains the features, as a Dataset, and the target.
 
-    A target that is a path, such as ``"/coarse/label"``, names a variable of any node. If the tree
-    has no variables of its own, the node of the target has the features.
+    A target that is a path, such as ``"/coarse/label"``, names a variable of any node. If the node
+    ``tree`` has no variables, the features are taken from the node of the target.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def _feature_dims(data: xr.DataArray, reading: Reading) -> tuple[Hashable, ...]:
 def _assembled(
     fields: list[Field], target: Any, reading: Reading, notes: tuple[str, ...] = ()
 ) -> tuple[Features, Column | None]:
-    """Return fields, broadcast to the same samples, as features, and the target as a column."""
+    """Return the features of the fields, broadcast to the same samples, and the target."""
     for field in fields:
         label = feature_label(joined(field.names[0]) if field.names else "x0")
         refuse_dtype(label, field.array.dtype)
@@ -281,7 +281,7 @@ def _assembled(
 def _axis(
     fields: list[Field], lags: dict[Hashable, list[int]], coord: Hashable | None
 ) -> Axis | None:
-    """Return what the data says about its features: the coordinates of their dim, or units."""
+    """Return the coordinates along the dim of the features, or the units of the variables."""
     first = fields[0]
     plain = not any(isinstance(joined(name), tuple) for name in first.names)
     if len(fields) == 1 and len(first.dims) == 1 and not lags and plain:
@@ -298,7 +298,7 @@ def _axis(
 
 
 def _without(array: xr.DataArray, dims: Sequence[Hashable]) -> xr.DataArray:
-    """Return an array of the sample dims alone."""
+    """Return the array without ``dims``, the dims of its features."""
     if not all(array.sizes[dim] for dim in dims):
         return xr.zeros_like(array.isel({dim: slice(0) for dim in dims}).sum(dims))
     return array.isel(dict.fromkeys(dims, 0), drop=True)
@@ -337,7 +337,7 @@ def _check_dims(fields: list[Field], like: xr.DataArray, target: xr.DataArray | 
 
 
 def _table(array: Any, n_dims: int) -> Any:
-    """Return an array (samples..., features...) as (sample, feature)."""
+    """Reshape an array (sample dims..., feature dims...) to (sample, feature)."""
     n_features = int(np.prod(array.shape[n_dims:]))
     if not array.size:
         return np.empty((int(np.prod(array.shape[:n_dims])), n_features), array.dtype)
@@ -345,7 +345,7 @@ def _table(array: Any, n_dims: int) -> Any:
 
 
 def _merged(blocks: list[Any]) -> list[Any]:
-    """Return the blocks; neighbouring single columns of one dtype become one block."""
+    """Return the blocks, with adjacent one-column blocks of the same dtype merged into one."""
     parts = []
     for (single, _), run in itertools.groupby(
         blocks, key=lambda block: (block.shape[1] == 1, block.dtype)
@@ -361,7 +361,9 @@ def _merged(blocks: list[Any]) -> list[Any]:
 
 
 def shifted(array: Any, axis: int, step: int, dim: Hashable) -> Any:
-    """Return an array moved by some steps; the first ones, without history, are arbitrary.
+    """Return an array shifted by ``step`` along an axis; the first ``step`` values are arbitrary.
+
+    ``dim`` is the name of the axis, for error messages.
 
     Examples
     --------
@@ -382,7 +384,7 @@ def shifted(array: Any, axis: int, step: int, dim: Hashable) -> Any:
 
 
 def _history(lags: dict[Hashable, list[int]], like: xr.DataArray) -> Column | None:
-    """Return whether all lagged values of each sample exist, lazily; None if there are no lags."""
+    """Return a column of booleans: whether all lagged values of a sample exist. None if no lags."""
     longest = {dim: max(steps) for dim, steps in lags.items() if max(steps)}
     if not longest:
         return None
@@ -396,7 +398,7 @@ def _history(lags: dict[Hashable, list[int]], like: xr.DataArray) -> Column | No
 
 
 def within_groups(history: Column, groups: Column, features: Features, reading: Reading) -> Column:
-    """Return the history of samples whose lagged values are of the same group."""
+    """Return a column of booleans: whether all lagged values of a sample exist, in its group."""
     ids = groups.array.reshape(features.sample_shape)
     flags: Any = history.array
     for dim, steps in check_lags(reading.lags, list(features.grid.dims)).items():

@@ -1,4 +1,4 @@
-"""The groups of samples, given as an array or as blocks of coordinates."""
+"""The option ``groups``: the group of each sample, from an array or from blocks of coordinates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hofs_dask.io.targets import as_column, as_series, target_name
 
 
 def groups_column(groups: Any, features: Features) -> Column:
-    """Return groups as a column with one id per sample of the features.
+    """Return the option ``groups`` as a column with the id of the group of each sample.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def groups_column(groups: Any, features: Features) -> Column:
 
 
 def _blocks(blocks: Mapping[Hashable, Any], grid: xr.DataArray) -> Column:
-    """Return the number of the block of coordinates that each sample is in."""
+    """Return a column with the index of the block of coordinates that each sample is in."""
     if not blocks:
         raise ValueError('groups is empty; give the size of a block, such as {"lat": 10}')
     total: Any = 0
@@ -63,9 +63,9 @@ def _blocks(blocks: Mapping[Hashable, Any], grid: xr.DataArray) -> Column:
 
 
 def _numbers(name: Hashable, size: Any, grid: xr.DataArray) -> xr.DataArray:
-    """Return the number of the block of each value of a coordinate, from 0."""
+    """Return, for each value of a coordinate, the index of the block that contains it."""
     coord = grid.coords.get(name)
-    if coord is None:  # a dim without a coordinate: blocks of neighbours
+    if coord is None:  # a dim without a coordinate: blocks of positions
         coord = xr.DataArray(np.arange(grid.sizes[name]), dims=(name,))
     what = f"groups has the block {size!r} of {name!r}"
     if isinstance(size, str):

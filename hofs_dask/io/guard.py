@@ -22,19 +22,21 @@ from zarr.storage import LocalStore, StorePath, WrapperStore
 from hofs_dask.io.listings import Listing, chunk_at, list_array
 from hofs_dask.io.storage import check_file, local_root, metadata_key, place_of, refuse_pickle
 
-#: A chunk may have twice the bytes that follow from its shape and dtype, plus this many.
+#: A chunk may have twice the bytes that follow from its shape and dtype, plus these bytes.
 SPARE_BYTES = 2**20
 
 
 class GuardedStore(WrapperStore[Any]):
-    """The store of one Zarr array, which raises if a listed chunk is missing.
+    """A wrapper of the store of one Zarr array; reading a missing chunk raises an error.
+
+    Only chunks that existed when the array was opened count as missing.
 
     Parameters
     ----------
     store : zarr.abc.store.Store
         The store to read from.
     array : zarr.Array
-        The array.
+        The array in the store.
     listing : Listing
         Listing of the array, made when it was opened.
     """
@@ -58,7 +60,7 @@ class GuardedStore(WrapperStore[Any]):
         return other
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
-        """Return the value of a key; raise if a chunk was removed or is too large."""
+        """Return the value of a key; raise an error if a chunk was removed or is too large."""
         name = key.removeprefix(self._prefix)
         at = chunk_at(name, self._ndim)
         if at is None:
@@ -82,18 +84,18 @@ class GuardedStore(WrapperStore[Any]):
 
 
 class GuardedArray(zarr.Array[Any]):
-    """A Zarr array in a `GuardedStore`; errors of its decoders name the array."""
+    """A Zarr array in a `GuardedStore`. If a chunk cannot be decoded, the error names the array."""
 
     def get_basic_selection(self, *arguments: Any, **options: Any) -> Any:
-        """As of `zarr.Array`."""
+        """Do the same as the method of `zarr.Array`, with errors that name the array."""
         return self._named(super().get_basic_selection, *arguments, **options)
 
     def get_orthogonal_selection(self, *arguments: Any, **options: Any) -> Any:
-        """As of `zarr.Array`."""
+        """Do the same as the method of `zarr.Array`, with errors that name the array."""
         return self._named(super().get_orthogonal_selection, *arguments, **options)
 
     def get_coordinate_selection(self, *arguments: Any, **options: Any) -> Any:
-        """As of `zarr.Array`."""
+        """Do the same as the method of `zarr.Array`, with errors that name the array."""
         return self._named(super().get_coordinate_selection, *arguments, **options)
 
     def _named(self, select: Callable[..., Any], selection: Any, **options: Any) -> Any:
@@ -114,7 +116,7 @@ class GuardedArray(zarr.Array[Any]):
 
 
 def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
-    """Return a Zarr array that raises if one of its chunks was removed after this call.
+    """Return a Zarr array; reading a chunk of it that was removed after this call is an error.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The option ``join``: which labels of data, target and further columns are used."""
+"""The option ``join``: how the samples of data, target and further columns are matched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ JOINS = ("exact", "inner", "override")
 def join_labels(
     data: Any, columns: Mapping[str, Any], reading: Reading
 ) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
-    """Return data and columns by role with the same labels, and notes on what was left out.
+    """Return data and columns with the same labels, and messages that say what was left out.
+
+    ``columns`` has the values of the options that give columns, such as ``"target"``, by name.
 
     Examples
     --------
@@ -50,7 +52,7 @@ def join_labels(
 
 
 def _bare(given: Any) -> Any:
-    """Return an array without its labels along dims."""
+    """Return a Series without its index, or a DataArray without the coordinates of its dims."""
     if isinstance(given, pd.Series):
         return given.array if isinstance(given.dtype, pd.CategoricalDtype) else given.to_numpy()
     if isinstance(given, xr.DataArray):

@@ -1,11 +1,11 @@
-"""The types of a target, as inferred from its dtype."""
+"""Two types that annotations use: the type of a target, and the name of a feature."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-#: Categories, integers or floating-point numbers.
+#: The type of a target, inferred from its dtype: categories, integers or floating-point numbers.
 TargetType = Literal["nominal", "integer", "number"]
 
-#: The name of a feature. The parts of a tuple are the variable and its labels, such as ("T", 500).
+#: The name of a feature. A tuple has several parts, such as a variable and a label: ("T", 500).
 Name = str | int | float | tuple[Any, ...]

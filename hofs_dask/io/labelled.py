@@ -14,9 +14,10 @@ from hofs_dask.io.graphs import classic
 
 
 def spread(variable: xr.DataArray, like: xr.DataArray, tail: Sequence[Hashable] = ()) -> Any:
-    """Return the array of a variable, broadcast to the dims of another and lazy if that is.
+    """Return the values of a variable, broadcast to the dims of ``like``.
 
-    ``tail`` are further dims of the variable, which come last.
+    If values must be repeated and ``like`` has chunks, the result is a dask array. ``tail`` are
+    further dims of the variable, which come last.
 
     Examples
     --------
@@ -42,7 +43,10 @@ def spread(variable: xr.DataArray, like: xr.DataArray, tail: Sequence[Hashable] 
 def check_labels(
     target: xr.DataArray, data: xr.DataArray, dims: list[Hashable], role: str = "target"
 ) -> None:
-    """Raise a ValueError if two arrays differ in length or labels along some dims."""
+    """Raise a ValueError if target and data differ in length or labels along one of the dims.
+
+    ``role`` is the option that gave the target or another column, for error messages.
+    """
     for dim in dims:
         if target.sizes[dim] != data.sizes[dim]:
             raise ValueError(
@@ -66,7 +70,7 @@ def check_labels(
 
 
 def is_same(one: xr.DataArray, other: xr.DataArray) -> bool:
-    """Return whether two arrays are the same, without reading lazy data.
+    """Return whether two arrays are known to be equal; lazy data is not read.
 
     Examples
     --------
@@ -91,7 +95,7 @@ def is_same(one: xr.DataArray, other: xr.DataArray) -> bool:
 
 
 def bounds_of(data: xr.Dataset) -> dict[Hashable, Hashable]:
-    """Return the variables that are bounds of coordinates, with the coordinate of each.
+    """Return a dict of the variables that are bounds of a coordinate to this coordinate.
 
     Examples
     --------
@@ -113,9 +117,10 @@ def bounds_of(data: xr.Dataset) -> dict[Hashable, Hashable]:
 
 
 def on_grid(given: Any, like: xr.DataArray, role: str) -> Any:
-    """Return a pandas series in the order of the samples, by its index; others unchanged.
+    """Return a pandas series, reordered by its index to the order of the samples.
 
-    One whose index has only some of the sample dims, or further ones, becomes a DataArray.
+    A series whose index has only some of the sample dims, or further dims, becomes a DataArray.
+    Anything that is not a series is returned unchanged.
 
     Examples
     --------
@@ -127,7 +132,7 @@ def on_grid(given: Any, like: xr.DataArray, role: str) -> Any:
         return given
     names = set(given.index.names)
     if None not in names and (names < set(like.dims) or names > set(like.dims)):
-        grid = as_grid(given, list(given.index.names), role)  # to be broadcast
+        grid = as_grid(given, list(given.index.names), role)  # the caller broadcasts it
         same = {
             dim: like.indexes[dim]
             for dim in grid.dims
@@ -151,7 +156,9 @@ def on_grid(given: Any, like: xr.DataArray, role: str) -> Any:
 
 
 def as_grid(series: Any, dims: list[Hashable], role: str) -> xr.DataArray:
-    """Return a pandas series as a DataArray by the names of its index, which are dims.
+    """Convert a pandas series to a DataArray whose dims are the levels of the index.
+
+    Each level must have the name of a dim. If there is only one dim, a single level needs no name.
 
     Examples
     --------

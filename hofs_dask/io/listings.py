@@ -23,7 +23,7 @@ from hofs_dask.io.paths import is_url
 from hofs_dask.io.places import remote
 from hofs_dask.io.storage import file_stamp, file_system, hash_lines, local_root, stat_stamp
 
-# Keys of file system records that hold a version or checksum, and a modification time.
+# Keys of the info that fsspec returns for a file: of versions and checksums, and of times.
 _VERSIONS = re.compile(r"etag|version|generation|md5|sha|crc|checksum", re.IGNORECASE)
 _TIMES = re.compile(r"mtime|modified|updated", re.IGNORECASE)
 
@@ -37,8 +37,8 @@ class Present:
     grid : tuple of int
         Number of chunks along each dim, or of shards if the array is sharded.
     numbers : tuple of int
-        Numbers of the existing chunks or of the absent chunks, whichever are fewer, in increasing
-        order.
+        Indices (in C order over the grid) of the existing chunks or of the absent chunks,
+        whichever are fewer; sorted.
     absent : bool
         Whether ``numbers`` lists the absent chunks.
     """
@@ -88,7 +88,8 @@ class Listing:
     Attributes
     ----------
     stamp : str or None
-        Equal only if no file has changed; None if the storage cannot show changes.
+        Digest of the state of all files, which is equal for two listings only if no file has
+        changed; None if the storage cannot show changes.
     present : Present or None
         The existing chunks, or None if they cannot be listed.
     """
@@ -114,7 +115,7 @@ class Origin:
     files : tuple of str
         Paths or URLs of the files of a table.
     folder : object or None
-        Removes a temporary folder when it is no longer referenced.
+        For temporary files, the `HeldFolder` that removes them when it is no longer referenced.
     """
 
     place: str = ""
@@ -212,9 +213,9 @@ def list_array(array: zarr.Array[Any]) -> Listing:
 
 
 def files_stamp(places: Sequence[str]) -> str | None:
-    """Return a stamp of files of one file system: equal only if none was changed.
+    """Return a digest of the state of files of one file system: equal only if no file has changed.
 
-    It is None if the storage cannot show changes.
+    The result is None if the storage cannot show changes.
 
     Examples
     --------
@@ -295,7 +296,7 @@ def _within(grid: tuple[int, ...], at: tuple[int, ...]) -> bool:
 def _local_lines(folder: str, prefix: str = "") -> Iterator[str]:
     """Yield the name and stamp of every file in a folder.
 
-    The files in a linked folder are not listed; "" is yielded instead.
+    A symbolic link to a folder is not followed; the empty string is yielded for it.
     """
     try:
         scan = os.scandir(folder)
@@ -353,7 +354,7 @@ def _shows_changes(files: Any, found: dict[str, dict[str, Any]]) -> bool:
     """Return whether the listing would show that an object was overwritten.
 
     Every object needs a version or a time, and most of the times must have fractions of a second.
-    Listings that are cached or of objects in memory never qualify.
+    The result is always False for cached listings and for objects in memory.
     """
     if isinstance(files, CachingFileSystem | MemoryFileSystem):
         return False

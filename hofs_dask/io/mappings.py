@@ -18,9 +18,9 @@ from hofs_dask.io.targets import as_column, names_column
 
 
 def from_mapping(data: Mapping[Hashable, Any], target: Any) -> tuple[Features, Column | None]:
-    """Return the features of a dict of numpy or dask arrays (sample,), and its target as a column.
+    """Return the features of a dict of arrays (sample,), and the target as a `Column`.
 
-    A target that is one of the arrays, by name or as an object, is not a feature.
+    If the target is one of the arrays, given by name or as the same object, it is not a feature.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def from_mapping(data: Mapping[Hashable, Any], target: Any) -> tuple[Features, C
 
 
 def _is_same(array: Any, other: Any) -> bool:
-    """Return whether two objects are one array, or views of the same memory."""
+    """Return whether two objects are the same array, or equal views of the same memory."""
     if not isinstance(array, np.ndarray) or not isinstance(other, np.ndarray):
         return array is other
     return array.__array_interface__ == other.__array_interface__

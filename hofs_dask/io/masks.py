@@ -1,4 +1,4 @@
-"""The mask of samples, given as booleans or as positions."""
+"""The option ``where``: a mask of samples, given as booleans or as positions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hofs_dask.scheduling.compute import compute
 
 
 def mask_column(where: Any, features: Features) -> Column:
-    """Return a mask as a column of booleans, one per sample of the features.
+    """Return the option ``where`` as a column of booleans, one per sample.
 
     Examples
     --------

@@ -30,7 +30,9 @@ def is_netcdf(path: str) -> bool:
 
 
 def open_netcdf(path: str) -> xr.Dataset:
-    """Return a netCDF file as a lazy Dataset, by an absolute path that is valid in every process.
+    """Return a netCDF file as a lazy Dataset.
+
+    The Dataset refers to the file by its absolute path, which is valid in every process.
 
     Raises
     ------

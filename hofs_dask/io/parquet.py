@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-#: Bytes of a value of an unknown type, such as a list, for the size of a block.
+#: Assumed bytes of a value of an unsupported type, such as a list, to choose the size of blocks.
 _UNKNOWN_BYTES = 8
 
 
@@ -35,11 +35,12 @@ class Footer:
     Attributes
     ----------
     schema : pyarrow.Schema
-        Columns and types, without those of partitions.
+        The columns of the file and their types, without the columns that folder names such as
+        ``year=2020`` define.
     rows : tuple of int
         Number of rows of each row group.
     missing : frozenset of str
-        Names of integer and boolean columns that have missing values, as far as is known.
+        Names of the columns that have missing values or may have them, except float columns.
     """
 
     schema: pa.Schema
@@ -104,7 +105,7 @@ def _from_fragments(dataset: ds.FileSystemDataset, identity: Identity, what: str
 
 
 def read_footer(fragment: ds.ParquetFileFragment) -> Footer:
-    """Return the metadata of a Parquet file. This is a task, as there may be thousands of files."""
+    """Return the metadata of a Parquet file. There may be thousands of files, so this is a task."""
     import pyarrow.types as of
 
     metadata = fragment.metadata
@@ -126,7 +127,7 @@ def read_footer(fragment: ds.ParquetFileFragment) -> Footer:
 
 
 def _nulls(column: Any) -> bool:
-    """Return whether a column of a row group has missing values, or may have."""
+    """Return whether a column of a row group has missing values or may have them."""
     found = column.statistics if column.is_stats_set else None
     return found is None or not found.has_null_count or found.null_count > 0
 
@@ -134,7 +135,7 @@ def _nulls(column: Any) -> bool:
 def _schema(
     schema: pa.Schema, footers: Sequence[Footer], files: Sequence[str], what: str
 ) -> pa.Schema:
-    """Return the schema of the dataset, with types that hold the values of all files."""
+    """Return the schema of the dataset, with types that can represent the values of all files."""
     import pyarrow as pa
 
     first = footers[0].schema
@@ -161,7 +162,7 @@ def _schema(
 
 
 def _pandas_columns(schema: pa.Schema) -> tuple[set[str], set[str]]:
-    """Return the columns that are the index of a pandas frame, and those that are categorical."""
+    """Return the names of columns that are the index of a pandas frame, and of categorical ones."""
     try:
         stored = json.loads((schema.metadata or {})[b"pandas"])
         index = {name for name in stored["index_columns"] if isinstance(name, str)}
@@ -181,7 +182,7 @@ def _column(field: pa.Field, missing: Collection[str], categorical: Collection[s
 
 
 def _row_bytes(columns: Sequence[TableColumn]) -> int:
-    """Return the bytes of a row of the arrays that the columns are converted to."""
+    """Return the bytes that one row takes in the arrays that the columns are converted to."""
     total = 0
     for column in columns:
         try:
@@ -194,7 +195,10 @@ def _row_bytes(columns: Sequence[TableColumn]) -> int:
 def _pieces(
     fragments: Sequence[ds.ParquetFileFragment], footers: Sequence[Footer], row_bytes: int
 ) -> Iterator[tuple[int, tuple[ds.ParquetFileFragment, ...]]]:
-    """Yield rows and row groups of each block: neighbours, of several files if they are small."""
+    """Yield the number of rows and the row groups of each block.
+
+    A block consists of consecutive row groups, of several files if the files are small.
+    """
     limit = max(1, BLOCK_BYTES // max(row_bytes, 1))
     held: dict[int, list[int]] = {}
     total = 0
@@ -220,10 +224,10 @@ def _pieces(
 def read_row_groups(
     schema: pa.Schema, fragments: Sequence[ds.ParquetFileFragment], names: Sequence[str]
 ) -> pa.Table:
-    """Return some columns of row groups, in the order of the names."""
+    """Return the columns ``names`` of some row groups as one table."""
     import pyarrow as pa
 
-    # the pools of Arrow keep memory that is no longer used, which a worker counts as its own
+    # Arrow's memory pools keep freed memory, which counts towards the memory use of a worker
     pool = pa.system_memory_pool()
     tables = [
         fragment.to_table(schema=schema, columns=list(names), use_threads=False, memory_pool=pool)

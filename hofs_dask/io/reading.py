@@ -1,4 +1,4 @@
-"""`Reading`: the options of reading data, declared once for all functions."""
+"""`Reading`: the options for reading and encoding data, declared once for all functions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 from hofs_dask.errors import unknown
 
-#: The roles of a column with one value per sample, which are the names of the options.
+#: The roles of columns with one value per sample. The options that give the columns have the
+#: same names.
 GROUPS, WEIGHTS, WHERE, LAGS = "groups", "weights", "where", "lags"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How data is read and encoded. `hofs_dask.select` documents the options.
+    """The options for reading and encoding data. `hofs_dask.select` documents them.
 
     Examples
     --------
@@ -71,7 +72,7 @@ class Reading:
                 )
 
     def refuse(self) -> None:
-        """Raise a ValueError if an option was given, because a code store is already encoded.
+        """Raise a ValueError if an option was given for a code store, which is already encoded.
 
         The option ``where`` is accepted.
 
@@ -94,14 +95,15 @@ class Reading:
             )
 
 
-#: The options of a call that gives none.
+#: All options with their default values.
 DEFAULTS = Reading()
 
 
 def find_columns(names: Sequence[Hashable], given: Iterable[Hashable], what: str) -> list[int]:
-    """Return the positions of features that were given by name, or by position.
+    """Return the positions of features that were given by name or by position.
 
-    Positions are accepted if all names are strings. ``what`` is the option.
+    Positions are accepted if all names are strings. ``what`` is the name of the option, for error
+    messages.
 
     Examples
     --------

@@ -23,10 +23,11 @@ from hofs_dask.io.targets import as_column, as_series, names_column, target_name
 
 
 def take_column(data: Any, given: Any, role: str, others: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the data without the column or variable called ``given``, and the values of it.
+    """Return the data without the column or variable called ``given``, and this column.
 
     If ``given`` is not a name, both are returned unchanged. ``role`` is the option that names the
-    column, and ``others`` are the values of other such options, by name.
+    column, such as ``"groups"``, and ``others`` has the values of the other options that may name
+    a column.
 
     Examples
     --------
@@ -75,7 +76,7 @@ def _take(node: Any, address: str, given: Hashable, role: str) -> tuple[Any, Any
 
 
 def sample_column(given: Any, features: Features, role: str) -> Column:
-    """Return an array as a column with one value per sample of the features.
+    """Return an array as a `Column` with one value per sample of the features.
 
     A DataArray with only some of the sample dims is broadcast along the others.
 

@@ -75,9 +75,9 @@ class SampleColumn:
     role : str
         The option that gave the column.
     name : str
-        The name, that of the option if it has none.
+        The name of the column; if it has none, the name of the option.
     fingerprint : str or None
-        Fingerprint of the ids, see `Source`.
+        Fingerprint of the values, see `Source`.
     """
 
     values: da.Array
@@ -89,7 +89,7 @@ class SampleColumn:
 
 @dataclass(frozen=True)
 class Source:
-    """Features as chunked blocks, with a target.
+    """The features of any input as lazy blocks, with the target and further columns.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class Source:
     ignore_label
         The class whose samples are ignored; None for none.
     feature_dims : tuple of str
-        The dims of the features of xarray data.
+        For xarray data, the dims along which the features are.
     notes : tuple of str
         Messages for the user that say what was left out when the source was opened.
     axis : Axis or None
@@ -181,7 +181,7 @@ class Source:
 
     @property
     def n_absent_chunks(self) -> int:
-        """Number of chunks missing from the Zarr stores; they read as the fill value."""
+        """Number of chunks that the Zarr stores do not contain; Zarr reads them as fill values."""
         return sum(origin.n_absent for origin in self.origins)
 
     def without(self, columns: Collection[int]) -> Source:
@@ -240,13 +240,14 @@ def open_source(
         two-dimensional array. A column or variable of ``data`` that another option names, such as
         ``groups``, is not a feature.
     exclude : iterable of names
-        Features whose types need not be usable. Positions are accepted if all names are strings.
+        Features that the caller will exclude, so that their types need not be supported. Positions
+        are accepted if all names are strings.
 
     Notes
     -----
     In a Dataset with ``feature_dim``, a variable along this dim contains a feature for each label,
-    named ``("T", 500)`` after variable and label, and a variable without it is one feature. If
-    there is only one variable, its features are named by their labels alone.
+    with the name ``("T", 500)`` made of variable and label. A variable without this dim is one
+    feature. If there is only one variable, its features are named by their labels alone.
 
     In a Dataset whose variables are the features, the dims of the variable with the most dims
     define the samples. A variable with only some of these dims, such as a height (y, x) among
@@ -430,7 +431,7 @@ def _check(
 def _further(
     column: Column, sample_shape: tuple[int, ...], row_chunks: tuple[int, ...], role: str
 ) -> SampleColumn:
-    """Return a checked column of groups, weights or a mask."""
+    """Check a column of groups, weights or a mask, and return it as a `SampleColumn`."""
     return SampleColumn(
         _check_target(column, sample_shape, row_chunks, role),
         isinstance(column.array, np.ndarray),

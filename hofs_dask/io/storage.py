@@ -99,7 +99,8 @@ def metadata_key(array: zarr.Array[Any]) -> str:
 def check_metadata_files(folder: str | os.PathLike[str]) -> None:
     """Raise a ValueError if a metadata file of a Zarr array or group is not a regular file.
 
-    Opening a pipe would block forever. The metadata of arrays in a group is checked too.
+    Opening a pipe would block forever. An array whose chunks are pickled is refused too. For a
+    group, the metadata of its arrays is also checked.
 
     Examples
     --------

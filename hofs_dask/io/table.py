@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of a table.
+    """The name and the type of a column of a table.
 
     Attributes
     ----------
     name : str
-        Its name.
+        The name.
     type : pyarrow.DataType
-        Its type.
+        The type.
     nullable : bool
         Whether values may be missing.
     """
@@ -46,22 +46,22 @@ class Table:
     Attributes
     ----------
     columns : tuple of TableColumn
-        The columns that are features, target or groups.
+        The columns; an index of pandas is not one of them.
     rows : tuple of int
         Number of rows of each block; one block if the table is in memory.
     pieces : tuple
-        What `read` reads, one for each block.
+        For each block, the object from which `read` reads it, such as row groups of files.
     read : function of a piece and names
-        Returns columns of a block, in the order of the names, as a pyarrow.Table.
+        Returns the columns of a block that have these names, as a pyarrow.Table.
     read_together : tuple of str
         Names of columns that are always read together, since a part of a line of text cannot be
         read alone. Empty if each column is read by itself.
     in_memory : bool
         Whether the data is in the memory of this process.
     identity : Identity
-        Fingerprint and origins of the files; that of data in memory is made from its content.
+        Fingerprint and origins of the files. Not used for data in memory.
     token : str
-        Identifies the table in the names of tasks.
+        Text that identifies the table in the names of tasks.
     """
 
     columns: tuple[TableColumn, ...]
@@ -84,7 +84,7 @@ class Table:
         return replace(self, columns=kept)
 
     def column(self, name: Any, role: str = "target") -> Column:
-        """Return a column as the target or the groups, whose name is ``role``."""
+        """Return a column by name; ``role`` is the option that names it, for error messages."""
         places = [j for j, column in enumerate(self.columns) if column.name == name]
         if not places:
             what = "the target" if role == "target" else role
@@ -113,7 +113,7 @@ class Table:
         )
 
     def _identity(self, parts: Sequence[Any], columns: object) -> Identity:
-        """Return the identity of arrays of some columns: their content if it is in memory."""
+        """Return the identity of some columns: of the arrays if in memory, else of the files."""
         known = [array_identity(part) for part in parts] if self.in_memory else [self.identity]
         return combine(known, "table", columns)
 
@@ -132,7 +132,7 @@ class Table:
         widths: list[list[int]] = [[] for _ in runs]
         outputs = [f"table-block-{self._digest([run])}" for run in runs]
         for cuts in self._groups(runs):
-            # One key for the names: a copy in every task would outgrow the data of a wide table.
+            # The names have one key. A copy in every task could be larger than the table itself.
             names = self.read_together or tuple(
                 name for cut in cuts for name in self._names(cut.run)
             )
@@ -162,7 +162,7 @@ class Table:
         ]
 
     def _groups(self, runs: Sequence[Run]) -> Iterator[list[_Cut]]:
-        """Yield what one task reads: parts of runs that fit into a block, or everything."""
+        """Yield the columns that one task reads: as many as fit into a block, or all together."""
         rows = max(self.rows)
         group: list[_Cut] = []
         nbytes = 0
@@ -190,7 +190,7 @@ class Table:
 
 @dataclass(frozen=True)
 class _Cut:
-    """Some columns of a run, and the number of the run."""
+    """Some columns of a run, and the position of this run in the list of all runs."""
 
     number: int
     run: Run

@@ -33,15 +33,15 @@ class TableFiles:
     path : str
         The path, URL or pattern that was given.
     root : str
-        The folder that names of partitions are relative to, in the form of `system`.
+        The folder that contains the partitions, such as ``year=2020``, as a path of `system`.
     paths : tuple of str
-        The files, sorted, in the form of `system`.
+        The sorted paths of the files, as paths of `system`.
     system : fsspec.AbstractFileSystem
         The file system.
     suffix : str
         The suffix of all files.
     identity : Identity
-        Fingerprint and origin.
+        Fingerprint and origin of the files.
     """
 
     path: str
@@ -53,7 +53,7 @@ class TableFiles:
 
 
 def is_table_path(path: str) -> bool:
-    """Return whether a path is that of a table: by its suffix, as a pattern, or by its files.
+    """Return whether a path is a table: it has a known suffix, is a pattern, or has such files.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def is_table_path(path: str) -> bool:
         system, root = remote(path)
         if _PATTERN.search(path):
             return True
-        # a Zarr array may have a million files, which are not listed for this
+        # a Zarr array may have a million files, so it is recognized without listing them
         if any(system.exists(f"{root}/{each}") for each in METADATA):
             return False
         try:
@@ -86,7 +86,7 @@ def is_table_path(path: str) -> bool:
 
 
 def find_files(path: str) -> TableFiles:
-    """Return the files of a table at a path, in a folder, or that match a pattern.
+    """Return the files of a table, given by the path of a file or folder or by a pattern.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def find_files(path: str) -> TableFiles:
     FileNotFoundError: no such path: '/no/such.parquet'; give a Parquet or CSV file, a folder ...
     """
     system, root = remote(path)
-    # file systems keep listings, which may be old
+    # file systems cache listings, which may be out of date
     system.invalidate_cache()
     is_folder = system.isdir(root)
     if system.isfile(root):
@@ -137,7 +137,7 @@ def find_files(path: str) -> TableFiles:
 
 
 def _is_data(path: str) -> bool:
-    """Return whether the relative path of a file is that of data, not of logs or hidden files."""
+    """Return whether a file contains data, by its relative path: not a log or a hidden file."""
     parts = PurePosixPath(path.lstrip("/")).parts
     return PurePosixPath(path).suffix in SUFFIXES and not any(
         fnmatch.fnmatch(part, "[_.]*") for part in parts

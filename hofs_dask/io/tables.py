@@ -1,4 +1,4 @@
-"""Tabular data: Parquet and CSV files, Arrow data, and data of libraries that share it."""
+"""Tabular data: Parquet and CSV files, Arrow data, and objects with Arrow's C interface."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def is_table(data: Any) -> bool:
-    """Return whether `open_table` opens the data. No library is imported.
+    """Return whether `open_table` can open the data. No library is imported.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def is_table(data: Any) -> bool:
 
 
 def open_table(data: Any) -> Table:
-    """Return Parquet or CSV files, Arrow data, or a data frame that shares it, as a table.
+    """Return Parquet or CSV files, Arrow data or an object with Arrow's interface as a `Table`.
 
     Data that is neither in memory nor in files with known rows, such as a lazy frame, is first
     written to a temporary Parquet file, block by block.
@@ -65,7 +65,7 @@ def open_table(data: Any) -> Table:
 
 
 def from_table(data: Table, target: Any) -> tuple[Features, Column | None]:
-    """Return the features of a table, and its target as a column.
+    """Return the features of a table, and the target as a `Column`.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def _open_dataset(data: Any) -> Table:
         data.format, ds.ParquetFileFormat
     )
     if is_parquet:
-        # one with a filter has no fragments, and pyarrow has no public way to ask for the filter
+        # get_fragments raises an error if the dataset has a filter, which pyarrow does not expose
         with contextlib.suppress(ValueError):
             data.get_fragments()
             return from_parquet_dataset(data)
@@ -155,7 +155,7 @@ def _is_arrow_dataset(data: Any) -> bool:
 
 
 def _written(write: Callable[[str], object]) -> Table:
-    """Return data as a table of a temporary Parquet file, which ``write`` writes."""
+    """Call ``write`` with the path of a temporary Parquet file, and return the file as a table."""
     from hofs_dask.io.parquet import open_parquet
 
     folder = HeldFolder()

@@ -48,7 +48,7 @@ def names_column(target: Any) -> bool:
 
 
 def as_column(target: Any, role: str = "target") -> Column | None:
-    """Convert a target or groups, given as an array, to a column; None is returned unchanged.
+    """Convert a target or another array with one value per sample to a `Column`; None to None.
 
     ``role`` is the name of the option, for error messages.
 
@@ -172,7 +172,7 @@ def dask_column(
     lengths: Sequence[int],
     role: str = "target",
 ) -> Column:
-    """Return the target column at a position of a dask frame, read from its partitions.
+    """Return the column at a position of a dask frame, as a `Column` read from its partitions.
 
     Examples
     --------
@@ -209,5 +209,5 @@ def zarr_column(array: Any, name: str, place: str | None = None) -> Column:
 
 
 def _is_mixed(values: Sequence[Any]) -> bool:
-    """Return whether a list has None or strings, so that numpy may convert numbers to text."""
+    """Return whether a list has None or strings; numpy might convert its numbers to text."""
     return any(value is None or isinstance(value, str) for value in values)

@@ -73,7 +73,7 @@ def temporary_folder() -> Iterator[Path]:
 
 
 class HeldFolder:
-    """A temporary folder that is removed with this object, or when the process ends.
+    """A temporary folder that is removed when this object is deleted or the process ends.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ def remove_left(parent: Path) -> None:
     Parameters
     ----------
     parent
-        The folder that contains them.
+        The folder that contains the temporary folders.
     """
     for folder in parent.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError, ImportError):

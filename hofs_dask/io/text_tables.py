@@ -1,7 +1,7 @@
 """CSV files, which tasks read by ranges of bytes.
 
-The files are read once to find where lines end outside of quotes, and parsed once for the number
-of rows and the types of all columns, before the two reads of encoding.
+Encoding reads the files twice. Before that, they are read once to find the line ends that are not
+inside quotes, and a second time to count the rows and infer the types of all columns.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from hofs_dask.scheduling.compute import compute
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Bytes of text in a block. The arrays of a block of short integers have four times as many.
+#: Bytes of text in a block. If the values are short integers, the arrays have four times as many.
 TEXT_BYTES = 16 * 2**20
 _QUOTE, _NEWLINE = ord('"'), ord("\n")
 
 
 @dataclass(frozen=True)
 class Span:
-    """Whole lines of a CSV file.
+    """A range of bytes of a CSV file.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Reader:
-    """What is needed to parse lines of CSV files.
+    """A callable that parses lines of CSV files.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Reader:
     types: dict[str, pa.DataType]
 
     def __call__(self, span: Span, names: Sequence[str]) -> pa.Table:
-        """Return some columns of the lines."""
+        """Return the columns ``names`` of the lines in ``span``."""
         from pyarrow import ArrowInvalid, csv, py_buffer, system_memory_pool
 
         content = self.system.cat_file(span.path, start=span.begin, end=span.end)
@@ -94,7 +94,7 @@ class Reader:
 
 
 def open_text(files: TableFiles) -> Table:
-    """Return CSV files as a table. They are read twice, for lines, and for rows and types."""
+    """Return CSV files as a table. They are read twice: for line ends, then for rows and types."""
     delimiter = TEXT[files.suffix]
     ranges = [
         Span(path, begin, min(begin + TEXT_BYTES, size))
@@ -140,14 +140,15 @@ def open_text(files: TableFiles) -> Table:
 
 @dataclass(frozen=True)
 class LineEnds:
-    """Where lines may end in a range of bytes.
+    """The number of quotes and the possible first line ends of a range of bytes.
 
     Attributes
     ----------
     n_quotes : int
         Number of quotes in the range.
     outside, inside : int or None
-        Position after the first line end, if the range begins outside or inside of quotes.
+        Position after the first line end, in the case that the range begins outside or inside
+        of quotes. None if no line ends.
     """
 
     n_quotes: int
@@ -156,7 +157,7 @@ class LineEnds:
 
 
 def find_line_ends(system: Any, span: Span) -> LineEnds:
-    """Return the quotes of a range of bytes and its first line ends. This is a task."""
+    """Return the number of quotes and the first line ends of a range of bytes. This is a task."""
     content = np.frombuffer(system.cat_file(span.path, start=span.begin, end=span.end), np.uint8)
     newlines = np.flatnonzero(content == _NEWLINE)
     quotes = np.flatnonzero(content == _QUOTE)
@@ -173,9 +174,9 @@ def find_line_ends(system: Any, span: Span) -> LineEnds:
 
 
 def _whole_lines(ranges: Sequence[Span], ends: Sequence[LineEnds]) -> list[Span]:
-    """Return spans of whole lines: each range without its first part line, with that of the next.
+    """Return spans of whole lines: ranges whose limits are moved to the next line ends.
 
-    A line that is longer than a range joins the ranges that it is in.
+    Ranges in which no line ends are merged with the range before them.
     """
     spans: list[Span] = []
     n_quotes = 0
@@ -233,7 +234,7 @@ def _check_headers(headers: dict[str, tuple[str, ...]]) -> None:
 
 @dataclass(frozen=True)
 class Inferred:
-    """Number of rows of a span, and type and missing values of each column."""
+    """The number of rows of a span; the type of each column, and whether values are missing."""
 
     n_rows: int
     types: tuple[pa.DataType, ...]
@@ -241,7 +242,7 @@ class Inferred:
 
 
 def infer_types(reader: Reader, span: Span, names: Sequence[str]) -> Inferred:
-    """Parse lines, and return their number and the types of all columns. This is a task."""
+    """Return the number of rows of a span and the types of all columns. This is a task."""
     table = reader(span, names)
     return Inferred(
         table.num_rows,
@@ -251,7 +252,7 @@ def infer_types(reader: Reader, span: Span, names: Sequence[str]) -> Inferred:
 
 
 def _common(types: Sequence[pa.DataType]) -> pa.DataType:
-    """Return a type that holds the values of all blocks: text, unless all are numbers."""
+    """Return one type for the values of all blocks: if the types differ, floats or else text."""
     import pyarrow as pa
     import pyarrow.types as of
 
@@ -263,5 +264,5 @@ def _common(types: Sequence[pa.DataType]) -> pa.DataType:
     if all(of.is_integer(kind) or of.is_floating(kind) for kind in known):
         return pa.float64()
     if all(of.is_temporal(kind) for kind in known):
-        return pa.timestamp("s")  # refused, as all dates
+        return pa.timestamp("s")  # refused later, like all dates
     return pa.string()

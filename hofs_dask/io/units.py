@@ -1,4 +1,4 @@
-"""Arrays with units of pint: their magnitudes are read, and xarray data keeps the units."""
+"""Arrays with pint units: magnitudes are read, and xarray data keeps the units as an attribute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import xarray as xr
 
 
 def without_units(data: Any) -> Any:
-    """Return the magnitudes of data with units of pint, and anything else unchanged.
+    """Return the magnitudes of data with pint units, and anything else unchanged.
 
     The units of an xarray object become its attribute ``units``.
 

@@ -1,4 +1,4 @@
-"""Columns of types that cannot be used: refused all at once, excluded or skipped."""
+"""Columns of unsupported types: excluded, skipped, or refused with one error for all."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def check_on_bad(on_bad: object) -> None:
 def usable(features: Features, exclude: Iterable[Hashable], on_bad: str) -> Features:
     """Return the features whose types can be used, with a note about those that are skipped.
 
-    Bad columns that are excluded are left out. If there are others, all of them are named in one
-    TypeError, unless ``on_bad`` is ``"skip"``.
+    Columns of unsupported types that are in ``exclude`` are left out. If there are others, they
+    are skipped if ``on_bad`` is ``"skip"``; otherwise one TypeError names all of them.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def usable(features: Features, exclude: Iterable[Hashable], on_bad: str) -> Feat
 
 
 def _problem(name: Name, part: Any) -> str | None:
-    """Return why the dtype of a part cannot be used, or None."""
+    """Return a text that says why the dtype of a part cannot be used, or None if it can."""
     try:
         refuse_dtype(feature_label(name), part.dtype)
         if isinstance(part, da.Array):
