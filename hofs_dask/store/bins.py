@@ -22,10 +22,10 @@ Bins = int | Literal["auto", "width"] | None
 
 #: Maximum number of codes of a feature, 0..253; 255 is the fill value of the store.
 MAX_CODES = 254
-#: Minimum and maximum number of bins for ``bins="auto"``, and the number of samples that a (bin,
-#: bin, class) cell should contain.
+#: Minimum and maximum number of bins for ``bins="auto"``, and the number of samples that a
+#: combination of two bins, of two features, and a class should contain on average.
 MIN_AUTO, MAX_AUTO, CELL_SAMPLES = 5, 32, 10
-#: A text column with more rows than this, all different, is an identifier.
+#: A text column with more values than this, all different, is refused as an identifier.
 IDENTIFIER_ROWS = 20
 
 
@@ -62,8 +62,8 @@ def count_bins(bins: Bins, n_samples: float, n_classes: int) -> int:
 
     Notes
     -----
-    ``"auto"`` is ``floor(sqrt(n_samples / (10 n_classes)))`` between 5 and 32, so that a
-    (bin, bin, class) cell contains about ten samples.
+    ``"auto"`` is ``floor(sqrt(n_samples / (10 n_classes)))``, limited to the range from 5 to 32. A
+    combination of two bins, of two features, and a class then contains about ten samples.
 
     Examples
     --------
@@ -126,9 +126,9 @@ class Feature:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a feature cannot be coded: its column, the type of the error, and the error message.
+    """A feature that cannot be coded: its column index, the type of the error, and the message.
 
-    The message continues a sentence that begins with the name of the feature.
+    The message is the end of a sentence that begins with the name of the feature.
     """
 
     column: int
@@ -268,7 +268,7 @@ def quantile_edges(
     n_bins : int
         The desired number of bins, at least two.
     low, high : float
-        The range over all rows.
+        Minimum and maximum over all rows, not only over the sampled values.
     weights : ndarray of int64, optional
         The weights of the values: a value of weight 2 counts as two.
 
@@ -352,7 +352,7 @@ def bin_means(
     edges : ndarray of float64
         Increasing bin edges.
     low, high : float
-        The range over all rows.
+        Minimum and maximum over all rows, not only over the sampled values.
     weights : ndarray of int64, optional
         The weights of the values.
 
@@ -383,7 +383,7 @@ def bin_means(
 
 
 def _plain_cuts(ordered: np.ndarray, n_bins: int) -> np.ndarray | None:
-    """Return the first position of every bin except the first, or None if this is not simple.
+    """Return the index of the first value of every bin except the first bin, in simple cases.
 
     A bin should ideally end at a multiple of the bin size. If equal values are on both sides of
     this position, the bin ends at the nearer end of this run of equal values. The result is None if
@@ -419,7 +419,7 @@ def _atoms(counts: np.ndarray, n_bins: int) -> list[int]:
 
 
 def _share_bins(totals: np.ndarray, n_values: np.ndarray, n_bins: int) -> list[int]:
-    """Return the number of bins of each stretch, in proportion to its total.
+    """Return the number of bins of each stretch, in proportion to its total count.
 
     A stretch gets at least one bin, and at most one bin per distinct value.
     """
@@ -435,7 +435,7 @@ def _share_bins(totals: np.ndarray, n_values: np.ndarray, n_bins: int) -> list[i
 
 
 def _cuts(counts: np.ndarray, n_bins: int) -> np.ndarray:
-    """Return the first position of every bin except the first, for bins of nearly equal counts."""
+    """Return the index of the first value of every bin but the first; counts are nearly equal."""
     steps = np.arange(1, n_bins)
     ends = np.cumsum(counts)
     # Multiplied by n_bins, so that integers are compared.
@@ -452,7 +452,7 @@ def _cuts(counts: np.ndarray, n_bins: int) -> np.ndarray:
 
 
 def count_edges(column: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return the number of edges ``<= x`` for each number of a column, uint8; 0 for NaN.
+    """Return the number of edges ``<= x`` for each value ``x`` of a column, as uint8; 0 for NaN.
 
     Notes
     -----
@@ -551,7 +551,7 @@ def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarra
 
 
 def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return edges rounded up to a float type; numbers of this type keep their bins."""
+    """Return edges rounded up to a float type, which does not change the bins of its numbers."""
     rounded = edges.astype(dtype)
     too_low = rounded < edges
     rounded[too_low] = np.nextafter(rounded[too_low], dtype.type(np.inf))

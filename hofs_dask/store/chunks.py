@@ -33,7 +33,10 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class ColumnKind:
-    """How an array with one value per sample is stored; no value is the fill value."""
+    """The dtype and the fill value of an array with one value per sample.
+
+    No sample has the fill value.
+    """
 
     dtype: str
     fill: int
@@ -44,7 +47,7 @@ class ColumnKind:
         return np.dtype(self.dtype).itemsize
 
     def whole(self, values: np.ndarray, chunk_rows: int) -> np.ndarray:
-        """Return values padded to a whole chunk.
+        """Return values padded with the fill value to the length of a chunk.
 
         Examples
         --------
@@ -66,7 +69,7 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Chunks:
-    """The chunks of an array of a code store.
+    """A reader of the chunks of one array of a code store.
 
     Attributes
     ----------
@@ -79,8 +82,8 @@ class Chunks:
     chunk_bytes : int
         Bytes of a chunk without its checksum.
     checksums : dict of int to ndarray of uint32 (row chunk)
-        Checksums of the chunks of each feature tile; labels, groups, weights and copied columns
-        have one tile, 0.
+        Checksums of the chunks of each feature tile. Labels, groups, weights and copied columns
+        have only tile 0.
     """
 
     store: str
@@ -90,7 +93,7 @@ class Chunks:
     checksums: Mapping[int, np.ndarray]
 
     def only(self, tiles: set[int]) -> Chunks:
-        """Return the chunks of some tiles."""
+        """Return a reader of the chunks of some tiles."""
         some = {tile: self.checksums[tile] for tile in sorted(tiles)}
         return Chunks(self.store, self.place, self.name, self.chunk_bytes, some)
 
@@ -161,7 +164,7 @@ class Chunks:
 
 
 def chunk_file(name: str, tile: int, row: int) -> str:
-    """Return the file name of a chunk; labels, groups and weights have one dimension.
+    """Return the file name of a chunk. For labels, groups and weights, it does not have the tile.
 
     Examples
     --------
@@ -188,7 +191,7 @@ def write_chunk(place: str, file: str, content: np.ndarray) -> int:
 
 
 def whole_planes(planes: np.ndarray, n_samples: int, chunk: tuple[int, int]) -> np.ndarray:
-    """Return bit planes padded to a whole chunk, as the last chunks of an axis are stored.
+    """Return bit planes padded to the size of a whole chunk, for the last chunks along an axis.
 
     Parameters
     ----------
@@ -243,7 +246,7 @@ def read_table(store: str, place: str, name: str, table: Table) -> np.ndarray:
 
 
 def damaged(store: str, name: str, chunk: tuple[int, ...], what: str) -> CodeStoreError:
-    """Return the error for a damaged chunk; ``what`` completes the sentence."""
+    """Return the error for a damaged chunk; ``what`` is a verb phrase that says what is wrong."""
     return CodeStoreError(
         f"chunk {chunk} of array {name!r} in the code store {store!r} {what}; remove the store and "
         "encode the data again"

@@ -9,14 +9,14 @@ Layout::
       <folder>          the Zarr group that the manifest names
         codes           uint8 (feature, sample), stored as bit planes
         labels/<key>    uint8 (sample,), one array per target
-        groups/<key>    uint32 (sample,), the group of each sample, as 4 * number + fold
+        groups/<key>    uint32 (sample,), 4 * index of the group + fold of the group
         weights         uint16 (sample,), the weights in a common unit; absent if all are equal
         n_codes, missing_code, nominal (feature,);  values, edges (feature, code)
         columns/        copies of single features, made when a selection needs them
 
 The arrays are written into a new folder, and the manifest last. Until then, readers use the earlier
-folder. Samples without a target or with weight zero are not in the store. Zarr's fill values are
-never written.
+folder. Samples that are not used, such as samples without a target or with weight zero, are not in
+the store. No sample has Zarr's fill value.
 """
 
 from __future__ import annotations
@@ -97,17 +97,17 @@ class CodeStore:
     chunks : tuple of int
         Samples and features of a chunk.
     labels : Labels
-        The target.
+        The classes of the target.
     n_absent : int
-        Number of chunks that the source did not have, which were read as the fill value.
+        Number of chunks that were missing in the source, so that they were read as fill values.
     checksums : ndarray of uint32 (tile, row chunk)
         Checksums of the chunks of the codes.
     groups : Groups or None
         The groups of the samples, stored with the target.
     axis : Axis or None
-        What the source said about its features, for xarray data.
+        For xarray data, the description of the features: dim, units and further coordinates.
     feature_dims : tuple of str
-        The dims of the features of xarray data.
+        For xarray data, the dims along which the features are.
     weights : Weights or None
         The weights of the samples; None if all count equally.
     n_source : int
@@ -427,9 +427,9 @@ def _groups(target: Target) -> Groups | None:
 def writing(path: str) -> Iterator[str]:
     """Hold the lock of the store at a path in a ``with`` block, and create a folder for its arrays.
 
-    The name of the folder is yielded. The path must be an empty folder, absent or a code store. At
-    the end of the block, folders that the manifest does not name are removed, and the store itself
-    is removed if it has no manifest.
+    The name of the folder is yielded. The path must not exist, or be an empty folder or a code
+    store. At the end of the block, folders that the manifest does not name are removed, and the
+    store itself is removed if it has no manifest.
 
     Raises
     ------
@@ -554,9 +554,9 @@ def as_planes(store: CodeStore, content: np.ndarray) -> np.ndarray:
 
 
 def _pieces(region: slice, size: int, chunk: int) -> Iterator[tuple[int, slice, slice]]:
-    """Yield each chunk along an axis that overlaps a region, with the overlap in two forms.
+    """Yield the index of each chunk along an axis that overlaps a region, and two slices.
 
-    The first is its slice of the chunk, the second its slice of the region.
+    The first slice selects the overlap from the chunk, the second selects it from the region.
     """
     first, last, _ = region.indices(size)
     for number in range(first // chunk, -(-last // chunk) if first < last else 0):
@@ -577,7 +577,7 @@ def store_version(path: str) -> object:
 
 
 def _check_place(path: str) -> object:
-    """Return the version of the store at a path, or None if there is nothing.
+    """Return the version of the store at a path, or None if the path does not exist or is empty.
 
     Raise a ValueError if the path has other content.
     """

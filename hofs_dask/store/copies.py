@@ -23,7 +23,7 @@ FILE = "columns.json"
 
 
 def known_copies(codes: CodeStore) -> dict[int, np.ndarray]:
-    """Return the checksums of the columns that have a complete copy, by column."""
+    """Return the checksums of all complete copies, as a dict by column index."""
     n_rows = codes.checksums.shape[1]
     try:
         document = unseal(places.read(codes.place, FILE, MOST_JSON))
@@ -36,7 +36,7 @@ def known_copies(codes: CodeStore) -> dict[int, np.ndarray]:
 
 
 def add_copies(codes: CodeStore, copies: Mapping[int, np.ndarray]) -> None:
-    """Add complete copies to the list, if the store is writable."""
+    """Add complete copies to the list of copies in the store, if the store is writable."""
     columns = {
         str(column): as_digits(each) for column, each in {**known_copies(codes), **copies}.items()
     }
@@ -60,7 +60,7 @@ def write_copy(
 
 
 def joined(parts: Iterable[Mapping[int, np.ndarray] | None]) -> dict[int, np.ndarray]:
-    """Return the concatenated checksums of the columns that all parts contain."""
+    """Return, for each column that all parts contain, the concatenated checksums of its parts."""
     found = list(parts)
     if not found or any(part is None for part in found):
         return {}

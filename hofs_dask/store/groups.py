@@ -1,4 +1,4 @@
-"""The groups of samples: their ids, their numbers, and the fold that each group is assigned to."""
+"""The groups of samples: the ids of the user, stored numbers, and the fold of each group."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ class Groups:
 
 @dataclass(frozen=True)
 class GroupCounts:
-    """The number of samples of each group, or None if there are too many groups."""
+    """The number of samples of each group, of samples without an id, and of all samples.
+
+    ``counts`` is None if there are too many groups.
+    """
 
     counts: dict[Category, int] | None
     n_missing: int
@@ -48,7 +51,10 @@ class GroupCounts:
 
 @dataclass(frozen=True)
 class Dealt:
-    """The stored value of each group, by id: ``N_FOLDS * number + fold``, a uint32."""
+    """The values that the store contains for groups, as a dict by the id of the group.
+
+    The value is ``N_FOLDS * number + fold`` as a uint32. Groups have the numbers 0, 1, 2, ...
+    """
 
     ids: dict[Category, int]
 
@@ -73,7 +79,7 @@ def count_groups(block: np.ndarray) -> GroupCounts:
 
 
 def merge_groups(parts: Sequence[GroupCounts]) -> GroupCounts:
-    """Return the counts of several blocks together.
+    """Return the sum of the counts of several blocks.
 
     Examples
     --------
@@ -159,7 +165,7 @@ def encode_groups(block: np.ndarray, dealt: Dealt) -> np.ndarray:
 
 
 def _ids(block: np.ndarray) -> tuple[list[Category], np.ndarray]:
-    """Return the distinct ids of a block, and the position of the id of each row; -1 if missing."""
+    """Return the distinct ids of a block, and the index of the id of each row, -1 if missing."""
     if block.dtype == object:
         places: dict[Category, int] = {}
         found = [

@@ -1,4 +1,4 @@
-"""The target: the class of each sample."""
+"""The classes of a target, and the conversion of its values to classes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ TargetKind = Literal["auto", "class", "ordinal", "continuous"]
 DROPPED = 255
 #: Number of quantile classes of a continuous target.
 N_QUANTILES = 8
-#: Whole numbers that are stored as floats are classes if there are at most this many.
+#: With ``target_kind="auto"``, floats that are whole numbers are classes if the target has at most
+#: this many different ones.
 MOST_WHOLE = 20
 
 
@@ -51,12 +52,13 @@ class Labels:
     kind : {"class", "ordinal", "continuous"}
         The kind of target.
     classes : tuple
-        The label of each class. ``"class"``: in order of decreasing frequency, then by label.
-        ``"ordinal"``: in order of value. ``"continuous"``: the names of the intervals.
+        The value or name of each class. ``"class"``: in order of decreasing frequency, then by
+        value. ``"ordinal"``: in order of value. ``"continuous"``: the names of the intervals.
     counts : ndarray of int64 (class)
         Number of samples of each class.
     values : ndarray of float64 (class)
-        The number that each class represents: its value, the mean of its interval, or its index.
+        The number that each class represents. ``"class"``: its index. ``"ordinal"``: its value.
+        ``"continuous"``: the mean of its interval.
     n_dropped : int
         Number of samples with a missing target, which are not in the store.
     identity : str
@@ -64,7 +66,8 @@ class Labels:
     checksums : ndarray of uint32 (row chunk)
         Checksums of the chunks of the array.
     notes : tuple of str
-        What was left out when the data was read, and how the target was understood.
+        Messages for the user that say what was left out when the data was read, and how the target
+        was interpreted.
     """
 
     name: str
@@ -109,8 +112,8 @@ class Coding:
     class_of : ndarray of uint8
         The class of each code; `DROPPED` for the missing code.
     n_whole : int
-        For a target of floats that are whole numbers, if ``target_kind="auto"`` decided what they
-        are and they are few enough to be classes: the number of distinct values. Otherwise 0.
+        The number of distinct values of the target, if ``target_kind`` is ``"auto"``, the values
+        are whole numbers stored as floats, and there are at most `MAX_CODES` of them. Otherwise 0.
     """
 
     kind: Kind
@@ -272,9 +275,9 @@ def encode_target(block: np.ndarray, coding: Coding) -> np.ndarray:
 
 
 def _count_whole(block: np.ndarray, weights: np.ndarray | None) -> dict[Category, int] | None:
-    """Return the number of rows of each value, None if some are not whole or there are many."""
+    """Return the number of rows of each value; None if not all are whole, or there are too many."""
     values = block[~np.isnan(block)]
-    for some in (values[:1024], values):  # the first rows are enough for most numbers
+    for some in (values[:1024], values):  # the first rows usually suffice to find a fraction
         if not (np.isfinite(some) & (some == np.round(some))).all():
             return None
     counts = count_values(block, weights)
@@ -328,7 +331,7 @@ def _discrete(
     class_of_label[order] = np.arange(len(labels))
     classes = [labels[code] for code in order]
     if kind != "number" and all(isinstance(each, float) and each.is_integer() for each in classes):
-        # If some values are missing, integers are given as floats.
+        # Integers of which some are missing are given as floats.
         classes = [int(each) for each in classes]
     return Coding(
         kind=target_kind,
@@ -345,7 +348,7 @@ def _class_of(classes: np.ndarray, feature: Feature) -> np.ndarray:
 
 
 def interval_names(feature: Feature) -> tuple[str, ...]:
-    """Return the interval of each code of a numeric feature, except the missing code.
+    """Return the interval of each code of a numeric feature as text, without the missing code.
 
     Examples
     --------

@@ -20,13 +20,13 @@ class Layout:
     Attributes
     ----------
     n_samples, n_features
-        Shape of the store.
+        Number of samples and of features in the store.
     chunks
         Samples and features of a chunk. The features of a chunk form a tile.
     bits
         Bits per code, determined by the feature with the most codes.
     reasons
-        One sentence per decision.
+        One sentence for each decision that led to this layout.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Layout:
 
     @property
     def tiles(self) -> list[slice]:
-        """The features of each tile."""
+        """The features of each tile, as slices."""
         return cuts(slice(0, self.n_features), self.chunks[1])
 
 
@@ -75,7 +75,7 @@ def layout_of(codes: CodeStore) -> Layout:
 
 
 def check_chunks(chunks: object) -> tuple[int, int]:
-    """Return the validated option ``chunks``, samples and features of a chunk.
+    """Return the validated option ``chunks``: the number of samples and of features in a chunk.
 
     Examples
     --------

@@ -43,7 +43,7 @@ class Table:
     shape : tuple of int
         Shape of the array.
     sha256 : str
-        Digest of its bytes.
+        Digest of the bytes of the array.
     """
 
     dtype: str
@@ -58,7 +58,7 @@ class Table:
 
 @dataclass(frozen=True)
 class GroupRecord:
-    """The groups of the samples, stored with a target.
+    """Record of the groups of the samples, which are stored with a target.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class GroupRecord:
 
 @dataclass(frozen=True)
 class WeightRecord:
-    """The weights of the samples.
+    """Record of the weights of the samples.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class WeightRecord:
 
 @dataclass(frozen=True)
 class Target:
-    """The labels of a store for one target.
+    """Record of one target of a store and its labels.
 
     Attributes
     ----------
@@ -104,11 +104,11 @@ class Target:
     name, kind, classes, counts, values, n_dropped
         See `Labels`.
     checksums : str
-        Eight hexadecimal digits per chunk.
+        Eight hexadecimal digits per chunk of the array ``labels/<key>``.
     groups : GroupRecord or None
         The groups of the samples.
     notes : tuple of str
-        What was left out when the data was read, for the user.
+        Messages for the user, see `Labels`.
     """
 
     key: str
@@ -131,7 +131,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Content:
-    """The codes of a store, independent of their path and of their source.
+    """Record of the codes of a store. It does not depend on the path of the store or the source.
 
     Attributes
     ----------
@@ -150,11 +150,11 @@ class Content:
     tables : dict of str to Table
         The small arrays.
     categories : dict of str to list
-        The categories of each nominal feature, by its position.
+        The categories of each nominal feature, by the position of the feature.
     n_folded : dict of str to int
-        The number of categories merged into "other", by the position of their feature.
+        The number of categories merged into "other", by the position of the feature.
     feature_dims : tuple of str
-        The dims of the features of xarray data.
+        For xarray data, the dims along which the features are.
     weights : WeightRecord or None
         The weights of the samples, which bins and tables depend on; None if all count equally.
     """
@@ -185,26 +185,26 @@ class Content:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The contents of a code store.
+    """Record of all contents of a code store.
 
     Attributes
     ----------
     folder : str
-        Name of the folder that contains the arrays; a new one if the store is encoded again.
+        Name of the folder that contains the arrays. It is new whenever the store is encoded again.
     fingerprint : str or None
         A digest of the source and the options; None if the source has no fingerprint.
     n_source : int
         Number of samples of the source, including those without a target.
     kept : str or None
-        A digest of the mask of the samples in the store; None if all are.
+        A digest of the mask of the source samples that are in the store; None if all of them are.
     n_absent : int
-        Number of chunks that the source did not have, which were read as the fill value.
+        Number of chunks that were missing in the source, so that they were read as fill values.
     content : Content
         The codes.
     targets : tuple of Target
         The labels, the latest last.
     axis : Axis or None
-        What the source says about its features, for xarray data.
+        For xarray data, the description of the features: dim, units and further coordinates.
     """
 
     folder: str
@@ -222,7 +222,7 @@ class Manifest:
         return digest(self.content)
 
     def with_target(self, target: Target) -> Manifest:
-        """Return the manifest with a target as the latest; it replaces one with the same key."""
+        """Return the manifest with this target as the latest; one with the same key is replaced."""
         others = tuple(each for each in self.targets if each.key != target.key)
         return replace(self, targets=(*others, target))
 
@@ -286,7 +286,7 @@ def wrong_version(path: str, version: object) -> ValueError:
 
 
 def as_numbers(checksums: str) -> np.ndarray:
-    """Return checksums as numbers, from hexadecimal digits.
+    """Return checksums as an array of integers, given their hexadecimal digits.
 
     Examples
     --------
@@ -349,7 +349,7 @@ def _parsed(document: dict[str, Any]) -> Manifest:
 
 
 def _check(manifest: Manifest) -> None:
-    """Raise a ValueError if the numbers are inconsistent; kernels rely on their consistency."""
+    """Raise a ValueError if parts of the manifest are inconsistent; kernels rely on this check."""
     content = manifest.content
     n_features, n_samples = content.n_features, content.n_samples
     _expect(_is_name(manifest.folder), "folder")
@@ -425,7 +425,7 @@ def _is_count(value: object) -> bool:
 
 
 def _as_name(value: Any) -> Any:
-    """Return a name that JSON stored; a tuple is stored as a list."""
+    """Return the name of a feature from its JSON form, in which a tuple is a list."""
     return tuple(value) if isinstance(value, list) else value
 
 

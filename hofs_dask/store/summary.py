@@ -13,12 +13,13 @@ from hofs_dask.kernels.hashing import rows_below
 
 Category = str | int | float | bool
 
-#: Bin edges and values are computed from about this many rows. Sources with at most this many rows
-#: are used completely.
+#: Bin edges and values are computed from a random sample of about this many rows. If a source has
+#: at most this many rows, all of them are used.
 SAMPLE_ROWS = 131_072
-#: A nominal feature with more values than this is an identifier.
+#: A nominal feature with more distinct values than this is refused as an identifier.
 MAX_DISTINCT = 1_000_000
-#: Blocks with fewer cells use numpy, because compiling a kernel would take longer.
+#: Blocks with fewer values (rows x columns) than this are processed by numpy, because compiling a
+#: kernel would take longer.
 MANY_CELLS = 2**18
 #: Number of rows that are checked first. For most columns, they already show that there are more
 #: distinct values than bins.
@@ -51,7 +52,7 @@ class Summary:
     dtype : numpy dtype
         Dtype of the columns.
     sample : ndarray (feature, sampled row)
-        The rows that `sampled_rows` chose, in row order.
+        The values of the rows that `sampled_rows` chose, in row order.
     weights : ndarray of uint16 (sampled row) or None
         The weights of these rows; None if all samples count equally.
     """
@@ -70,7 +71,7 @@ class Summary:
     weights: np.ndarray | None = None
 
     def empty_rows(self) -> np.ndarray | None:
-        """Return which sampled rows miss all columns, as packed bits; None if not floats.
+        """Return packed bits that are 1 for sampled rows without any value; None if not floats.
 
         Examples
         --------
@@ -236,9 +237,10 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
 def count_values(
     column: np.ndarray, weights: np.ndarray | None = None
 ) -> dict[Category, int] | None:
-    """Return the number of rows, or the sum of weights, of each value of numbers or booleans.
+    """Return the number of rows, or the sum of their weights, for each value of a column.
 
-    Missing values are not counted. The result is None if there are more than `MAX_DISTINCT` values.
+    The values are numbers or booleans. Missing values are not counted. The result is None if there
+    are more than `MAX_DISTINCT` distinct values.
 
     Examples
     --------
@@ -359,9 +361,11 @@ Look = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def _look_at_few(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
-    """Return the number of missing values, range, distinct values and their number, by column.
+    """Return five statistics of each column.
 
-    At most ``limit`` distinct values are returned and counted.
+    These are the number of missing values, the minimum, the maximum, the distinct values, and the
+    number of distinct values. Distinct values are determined only for columns that are ``wanted``,
+    and at most ``limit`` of them are returned and counted.
     """
     n_rows, n_features = block.shape
     n_missing = np.zeros(n_features, np.int64)
@@ -410,14 +414,17 @@ def _look_at_many(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
 
 
 def _is_exact(block: np.ndarray) -> bool:
-    """Return whether the numbers of a block are exact as float64."""
+    """Return whether float64 can represent all numbers of a block exactly."""
     if block.dtype.kind == "f" or block.dtype.itemsize < 8:
         return True
     return bool(block.min() >= -EXACT and block.max() <= EXACT)
 
 
 def _count_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the values of a column and their counts; None unless they are close integers."""
+    """Return the distinct values and their counts; None unless they are integers in a small range.
+
+    The range is small if it is not larger than the number of rows.
+    """
     if column.dtype.kind not in "iu" or not len(column):
         return None
     low, high = int(column.min()), int(column.max())

@@ -9,9 +9,9 @@ import numpy as np
 
 from hofs_dask.store.manifest import MOST_WEIGHT
 
-#: Whole multiples of a unit up to this number are stored as they are, to take few bits.
+#: Weights are stored exactly if all of them are whole multiples, up to this number, of one unit.
 SMALL = 255
-#: Weights within this relative distance of whole multiples of a unit are stored without rounding.
+#: A weight counts as a whole multiple of a unit if the relative difference is at most this.
 EXACT = 1e-6
 
 
@@ -54,7 +54,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class WeightSums:
-    """Sums of stored weights and of their squares, and the largest."""
+    """The sum of stored weights, the sum of their squares, and the largest stored weight."""
 
     total: int
     squares: int
@@ -62,7 +62,7 @@ class WeightSums:
 
 
 def sum_weights(stored: np.ndarray) -> WeightSums:
-    """Return the sums of stored weights.
+    """Return the sums and the maximum of stored weights.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def sum_weights(stored: np.ndarray) -> WeightSums:
 
 
 def merge_sums(parts: Sequence[WeightSums]) -> WeightSums:
-    """Return the sums of several parts together.
+    """Return the sums and the maximum over several parts.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def summarise_weights(block: np.ndarray) -> WeightSummary:
 
 
 def merge_weights(parts: Sequence[WeightSummary]) -> WeightSummary:
-    """Return the statistics of several parts together.
+    """Return the statistics over several parts.
 
     Examples
     --------
@@ -171,8 +171,8 @@ def merge_weights(parts: Sequence[WeightSummary]) -> WeightSummary:
 def unit_of(found: WeightSummary, name: str) -> float | None:
     """Return the weight that is stored as 1, or None if all weights above zero are equal.
 
-    Weights that are whole multiples, up to `SMALL`, of a common unit are exact. For others the
-    largest weight is stored as `MOST_WEIGHT`.
+    If all weights are whole multiples, up to `SMALL`, of a common unit, this unit is returned and
+    they are stored exactly. Otherwise the largest weight is stored as `MOST_WEIGHT`.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def _common_unit(distinct: Sequence[float]) -> float | None:
 
 
 def quantise(block: np.ndarray, unit: float) -> np.ndarray:
-    """Return weights above zero as integers from 1 to `MOST_WEIGHT`, uint16.
+    """Return weights above zero, divided by the unit and rounded to 1, ..., `MOST_WEIGHT`, uint16.
 
     Examples
     --------
