@@ -45,7 +45,7 @@ class Job:
     source: Source
     path: str
     folder: str
-    key: str  # name of the labels
+    key: str  # the labels are written to the array labels/<key>
     listeners: tuple[Notify, ...] = ()
 
     @property
@@ -67,11 +67,12 @@ def tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) -> 
 
 
 def rechunked(array: da.Array, chunks: tuple[tuple[int, ...], ...]) -> da.Array:
-    """Return an array with other chunks, by tasks: P2P would exchange all chunks first."""
+    """Return an array with other chunks. Not by P2P, which would exchange all chunks first."""
     return array.rechunk(chunks, method="tasks")
 
 
-#: A function that encodes the kept values of a block: the values to store, and what to return.
+#: A function that encodes the kept values of a block. It returns the values to store, and a result
+#: that the task returns to the driver.
 _Encode = Callable[[np.ndarray, Any], tuple[np.ndarray, Any]]
 
 
@@ -86,7 +87,7 @@ def _write_tasks(
 ) -> list[Delayed]:
     """Write the metadata of an array, and return one task per chunk that encodes and writes it.
 
-    A task returns the checksum and what ``encode`` returns besides the values. ``how`` is the
+    A task returns the checksum of its chunk and the second result of ``encode``. ``how`` is the
     second argument of ``encode``.
     """
     kind, run = name.split("/")[0], uuid.uuid4().hex
@@ -122,7 +123,7 @@ def _write(
     kind: str,
     chunk_rows: int,
 ) -> tuple[int, Any]:
-    """Write a chunk; return its checksum and what ``encode`` returns besides the values."""
+    """Write a chunk; return its checksum and the second result of ``encode``."""
     values, more = encode(take(block, mask), how)
     return write_chunk(place, file, COLUMNS[kind].whole(values, chunk_rows)), more
 
@@ -177,7 +178,7 @@ def _group(block: np.ndarray, dealt: Dealt) -> tuple[np.ndarray, None]:
 
 
 def weight_blocks(source: Source, kept: Kept, run: str) -> list[Delayed] | list[None]:
-    """Return the quantized weights of the kept rows of each block, or None if all are equal."""
+    """Return a task per block that quantizes the weights of kept rows; Nones if all are equal."""
     if kept.unit is None or source.weights is None:
         return [None] * len(kept.masks)
     return [

@@ -92,8 +92,8 @@ if TYPE_CHECKING:
 
 #: Maximum bytes of the sampled rows from which one task makes the tables of its features.
 TILE_BYTES = 32 * 2**20
-#: A warning is given if this share of the samples misses every feature, and half more than by
-#: chance.
+#: A warning is given if at least this share of the samples misses every feature, and if the share
+#: is more than 1.5 times the share that is expected by chance.
 MANY_EMPTY = 0.01
 #: Up to this many tiles, the tasks that use a tile also slice it from its block. With more tiles,
 #: each slice is a separate task, which delays the next block of the worker.
@@ -103,7 +103,7 @@ FEW_TILES = 4
 def kernels_to_compile(source: Source) -> list[str]:
     """Return the names of the kernels that must be compiled to encode a source.
 
-    Later calls do not return a kernel again.
+    A kernel is returned only by the first call that needs it.
 
     Examples
     --------
@@ -314,12 +314,15 @@ def _empty_note(share: float) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _reported(job: Job, stage: str, n_tasks: int) -> Iterator[Watch | None]:
-    """Send the events of a read of the source in the block, which computes with the watch."""
+    """Send the events of a read of the source that runs in the ``with`` block.
+
+    The block passes the watch, which is yielded, to `compute`.
+    """
     if not job.listeners:
         yield None
         return
     parts = job.source.parts
-    # objects have no size of their own
+    # the bytes of objects are not known
     known = all(part.dtype.kind not in "OT" for part in parts)
     n_bytes = int(sum(part.nbytes for part in parts)) if known else 0
     tell_all(job.listeners, EncodeStarted(stage, n_tasks, n_bytes))
@@ -338,8 +341,8 @@ def _first_read(
 ) -> tuple[Coding, list[Feature], int, float, WeightSums | None, list[Refusal]]:
     """Read the source once; return the coding of the target and of each feature.
 
-    The last values are the number of bins, the share of samples that miss every feature, the sums
-    of the weights, and the features to skip, which have no coding.
+    The other results are the number of bins, the share of samples that miss every feature, the
+    sums of the weights, and the features to skip, which have no coding.
     """
     source, run = job.source, uuid.uuid4().hex
     weights = weight_blocks(source, kept, run)
@@ -506,7 +509,7 @@ def _coding(
     weights: list[Delayed] | list[None],
     run: str,
 ) -> Delayed | Coding:
-    """Return the coding of the target: computed if all is in memory, else a task."""
+    """Return the coding of the target, or a task unless target and weights are in memory."""
     target = source.target
     assert target is not None
     blocks = target.to_delayed(optimize_graph=False)
@@ -659,7 +662,11 @@ def _write_codes(
 def _make_tables(
     summaries: list[Summary], cut: slice | None, first: int, bins: Bins, n_bins: int
 ) -> tuple[list[Feature], list[Refusal], np.ndarray | None, float]:
-    """Return tables and refusals, which sampled rows miss all features (bits), and how likely."""
+    """Return the coding of each feature, refusals, and two results about missing values.
+
+    These are packed bits, 1 for sampled rows that miss all features, and the probability that a
+    row misses all features if the features are missing independently.
+    """
     if cut is not None:
         summaries = [each.columns(cut.start, cut.stop) for each in summaries]
     merged = merge_summaries(summaries)
@@ -692,8 +699,9 @@ def source_rows(source: Source) -> int | None:
 
 
 def with_warnings(store: CodeStore, coding: Coding | None = None) -> CodeStore:
-    """Return the store; warn about classes of one sample, whole numbers, and few groups.
+    """Return the store; warn about classes of one sample, possible classes, and few groups.
 
+    Possible classes are whole numbers, stored as floats, that were not interpreted as classes.
     ``coding`` is None if the labels were already in the store.
     """
     labels = store.labels

@@ -1,4 +1,4 @@
-"""Select the samples that have a target, are in the mask and have a weight; ignore all others.
+"""Select the samples to encode: with a target, in all masks, and with a weight above zero.
 
 Bins, tables, folds, resamples and chunks depend only on the kept samples. A target with missing
 values, a mask or an ignored class therefore gives the same result as a source without these
@@ -31,7 +31,7 @@ Mask = np.ndarray | None
 
 @dataclass(frozen=True)
 class Span:
-    """The rows of the source that contain the samples of one chunk of a store."""
+    """Consecutive rows of the source with the samples of one chunk: their number and their mask."""
 
     n_source: int
     mask: Mask
@@ -39,18 +39,18 @@ class Span:
 
 @dataclass(frozen=True)
 class Dropped:
-    """The numbers of samples that are not kept. A sample with two reasons counts for the first.
+    """The numbers of samples that are not kept, by reason. Only the first reason is counted.
 
     Attributes
     ----------
     n_outside : tuple of int
-        Samples outside of each mask.
+        Number of samples outside of each mask.
     n_ignored : int
-        Samples of the ignored class.
+        Number of samples of the ignored class.
     n_missing : int
-        Samples without a target.
+        Number of samples without a target.
     n_weightless : int
-        Samples of weight zero.
+        Number of samples of weight zero.
     """
 
     n_outside: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ class Dropped:
     n_weightless: int = 0
 
     def notes(self, masks: Sequence[str], label: object) -> tuple[str, ...]:
-        """Return how many samples each option left out, as text.
+        """Return a message for each option that says how many samples it leaves out.
 
         ``masks`` are the options that made the masks, and ``label`` is the ignored class.
 
@@ -92,7 +92,7 @@ class Kept:
     masks : tuple of Mask
         The kept rows of each block.
     dropped : Dropped
-        The other rows.
+        The numbers of the other rows, by reason.
     unit : float or None
         The weight that is stored as 1; None if all samples count equally.
     weight : float
@@ -174,7 +174,7 @@ class Kept:
 
 
 def find_kept(source: Source) -> Kept:
-    """Return the samples of a source that are kept; raise a ValueError if none is.
+    """Return the samples of a source that are kept; raise a ValueError if no sample is kept.
 
     Examples
     --------
@@ -245,9 +245,9 @@ def _keep(
     label: object,
     weights: np.ndarray | None,
 ) -> tuple[Mask, Dropped, WeightSummary | None]:
-    """Return the mask of the kept rows of a block, the numbers of the others, and the weights.
+    """Return the mask of the kept rows of a block, the dropped rows, and the summary of weights.
 
-    ``block`` is the target, None if no value can be missing or ignored.
+    ``block`` is the target, or None if no value can be missing or ignored.
     """
     flags, n_outside = np.ones(size, bool), []
     for mask in masks:
@@ -269,7 +269,7 @@ def _keep(
 
 
 def _present(block: np.ndarray) -> np.ndarray:
-    """Return whether each value of a target is not missing."""
+    """Return a boolean array: whether each value of a target is present."""
     if block.dtype == object:
         values, strange = clean_objects(block)
         # unsupported types are kept here: a later check refuses them by name
@@ -278,7 +278,7 @@ def _present(block: np.ndarray) -> np.ndarray:
 
 
 def _is_label(block: np.ndarray, label: object) -> np.ndarray:
-    """Return whether each value of a target is the ignored class."""
+    """Return a boolean array: whether each value of a target is the ignored class."""
     if label is None:
         return np.zeros(len(block), bool)
     if isinstance(label, str) != (block.dtype == object) and not isinstance(label, bool):
