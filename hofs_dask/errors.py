@@ -11,10 +11,10 @@ class CodeStoreError(OSError):
 
 
 class CheckpointError(OSError):
-    """A checkpoint cannot be read, written or locked; the message names it and the reason."""
+    """A checkpoint cannot be read, written or locked; the message names its path and the reason."""
 
 
-#: Maximum number of valid names in an error message; enough for all methods.
+#: Maximum number of valid names in an error message.
 SHOWN = 12
 
 
@@ -46,7 +46,7 @@ def unknown(what: str, given: object, valid: Iterable[object]) -> ValueError:
 
 
 def some_of(names: Sequence[object], most: int = 8) -> str:
-    """Return the first ``most`` names as text for a message.
+    """Return the first ``most`` names as text for a message, with dots if there are more.
 
     Examples
     --------
@@ -57,12 +57,12 @@ def some_of(names: Sequence[object], most: int = 8) -> str:
     return shown + ", ..." * (len(names) > most)
 
 
-#: Number of columns whose problem is shown in a message; the others are counted.
+#: Maximum number of features whose problems a message describes. It only counts the others.
 MOST_SHOWN = 10
 
 
 def refusal(texts: Sequence[str], names: Sequence[object]) -> str:
-    """Return one message for all columns that cannot be used.
+    """Return one error message for all features that cannot be used.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def refusal(texts: Sequence[str], names: Sequence[object]) -> str:
 
 
 def skipped(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return notes about skipped features, from messages such as "feature 'a' is ...; advice".
+    """Return notes about skipped features, made from messages such as "feature 'a' is ...; advice".
 
     Examples
     --------

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RoundStarted:
-    """A round of the search begins.
+    """Event: a round of the search begins.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class RoundStarted:
     method : str
         Label of the method.
     at_most : bool
-        Whether the search may end before it has chosen ``n_features``, as with ``"auto"``.
+        Whether the search may choose fewer than ``n_features``, as with ``n_features="auto"``.
 
     Examples
     --------
@@ -38,17 +38,18 @@ class RoundStarted:
 
 @dataclass(frozen=True)
 class EncodeStarted:
-    """A read of the source begins. An encoding reads it twice.
+    """Event: a read of the source begins. Encoding reads the source twice.
 
     Attributes
     ----------
     stage : {"encode-read", "encode-write"}
-        The first read, which finds bins and classes, or the second one, which writes codes. The
-        names of the Dask tasks start with it.
+        The first read, which finds bins and classes, or the second read, which writes codes. The
+        names of the Dask tasks start with this text.
     n_tasks : int
-        Number of chunks: those of the source, or those of the code store.
+        Number of tasks: one per chunk of the source (first read) or of the code store (second
+        read).
     n_bytes : int
-        Bytes of the source in memory; 0 if unknown, as for strings.
+        Bytes of the source as arrays in memory; 0 if unknown, as for strings.
 
     Examples
     --------
@@ -63,12 +64,12 @@ class EncodeStarted:
 
 @dataclass(frozen=True)
 class EncodeEnded:
-    """A read of the source has ended.
+    """Event: a read of the source has ended.
 
     Attributes
     ----------
     stage, n_tasks, n_bytes
-        As for `EncodeStarted`.
+        See `EncodeStarted`.
     seconds : float
         Duration of the read.
 
@@ -87,10 +88,10 @@ class EncodeEnded:
 
 @dataclass(frozen=True)
 class Advanced:
-    """Tasks of the running scan, or of the running read of an encoding, have ended.
+    """Event: tasks of the current scan, or of the current read of the source, have ended.
 
-    It is sent at the start with ``n_ended=0``, and then a few times per second at most. A scan of
-    one task sends none.
+    The event is sent at the start with ``n_ended=0``, and then at most a few times per second. A
+    scan or read with a single task does not send it.
 
     Attributes
     ----------
@@ -112,7 +113,7 @@ class Advanced:
 
 @dataclass(frozen=True)
 class CompileStarted:
-    """The compilation of kernels begins, before a scan or an encoding.
+    """Event: the compilation of kernels begins, before a scan or an encoding.
 
     Compiled kernels are kept on disk, so each one is compiled once per type of machine.
 
@@ -132,7 +133,7 @@ class CompileStarted:
 
 @dataclass(frozen=True)
 class ScanStarted:
-    """A scan over all samples begins.
+    """Event: a scan over all samples begins.
 
     Attributes
     ----------
@@ -157,7 +158,7 @@ class ScanStarted:
 
 @dataclass(frozen=True)
 class ScanEnded:
-    """A scan over all samples has ended.
+    """Event: a scan over all samples has ended.
 
     Attributes
     ----------
@@ -194,7 +195,7 @@ class ScanEnded:
 
 @dataclass(frozen=True)
 class RoundEnded:
-    """A round of the search has chosen a feature and saved the checkpoint, if there is one.
+    """Event: a round has chosen a feature and saved the checkpoint, if there is one.
 
     Attributes
     ----------

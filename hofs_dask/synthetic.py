@@ -19,7 +19,8 @@ __all__ = ["heterogeneous_model", "tree_information", "tree_model", "xor_model"]
 # chunks or on n_samples.
 BLOCK = 8192
 
-# Means of x1, x2, x3 in the class y = 1. Two further features are each of these plus an error.
+# Means of x1, x2, x3 in the class y = 1. For each of these features, two of x4 to x9 are this
+# feature plus an error.
 MEANS = (1.0, 1 / 1.5, 1 / 2.25)
 PARENTS = (0, 0, 1, 1, 2, 2)
 TREE_FEATURES = tuple(f"x{number}" for number in range(1, 10))
@@ -238,7 +239,7 @@ def _dataset(
 
 
 def _blocks(start: int, stop: int) -> list[tuple[int, slice]]:
-    """Return the number of each block that contains some of these samples, and their rows in it."""
+    """Return the index of each block with some of these samples, and the slice of their rows."""
     return [
         (block, slice(max(start - block * BLOCK, 0), min(stop - block * BLOCK, BLOCK)))
         for block in range(start // BLOCK, -(-stop // BLOCK))

@@ -27,7 +27,7 @@ def compute(*tasks: Any, here: bool = False, watch: Watch | None = None) -> tupl
     """Return the results of tasks, computed on the current client or the configured scheduler.
 
     With ``here=True``, the tasks run in this thread, so that data in memory is not sent anywhere.
-    ``watch`` counts tasks while they run; it is called in this thread.
+    ``watch`` describes the tasks to count while they run; it reports their number in this thread.
     Dask's warning about graphs above 10 MB is disabled, because the large objects in these graphs
     (data in memory, or the context of a reduction) are sent only once.
 
@@ -70,7 +70,7 @@ def compute(*tasks: Any, here: bool = False, watch: Watch | None = None) -> tupl
 
 @contextmanager
 def _counted(watch: Watch) -> Iterator[None]:
-    """Count the tasks of Dask's schedulers of one machine in the block."""
+    """Count the tasks that Dask's single-machine schedulers complete in the ``with`` block."""
     n_ended, last = 0, time.monotonic()
 
     def ended(key: Any, *_: object) -> None:

@@ -1,11 +1,10 @@
 """The state that a process keeps between tasks: cached chunks, and work memory of its threads.
 
-No other module has mutable state of a process.
+No other module that tasks use has mutable state.
 
-Every scan reads all chunks in the same order. If they do not all fit, an LRU cache would always
-have evicted the chunk that is needed next. This cache instead keeps the first chunks until its
-budget is used up, and does not keep the others. Data that fits is therefore read only once, and so
-is a part of larger data.
+Every scan reads all chunks in the same order. If they do not all fit into the cache, an LRU cache
+would always have evicted the chunk that is needed next. This cache instead keeps the first chunks
+until its budget is used up, and does not keep the others. Chunks that are kept are read only once.
 """
 
 from __future__ import annotations
@@ -106,10 +105,11 @@ class Process:
         self._thread = threading.local()
 
     def memory(self, use: str, n_bytes: int) -> np.ndarray:
-        """Return uint8 work memory of this thread with at least ``n_bytes`` bytes, for one use.
+        """Return a uint8 array of at least ``n_bytes`` bytes as work memory of this thread.
 
-        The content is undefined. The memory is reused by later calls, because the first access to
-        new memory takes longer than the computation.
+        ``use`` is the name of a purpose. Later calls with the same name return the same memory,
+        because the first access to new memory takes longer than the computation. The content is
+        undefined.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""The state of the driver, per Dask client and per process. No other module of it has state."""
+"""All mutable state of the driver: one `Session` per Dask client, and objects that are kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Session:
-    """The state kept for a client.
+    """The state that the driver keeps for a Dask client.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Session:
     )
 
 
-#: Number of folders that `keep` keeps: the folds of a cross-validation, and some more.
+#: Maximum number of objects that `keep` keeps: one per fold of a cross-validation, and some more.
 MOST_KEPT = 12
 
 
@@ -47,11 +47,11 @@ class Kept:
     Attributes
     ----------
     process
-        The process that made them: a fork must not remove what its parent uses.
+        Id of the process that made the objects. A fork must not remove what its parent uses.
     lock
         Held while an object is looked up or made.
     by_key
-        The objects.
+        The objects by key.
     """
 
     process: int = field(default_factory=os.getpid)
@@ -64,14 +64,14 @@ _SESSIONS: WeakKeyDictionary[Client, Session] = WeakKeyDictionary()
 
 
 def session(client: Client) -> Session:
-    """Return the state kept for a client."""
+    """Return the state that the driver keeps for a Dask client."""
     return _SESSIONS.setdefault(client, Session())
 
 
 def keep(key: str, make: Callable[[], Any]) -> Any:
-    """Return the object that is kept for a key, made if there is none.
+    """Return the object that is kept for a key; if there is none, make it and keep it.
 
-    At most `MOST_KEPT` objects are kept. The one that was used longest ago is dropped.
+    At most `MOST_KEPT` objects are kept. The least recently used object is dropped first.
 
     Examples
     --------

@@ -47,7 +47,7 @@ class Watch:
     n_tasks : int
         Number of these tasks.
     report : function
-        Called now and then with the number of these tasks that have ended.
+        Called repeatedly with the number of these tasks that have ended.
     """
 
     pattern: str
@@ -56,9 +56,9 @@ class Watch:
 
 
 def watch_tasks(pattern: str, n_tasks: int, report: Callable[[int, int], None]) -> Watch | None:
-    """Return a watch that reports ended tasks and all tasks; None if there is one task at most.
+    """Return a watch that calls ``report(n_ended, n_tasks)``; None if there is at most one task.
 
-    The first report, of no ended tasks, is made at once.
+    The first call, with ``n_ended=0``, is made at once.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def timeout() -> float:
 
 
 def ask(client: Client, method: Callable[..., Any], *arguments: object) -> Any:
-    """Return the result of a client method, or raise if the scheduler does not answer.
+    """Return the result of a client method; raise an error if the scheduler does not answer.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def gather(
     strict: bool = False,
     watch: Watch | None = None,
 ) -> list[Any]:
-    """Return the results of futures, like `Client.gather`, but raise if there is no progress.
+    """Return the results of futures like `Client.gather`; raise an error if there is no progress.
 
     The futures are released if an error is raised.
 
@@ -151,7 +151,7 @@ def gather(
         Whether to raise a StrandedError at once if tasks may only run on a worker that was lost. If
         False, wait until the worker returns or the time limit is reached.
     watch
-        The tasks to count while they run. It is called in this thread.
+        The tasks to count while they run. Their number is reported in this thread.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def gather(
     gathering: asyncio.Future[list[Any]] | None = None
 
     async def wait() -> bool:
-        """Wait for the results or, without them, look at the tasks; return whether all ended."""
+        """Return whether the results arrived within a pause; if not, check for progress."""
         nonlocal gathering
         if gathering is None:
             gathering = asyncio.ensure_future(client.gather(futures))
@@ -257,13 +257,13 @@ class _Look:
     states: dict[str, int]  # number of unfinished tasks in each state
     n_watched: int  # number of unfinished tasks that a `Watch` counts
     is_busy: bool  # whether a worker of these tasks executes a task
-    gone: list[str]  # absent workers of tasks that other workers may take
-    gone_strict: list[str]  # absent workers of tasks that no other worker may take
+    gone: list[str]  # lost workers whose waiting tasks may run on other workers
+    gone_strict: list[str]  # lost workers whose waiting tasks may run on no other worker
     n_workers: int
 
 
 class _Patience:
-    """Looks at tasks for progress, and ends the wait for them if there is none."""
+    """Checks tasks for progress, and raises an error if there is none for too long."""
 
     def __init__(
         self, client: Client, futures: Sequence[Future[Any]], *, strict: bool, watch: Watch | None
