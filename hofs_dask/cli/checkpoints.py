@@ -48,7 +48,7 @@ def parts_of(checkpoint: str) -> dict[str, dict[int | None, Path]]:
 
 
 def _place(label: str) -> tuple[int, str]:
-    """Return the sort key of a label: the position of its method in `METHOD_NAMES`, and itself."""
+    """Return the sort key of a label: the position of its method in the registry, and the label."""
     from hofs_dask.methods.registry import METHOD_NAMES
 
     name = label.partition("(")[0]

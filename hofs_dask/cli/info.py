@@ -33,7 +33,7 @@ def info(path: str) -> None:
 
 
 def describe(path: str) -> str:
-    """Return a description of the content of a path that fits on one screen.
+    """Return a short text that describes what is at a path.
 
     Examples
     --------

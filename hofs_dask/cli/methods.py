@@ -1,4 +1,4 @@
-"""Parsing of methods and their options, and their list in ``--help``."""
+"""Parsing of method names and their options, and the list of methods in ``--help``."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class MethodCommand(click.Command):
     Parameters
     ----------
     several
-        Whether the command runs several methods. The help then also names those that it runs by
-        default.
+        Whether the command runs several methods. If so, the help also names the methods that run
+        by default.
     """
 
     def __init__(self, *args: Any, several: bool = False, **kwargs: Any) -> None:
@@ -82,7 +82,7 @@ def parse_method(text: str, options: Sequence[str] = ()) -> Method:
 def parse_methods(
     _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, Method]:
-    """Return the methods by label, from texts that each name one method or several with commas."""
+    """Return the methods by label; a text may contain several methods, separated by commas."""
     from hofs_dask.methods.registry import METHODS
 
     chosen: dict[str, Method] = {}

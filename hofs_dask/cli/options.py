@@ -95,7 +95,7 @@ def _label(
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """Values of the options of reading, named after the arguments of `select`."""
+    """Values of the command-line options for reading data, with the names that `select` uses."""
 
     feature_dim: list[str] | str | None
     feature_coord: str | None
@@ -126,13 +126,13 @@ class ReadingOptions:
         if is_codes(store):
             return parse_features(typed, open_codes(store, target).names)
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        # the names may be those of features to exclude, since they cannot be used
+        # skip, because the user may want to exclude exactly the features that cannot be used
         source = open_source(store, target, Reading(**given | {"nominal": None, "on_bad": "skip"}))
         return parse_features(typed, source.columns)
 
 
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with the options of reading, which it gets as one `ReadingOptions`."""
+    """Add the options for reading data to a command, which gets them as one `ReadingOptions`."""
 
     @wraps(command)
     def gathered(**given: Any) -> None:
@@ -145,7 +145,7 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
-#: The options of reading; the last is the first in the help text.
+#: The options for reading data, in the reverse order of the help text.
 _READING = (
     click.option(
         "--on-bad",
@@ -215,8 +215,8 @@ _READING = (
         "--lags",
         callback=_lags,
         metavar="DIM=N,N...",
-        help="Use each feature with these lags along DIM, such as time=0,1,2, each as a feature of "
-        "its own. Samples without history are not used.",
+        help="Lags along DIM, such as time=0,1,2. Each feature is replaced by one feature per lag. "
+        "Samples for which a lagged value does not exist are not used.",
     ),
     click.option(
         "--feature-coord",
@@ -246,7 +246,7 @@ def progress_option(step: str) -> Callable[[Command], Command]:
 
 
 def cluster_options(command: Command) -> Command:
-    """Return the command with the options of the cluster."""
+    """Add the options that choose a cluster to a command."""
     scheduler = click.option(
         "--scheduler",
         metavar="ADDRESS",
@@ -280,7 +280,7 @@ def exists(path: str) -> bool:
 
 
 def check_store(store: str, target: str | None) -> None:
-    """Raise an error if a target is missing, or if a code store is given with encoding options."""
+    """Raise an error for data without a target, or for a code store with encoding options."""
     from hofs_dask.store.codes import is_codes
 
     if not exists(store):
@@ -301,7 +301,10 @@ def check_store(store: str, target: str | None) -> None:
 
 
 def parse_features(texts: Iterable[str], names: Iterable[Hashable]) -> list[Hashable]:
-    """Return the feature that each text names: by its name, which may be a number, or position.
+    """Return the feature that each text of the command line means, as its name or its position.
+
+    A text that equals a name means this name, even if it is a number such as "412.5". Other whole
+    numbers are positions.
 
     Examples
     --------

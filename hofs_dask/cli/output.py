@@ -69,7 +69,7 @@ Check = Callable[[click.Context, click.Parameter, str | None], str | None]
 
 
 def output_check(kind: Kind) -> Check:
-    """Return a click callback that raises if a result of this kind cannot be written to a path."""
+    """Return a click callback that checks if a result of this kind can be written to a path."""
 
     def check(_ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
         if path is None:
@@ -95,7 +95,7 @@ def output_check(kind: Kind) -> Check:
 
 
 def check_picture(_ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
-    """Return the path, or raise if a figure cannot be drawn or written to it."""
+    """Return the path; raise an error if a figure cannot be drawn or written to the path."""
     if path is None:
         return None
     _check_ending(path, PICTURES)
@@ -237,7 +237,7 @@ def _head(attrs: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _ranks(result: Selection) -> Iterator[dict[str, Any]]:
-    """Yield the values of each rank by column."""
+    """Yield a dict for each rank, with the values of all columns by name."""
     data = result.to_dataset()
     columns = {name: data[name].values.tolist() for name in COLUMNS if name != "feature"}
     names = data["feature"].values.tolist()
@@ -272,5 +272,5 @@ def _write_csv(output: str, header: Sequence[object], rows: Iterable[Sequence[ob
 
 
 def _write_text(output: str, text: str) -> None:
-    """Write a table atomically; links are followed."""
+    """Write a table atomically; symbolic links are followed."""
     write_file(Path(output).resolve(), [text.encode()], sync=True)

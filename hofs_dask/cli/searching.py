@@ -90,7 +90,7 @@ class NumberOrAuto(click.ParamType[int | str]):
 
 
 def _min_gain(text: str | None) -> float | str | None:
-    """Return a number of nats as a number; a percentage stays text."""
+    """Return the option ``--min-gain`` as a number of nats, or as text if it is a percentage."""
     if text is None or text.endswith("%"):
         return text
     try:

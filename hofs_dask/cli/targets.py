@@ -22,7 +22,7 @@ MARGIN = 300
 
 @dataclass(frozen=True)
 class Target:
-    """Base class of all configurations, with the settings that they share.
+    """Base class of the configurations of clusters, with the settings that they share.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class SSH(Target):
         _check_memory("memory-limit", self.memory_limit)
 
     def start(self) -> SpecCluster:
-        """Start scheduler and workers."""
+        """Start the scheduler and the workers, and return the cluster."""
         from distributed import SSHCluster
 
         shared = {"interface": self.interface, "dashboard_address": DASHBOARD}
@@ -242,7 +242,7 @@ class Slurm(Target):
         }
 
     def start(self) -> SpecCluster:
-        """Start a scheduler in this process, and submit the jobs."""
+        """Start a scheduler in this process, submit the jobs, and return the cluster."""
         from dask_jobqueue.slurm import SLURMCluster
 
         cluster = SLURMCluster(
@@ -265,12 +265,12 @@ class Slurm(Target):
         return str(job.job_script())
 
 
-#: Classes of configurations by kind.
+#: Classes of cluster configurations by kind.
 TARGETS: dict[str, type[SSH] | type[Slurm]] = {target.kind: target for target in (SSH, Slurm)}
 
 
 def read_target(text: str) -> SSH | Slurm:
-    """Return the configuration for ``KIND:FILE``.
+    """Return the configuration of a cluster for the text ``KIND:FILE``.
 
     Examples
     --------
