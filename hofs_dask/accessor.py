@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 class HofsAccessor:
-    """The functions of hofs_dask for a DataArray or Dataset, as the attribute ``hofs``.
+    """The attribute ``hofs`` of a DataArray or Dataset: the functions of hofs_dask as methods.
 
-    Options and results are those of the functions. ``import hofs_dask`` adds the attribute.
+    A method has the options and the result of the function of the same name. The attribute exists
+    after ``import hofs_dask``.
 
     Examples
     --------
@@ -182,7 +183,7 @@ class HofsAccessor:
         callback: Callable[[Event], None] | None = None,
         progress: bool | None = None,
     ) -> Interactions:
-        """Return the pairs or triples that act together; see `hofs_dask.interactions`."""
+        """Return the tuples of features with the most synergy; see `hofs_dask.interactions`."""
         from hofs_dask import api
 
         return api.interactions(
@@ -229,7 +230,7 @@ class HofsAccessor:
         callback: Callable[[Event], None] | None = None,
         progress: bool | None = None,
     ) -> xr.DataArray:
-        """Return the information of all pairs; see `hofs_dask.information_matrix`."""
+        """Return the information in all pairs of features; see `hofs_dask.information_matrix`."""
         from hofs_dask import api
 
         return api.information_matrix(
@@ -321,7 +322,7 @@ class HofsAccessor:
         exclude: Sequence[Hashable] = (),
         chunks: tuple[int, int] | None = None,
     ) -> Plan:
-        """Return the plan of a run without running it; see `hofs_dask.estimate`."""
+        """Return the estimated cost of a run; see `hofs_dask.estimate`."""
         from hofs_dask import api
 
         return api.estimate(
@@ -358,9 +359,10 @@ def register() -> None:
 
 
 def register_with_xarray() -> None:
-    """Register now if xarray is imported, else as soon as it is.
+    """Register the accessor now if xarray is already imported, otherwise when it is imported.
 
-    Importing xarray takes longer than all of the package, and not every use needs it.
+    xarray is not imported here, because this takes longer than importing all of the package, and
+    not every use of the package needs xarray.
     """
     if "xarray" in sys.modules:
         register()
@@ -369,12 +371,12 @@ def register_with_xarray() -> None:
 
 
 class _Finder:
-    """An import hook that registers the accessor after xarray was imported."""
+    """An import hook that registers the accessor when xarray has been imported."""
 
     def find_spec(
         self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of xarray with a loader that registers, None for other modules."""
+        """Return the spec of xarray, whose loader also registers; None for other modules."""
         if name != "xarray":
             return None
         sys.meta_path.remove(self)

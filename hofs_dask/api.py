@@ -53,7 +53,7 @@ MatrixKind = Literal["spectral", "conditional", "joint", "redundancy"]
 
 @dataclass(frozen=True)
 class _Request:
-    """Opened data, and the positions of the columns to include and to exclude."""
+    """The opened data of a call, and the positions of the features to include and to exclude."""
 
     data: CodeStore | Source
     reading: Reading
@@ -64,14 +64,14 @@ class _Request:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Paths and URLs of the data and its code store, where no checkpoint may be written."""
+        """The paths and URLs of the data and its code store; no checkpoint may be inside them."""
         if isinstance(self.data, CodeStore):
             return (self.data.path,)
         store = self.store
         return self.data.places if store is None else (*self.data.places, as_path(store))
 
     def encoded(self, stack: ExitStack, listeners: Sequence[Notify]) -> CodeStore:
-        """Return the code store of the data; closing the stack removes a temporary one."""
+        """Return the code store of the data; closing the stack removes a temporary code store."""
         if isinstance(self.data, CodeStore) and self.samples is None:
             return self.data
         place = stack.enter_context(temporary_store()) if self.store is None else self.store
@@ -135,10 +135,10 @@ def select(
         of its targets. None uses the target of a `CodeStore`, or the only target of a code store
         that is given by path.
     n_features
-        Number of features to choose. ``"auto"`` chooses features as long as one depends
-        significantly on the target, given those already chosen; this may be none. There are then
-        no restarts, and the result has p-values. The criteria ``"sum"`` and ``"mean"`` of `HOFS`,
-        and `VMI`, have no test.
+        Number of features to choose. ``"auto"`` chooses features as long as a remaining feature
+        depends significantly on the target, given the features already chosen. It may choose no
+        feature at all. There are then no restarts, and the result has p-values. The criteria
+        ``"sum"`` and ``"mean"`` of `HOFS`, and `VMI`, have no test, so ``"auto"`` is not possible.
     method
         Name of a method, such as ``"jmi"``, or a method object with options, such as
         ``HOFS(criterion="sum")``. ``hofs-dask select --help`` lists all names.
@@ -151,10 +151,10 @@ def select(
         A coordinate along the dimension of the features that names them, such as
         ``"wavelength"``.
     lags
-        Steps back along sample dimensions, such as ``{"time": [0, 1, 2]}``: each feature with this
-        dimension is used with each lag, as a feature of its own, such as ``("t2m", "time-1")``.
-        Samples whose lagged values are before the first step, or in another of the `groups`, are
-        not used.
+        Lags along sample dimensions, such as ``{"time": [0, 1, 2]}``, as numbers of steps back. For
+        each lag, a feature with this dimension becomes a separate feature, such as
+        ``("t2m", "time-1")``. Samples whose lagged values are before the first step, or in another
+        of the `groups`, are not used.
     nominal
         Names of features whose numbers are categories, or True for all features. Strings,
         categoricals and booleans are always treated as categories.
@@ -171,8 +171,8 @@ def select(
     where
         The samples to use: an array of booleans or of the positions of samples, or the name of a
         column, variable or coordinate of `data`. A DataArray is broadcast along the sample dims
-        that it does not have. All other samples have no influence. For a code store, give booleans
-        or positions of its samples; the bins stay those of the encoding.
+        that it does not have. All other samples are ignored. For a code store, give booleans or
+        positions of its samples; its bins do not change.
     ignore_label
         A class whose samples are not used, such as 0 for pixels without a label.
     groups
@@ -193,6 +193,11 @@ def select(
         unless they are small multiples of a common unit. Counts, bins and means are weighted.
         Penalties, tests and ``bins="auto"`` use the effective number of samples, ``(sum w)^2 /
         sum w^2``. A code store that was encoded with weights keeps them.
+    join
+        How samples of data, target and other arrays are matched by their labels, which are the
+        index of pandas or the coordinates of xarray. ``"exact"`` raises an error if labels differ.
+        ``"inner"`` uses the labels that all arrays have, and adds a note to the result.
+        ``"override"`` ignores labels and matches by position.
     on_bad
         What to do with features that cannot be used, such as dates or a text with a distinct value
         in every row: ``"raise"`` an error that names all of them, or ``"skip"`` them with a note in
@@ -201,13 +206,13 @@ def select(
         Features that are chosen first, in this order, and features that are never chosen. Give
         names, or positions if all names are strings.
     min_gain
-        Stop when the feature with the best score gains less than this. Give a number of nats, such
-        as 0.01, or a percentage of H(y), such as ``"1%"``. There are then no restarts. The first
-        feature is always chosen. The gains of pairwise methods are not estimated out of sample, so
-        their features must also be significant at the level 0.05.
+        Stop when the gain of the feature with the best score is below this. Give a number of nats,
+        such as 0.01, or a percentage of H(y), such as ``"1%"``. There are then no restarts. The
+        first feature is always chosen. The gains of pairwise methods are not estimated out of
+        sample, so these methods also stop if this feature is not significant at the level 0.05.
     alpha
-        For ``n_features="auto"``: the probability that a round chooses a feature if none of the
-        remaining ones depends on the target, 0.05 by default.
+        For ``n_features="auto"``: the probability that a round chooses a feature if no remaining
+        feature depends on the target, 0.05 by default.
     store
         Path at which to keep the code store, so that later calls do not encode the data again.
         None uses a temporary code store.
@@ -221,10 +226,10 @@ def select(
         `CompileStarted`, `ScanStarted`, `Advanced`, `ScanEnded` and `RoundEnded`. An exception
         that it raises ends the run; the checkpoint then contains all completed rounds.
     progress
-        Whether to show progress: a line per read of the data and per round, and a bar for what is
-        running, with the time left. In a notebook it is shown in the output of the cell, else on
-        standard error, as plain lines if that is not a terminal. None means only in a notebook
-        or on a terminal.
+        Whether to show progress: one line per read of the data and per round, and a bar with the
+        time left. In a notebook, progress is shown in the output of the cell. Otherwise, it is
+        written to standard error, as plain lines if this is not a terminal. None means to show
+        progress only in a notebook or on a terminal.
 
     Returns
     -------
@@ -325,8 +330,8 @@ def compare(
         Number of bootstrap resamples. Every method also selects features from each resample, which
         shows how stable its choice is. A resample consists of randomly drawn blocks of neighbouring
         rows; the blocks do not depend on the chunks. If there are `groups`, a resample instead
-        consists of as many groups as there are, drawn with replacement. Give 0 for no resamples,
-        or 2 or more.
+        consists of whole groups, drawn with replacement, as many as the data has. Give 0 for no
+        resamples, or 2 or more.
     include, exclude, min_gain, alpha, store, callback, progress
         As for `select`.
     checkpoint
@@ -442,7 +447,7 @@ def information_matrix(
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
 ) -> xr.DataArray:
-    """Return the mutual information of all pairs of features, or of pairs and the target.
+    """Return a matrix of the information in all pairs of features, in nats.
 
     Parameters
     ----------
@@ -452,7 +457,7 @@ def information_matrix(
         As for `select`.
     groups
         As for `select`. Groups do not change the matrix, but they are kept in `store`. A column of
-        `data` that is named here is not a feature.
+        `data` that is named here is not used as a feature.
     kind
         Value of the matrix for the features x_i and x_j and the target y. ``"spectral"``: the mean
         of I(x_i : y | x_j) and I(x_j : y | x_i), with I(x_i : y) on the diagonal, as in `SpecCMI`.
@@ -560,7 +565,7 @@ def interactions(
     groups
         As for `select`. Groups do not change the tuples: all samples are counted, and the p-values
         assume that samples are independent, even within a group. A column of `data` that is named
-        here is not a feature.
+        here is not used as a feature.
     order
         Number of features in a tuple: 2 or 3.
     top
@@ -575,18 +580,18 @@ def interactions(
 
     Notes
     -----
-    Synergy is what remains after all effects of fewer variables. A log-linear model with all terms
-    except that of the highest order is fitted to the counts of the tuple and the target. The
-    synergy is the deviance of the counts from this model per sample, ``G / 2N``. Two features with
-    additive effects have no synergy, nor do a strong feature and a noise feature.
-    ``added`` is the information of the tuple minus that of its best proper subset.
+    Synergy is the dependence that no effects of fewer variables explain. A log-linear model with
+    all terms except the term of the highest order is fitted to the counts of the tuple and the
+    target. The synergy is the deviance of the counts from this model per sample, ``G / 2N``. Two
+    features with additive effects have no synergy, nor do a strong feature and a noise feature.
+    ``added`` is the information of the tuple minus the information of its best proper subset.
 
     A feature may have at most b codes, where b is the largest number with ``10 C b**order <= N``
-    for N samples and C classes, but at least 2. If a feature has more, adjacent codes (of a numeric
-    feature) or the rarest categories (of a nominal feature) are merged.
+    for N samples and C classes, but at least 2. If a feature has more codes, adjacent codes (of a
+    numeric feature) or the rarest categories (of a nominal feature) are merged.
 
-    The p-value is that of a chi-square test. The test statistic is G divided by Williams'
-    correction for few samples. For a pair of features with b_1 and b_2 codes that occur, there are
+    The p-value is from a chi-square test. The test statistic is G divided by Williams' correction
+    for few samples. For two features of which b_1 and b_2 codes occur, there are
     (b_1 - 1) (b_2 - 1) (C - 1) degrees of freedom, or fewer if some combinations of two variables
     do not occur. The adjusted p-value is the p-value times the number of all tuples (Bonferroni).
 
@@ -743,9 +748,10 @@ def estimate(
     exclude: Sequence[Hashable] = (),
     chunks: tuple[int, int] | None = None,
 ) -> Plan:
-    """Return the plan of a run without running it: chunks, reductions, scans, bytes, memory.
+    """Return the estimated cost of a run: chunks, reductions, scans, bytes and memory.
 
-    The workers are asked for their memory limits. They read no data and compile no kernels.
+    Nothing is run: the workers are asked for their memory limits, but they read no data and
+    compile no kernels.
 
     Parameters
     ----------
@@ -773,8 +779,8 @@ def estimate(
     -------
     Plan
         The plan; printing it gives one page of text. The numbers of reductions and scans are upper
-        bounds. ``memory`` is the estimate for the worker with the least free memory. A run raises a
-        MemoryError before it starts a reduction that does not fit.
+        bounds. ``memory`` is the estimated memory of the worker with the least free memory. A run
+        raises a MemoryError before it starts a reduction that does not fit.
 
     Examples
     --------
@@ -839,7 +845,7 @@ def _open(
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
 ) -> _Request:
-    """Open the data and find the included and excluded columns; raise if a name is unknown."""
+    """Open the data, find the included and excluded features, and check the request."""
     samples = None
     if isinstance(data, CodeStore) or _is_code_path(data):
         reading.refuse()
@@ -881,7 +887,7 @@ def _open(
 
 
 def _mask_of(codes: CodeStore, where: Any) -> np.ndarray | None:
-    """Return which samples of a code store to use, None for all."""
+    """Return whether each sample of a code store is used, bool (sample,), or None if all are."""
     from hofs_dask.io.masks import mask_of_store
 
     flags = mask_of_store(where, codes.n_samples, codes.n_source)
@@ -927,7 +933,7 @@ def _check_count(name: str, given: object, least: int) -> None:
 def _numbers(
     n_features: object, min_gain: object, alpha: object, methods: Sequence[Method]
 ) -> tuple[int | None, Stop]:
-    """Return the number of features, None for ``"auto"``, and when to end a search before."""
+    """Return the number of features (None for ``"auto"``), and the rule for an early end."""
     if isinstance(n_features, str):
         if n_features != "auto":
             raise TypeError(

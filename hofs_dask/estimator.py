@@ -24,44 +24,46 @@ from hofs_dask.scheduling.session import keep
 
 
 class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
-    """Select features by `hofs_dask.select`, as a scikit-learn estimator.
+    """A scikit-learn estimator that selects features with `hofs_dask.select`.
 
     Parameters
     ----------
     n_features_to_select
-        Number of features to select, or the share of all features as a float up to 1. None selects
-        half of the features, and ``"auto"`` as many as are significant, possibly none.
+        Number of features to select. A float above 0 and at most 1 is a fraction of all features.
+        None selects half of the features, and ``"auto"`` selects all that are significant, which
+        may be none.
     method, nominal, target_kind, bins, include, exclude, min_gain
-        As for `hofs_dask.select`. Names of features are those of a data frame; positions are
-        accepted if all names are strings.
+        As for `hofs_dask.select`. Features are given by their names in a data frame, or by
+        position if all names are strings.
 
     Attributes
     ----------
     selection_ : Selection
         The result of `hofs_dask.select`.
     support_ : ndarray of bool (feature)
-        Which features are selected.
+        Whether each feature is selected.
     ranking_ : ndarray of int (feature)
-        The rank of each selected feature, from 1. All others share the rank after the last one.
+        The rank of each selected feature, from 1. All other features have the same rank, the one
+        after the last selected feature.
     scores_ : ndarray of float (feature)
-        The score of each selected feature when it was chosen, NaN for all others.
+        The score of each selected feature when it was chosen; NaN for all other features.
     subsets_ : list of list of str
         The selected features, grouped into subsets. The best subset is first.
     n_features_in_ : int
         Number of features of the data that was given to `fit`.
     feature_names_in_ : ndarray of str (feature)
-        Their names, if the data has names that are all strings.
+        Names of these features. This attribute exists only if all names are strings.
 
     Notes
     -----
-    A selection of n features starts with the selection of fewer features from the same data. For
-    data in memory, `fit` keeps the codes and the rounds of its last runs in temporary files, and
-    continues from them if it is called again with the same data, also by a clone in the same
-    process. So a grid search over numbers of features encodes each fold once and searches it once
-    for each method. With several processes, each process does so.
+    The first selected features are the same for every `n_features_to_select`. For data in memory,
+    `fit` therefore keeps the codes and the rounds of its last runs in temporary files. If `fit` is
+    called again with the same data in the same process, also by a clone, it continues from these
+    files. A grid search over numbers of features thus encodes the data of each split once, and
+    searches it once per method. With several processes, each of them does this work.
 
-    Numpy arrays and data frames are used as they are. Arrays and data frames of Dask stay lazy in
-    `fit` and in `transform`.
+    Numpy arrays and data frames are used without conversion. Dask arrays and Dask data frames stay
+    lazy in `fit` and in `transform`.
 
     Examples
     --------
@@ -97,7 +99,7 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.min_gain = min_gain
 
     def __sklearn_tags__(self) -> Any:
-        """Return the tags: a target is needed, and missing values are accepted."""
+        """Return the scikit-learn tags: a target is needed, and missing values are accepted."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.allow_nan = True
@@ -109,12 +111,12 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array or data frame (sample, feature)
-            The features, of numpy, pandas, polars, Dask, or anything that scikit-learn accepts.
+            The features, from numpy, pandas, polars, Dask, or anything that scikit-learn accepts.
         y : array (sample,)
-            The target. Its values belong to the rows of X by position.
+            The target. Its values are matched with the rows of X by position.
         groups : array (sample,), optional
-            An id for each sample; samples of a group are not independent. As for
-            `hofs_dask.select`. Routed by ``set_fit_request(groups=True)``.
+            The group of each sample, as for `hofs_dask.select`. To pass groups through a pipeline
+            or a grid search, call ``set_fit_request(groups=True)``.
 
         Returns
         -------
@@ -145,7 +147,7 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the selected features of X, in the order of its columns. Lazy data stays lazy.
+        """Return the selected features of X, in the column order of X. Lazy data stays lazy.
 
         Parameters
         ----------
@@ -208,7 +210,7 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _number(self, n_features: int) -> int | Literal["auto"]:
-        """Return the number of features to select from this many, or ``"auto"``."""
+        """Return the number of features to select from ``n_features`` features, or ``"auto"``."""
         given = self.n_features_to_select
         if isinstance(given, str) and given == "auto":
             return "auto"
@@ -225,7 +227,7 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _describe(self, selection: Selection, names: Sequence[Hashable]) -> None:
-        """Set the attributes that describe the features, named in the order of the data."""
+        """Set the fitted attributes; ``names`` are all features in the order of the data."""
         place = {name: j for j, name in enumerate(names)}
         positions = np.array([place[name] for name in selection.features], dtype=int)
         self.support_ = np.zeros(self.n_features_in_, dtype=bool)
@@ -238,7 +240,7 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _is_lazy(data: Any) -> bool:
-    """Return whether data is an array or a data frame of Dask. Dask is not imported for it."""
+    """Return whether data is a Dask array or a Dask data frame, without importing Dask."""
     return is_dask_frame(data) or type(data).__module__.startswith("dask.array")
 
 
@@ -249,7 +251,7 @@ def _continued(
     options: dict[str, Any],
     chosen: dict[str, Any],
 ) -> Selection:
-    """Return a selection, continued from earlier ones of the same data and options."""
+    """Return a selection that continues from earlier calls with the same data and options."""
     # the content is part of the key, so that changed data has another folder
     data = tokenize(X, y, options)
     folder = keep(data, HeldFolder)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Result(ABC):
-    """A result that is stored as an xarray Dataset.
+    """Base class of results, which are stored as an xarray Dataset.
 
     Parameters
     ----------

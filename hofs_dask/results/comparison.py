@@ -331,7 +331,7 @@ def _by_rank_and_method() -> dict[str, Variable]:
 
 
 def _alike(selections: Mapping[str, Selection]) -> dict[str, xr.Dataset]:
-    """Return the datasets of the selections by label, or raise if their data differ."""
+    """Return the datasets of the selections by label; raise an error if their features differ."""
     if not selections:
         raise ValueError("no selection was given, one or more were expected: give a method")
     for label, given in selections.items():
@@ -353,7 +353,7 @@ def _alike(selections: Mapping[str, Selection]) -> dict[str, xr.Dataset]:
 
 
 def _padded(name: str, values: NDArray[Any], n_ranks: int) -> NDArray[Any]:
-    """Return the values by rank, filled up to the last rank."""
+    """Return values by rank, extended to ``n_ranks`` ranks by the fill value of their type."""
     n_more = n_ranks - len(values)
     if n_more and name == "selected" and values.dtype.kind == "i":
         values = values.astype(np.float64)
@@ -381,7 +381,7 @@ def _jaccard(picks: Sequence[NDArray[np.int64]], n_ranks: int) -> NDArray[np.flo
 def _checked(
     resamples: Mapping[str, Sequence[NDArray[np.int64]]], labels: list[str], n_features: int
 ) -> list[list[NDArray[np.int64]]]:
-    """Return the picks of the resamples by method, or raise if they do not match the methods."""
+    """Return the picks of the resamples by method; raise an error if they do not match."""
     if sorted(resamples) != sorted(labels):
         raise ValueError(
             f"resamples were given for {sorted(resamples)}, but expected for {sorted(labels)}: "

@@ -20,10 +20,10 @@ SHOWN_RANKS = 60
 ABSENT = "#D0D0D0"
 INK = "#222222"
 STEPS = "#8A8A8A"
-# Half the width and half the height of a cell. The distance of two methods or two ranks is 1.
+# Half the width and half the height of a cell. The distance between two methods or two ranks is 1.
 HALF_WIDTH = 0.32
 HALF_HEIGHT = 0.4
-# Distance of the stability from the last rank, in ranks.
+# Distance between the last rank and the steps of the stability, in units of ranks.
 GAP = 1.2
 # Width of a bold letter relative to the font size.
 LETTER = 0.66
@@ -107,12 +107,12 @@ class _Chart:
 
     @property
     def ceiling(self) -> float:
-        """Height of stability 1, in ranks."""
+        """The vertical position of stability 1, in units of ranks."""
         return self.n_ranks + GAP
 
     @property
     def floor(self) -> float:
-        """Height of stability 0, in ranks."""
+        """The vertical position of stability 0, in units of ranks."""
         return self.ceiling + max(2.0, 0.1 * self.n_ranks)
 
     @property
@@ -141,7 +141,7 @@ def _letter_size(ax: Axes, chart: _Chart) -> float:
 
 
 def _n_letters(ax: Axes, chart: _Chart, size: float, width: float) -> int:
-    """Return how many letters of this size fit into `width`, a share of the column distance."""
+    """Return how many letters of this size fit into `width`, a fraction of the column distance."""
     points = ax.bbox.width / ax.figure.dpi * 72 / chart.n_methods * width
     return max(4, int(points / (LETTER * size)))
 

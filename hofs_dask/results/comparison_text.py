@@ -98,7 +98,9 @@ def names_of(dataset: xr.Dataset) -> dict[str, list[Any]]:
 
 
 def frame(dataset: xr.Dataset) -> pd.DataFrame:
-    """Return the names by rank, one column per method; None for ranks that a method did not reach.
+    """Return a data frame of the chosen features: one row per rank, one column per method.
+
+    Ranks that a method did not reach contain None.
 
     Examples
     --------
@@ -118,7 +120,9 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
 
 
 def ranking(dataset: xr.Dataset, limit: int) -> list[list[str]]:
-    """Return the header and one row per rank as text; a dash for ranks that were not reached.
+    """Return a table of the chosen features as text: the header and one row per rank.
+
+    Ranks that a method did not reach contain a dash.
 
     Examples
     --------
@@ -137,7 +141,9 @@ def ranking(dataset: xr.Dataset, limit: int) -> list[list[str]]:
 
 
 def agreement(dataset: xr.Dataset, n_methods: int) -> list[list[str]]:
-    """Return a triangular table of the overlap of the first methods, with stability if known.
+    """Return a table of the overlap of the first ``n_methods`` methods, and their stability.
+
+    The overlap fills a triangle. The row of the stability is absent if there are no resamples.
 
     Examples
     --------
@@ -208,7 +214,7 @@ def scans(dataset: xr.Dataset) -> str:
 
 
 def _n_fitting(rows: list[list[str]]) -> int:
-    """Return how many methods fit the width if columns are shortened; at least one."""
+    """Return how many methods fit into a line if their names are shortened; at least one."""
     used, n_fitting = LEAST_HEAD, 0
     for column in list(zip(*rows, strict=True))[1:]:
         used += 2 + min(max(len("0.00"), *map(len, column)), LEAST_WIDTH)
@@ -217,7 +223,7 @@ def _n_fitting(rows: list[list[str]]) -> int:
 
 
 def _cut(rows: list[list[str]]) -> list[list[str]]:
-    """Return the rows with shortened names that fit the width; equal names stay equal."""
+    """Return the rows with names shortened so that rows fit into a line; equal names stay equal."""
     head, *natural = (max(map(len, column)) for column in zip(*rows, strict=True))
     for limit in range(max(LEAST_WIDTH, head, *natural), LEAST_WIDTH - 1, -1):
         first = max(limit, LEAST_HEAD)

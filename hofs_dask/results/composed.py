@@ -1,4 +1,4 @@
-"""Chosen features of xarray data by composed names: variable, labels and lags."""
+"""Find chosen features in xarray data by composed names: variable, labels and lags."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a feature in a DataArray: its position along dims, and its lags."""
+    """Where a feature is in a DataArray: its positions along some dims, and its lags."""
 
     positions: dict[Hashable, int]
     lags: dict[Hashable, int]
@@ -29,13 +29,16 @@ class Place:
 def chosen_composed(
     features: Sequence[Any], data: xr.Dataset | xr.DataArray, dims: Sequence[str] = ()
 ) -> Any:
-    """Return features with composed names; None if they are not found by such names.
+    """Return the chosen features from xarray data; None if they are not found by composed names.
 
-    ``dims`` are the dims of the features, as far as the data has them; if none is given, the dims
-    that have the labels are used, if there is only one way.
+    ``dims`` are the dims of the features; dims that the data does not have are ignored. If none is
+    left, the dims are found by the labels in the names. If this is possible in more than one way,
+    the result is None.
 
-    A Dataset is returned with one variable per feature, a DataArray with the dim ``feature``, or
-    with the dim of the features if there is only one and no lags.
+    From a DataArray, the features are taken along their dim, if it is only one and there are no
+    lags; otherwise, they are put side by side along a new dim ``feature``. From a Dataset, each
+    feature becomes a variable. If the names do not contain variables, the features are taken from
+    the first variable that has all of them.
 
     Examples
     --------
@@ -66,7 +69,7 @@ def chosen_composed(
 
 
 def _in_dataset(name: Any, data: xr.Dataset, dims: Sequence[str]) -> xr.DataArray | None:
-    """Return the feature of this name, made from one variable."""
+    """Return the feature of this name, taken from one variable; None if it is not found."""
     from hofs_dask.io.feature_names import split_lags
 
     base, lags = split_lags(name, list(data.dims))
@@ -80,7 +83,7 @@ def _in_dataset(name: Any, data: xr.Dataset, dims: Sequence[str]) -> xr.DataArra
 
 
 def _places(features: Sequence[Any], data: xr.DataArray, dims: Sequence[str]) -> list[Place] | None:
-    """Return the place of each feature, None if there is not exactly one way to find all."""
+    """Return the place of each feature; None unless there is exactly one way to find all."""
     from hofs_dask.io.feature_names import split_lags
 
     if not features:
@@ -108,7 +111,7 @@ def _orders(dims: Sequence[Hashable], most: int) -> list[list[Hashable]]:
 
 
 def _tables(data: xr.DataArray, dims: Sequence[Hashable]) -> list[dict[tuple[Any, ...], int]]:
-    """Return the position of each label along each dim, by any coordinate."""
+    """Return, for each dim, the position of each label; labels of all its coordinates count."""
     from hofs_dask.io.feature_names import labels_along
 
     tables = []
@@ -125,7 +128,7 @@ def _tables(data: xr.DataArray, dims: Sequence[Hashable]) -> list[dict[tuple[Any
 def _find(
     row: tuple[Any, ...], dims: Sequence[Hashable], tables: list[dict[tuple[Any, ...], int]]
 ) -> dict[Hashable, int] | None:
-    """Return the position of a feature along each dim, None if a label is not found."""
+    """Return the position of a feature along each dim; None if one of its labels is not found."""
     if len(dims) == 1:
         return {dims[0]: tables[0][row]} if row in tables[0] else None
     if len(row) != len(dims):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Variable:
-    """The description of a variable, used to create it, to document it and to check it.
+    """The description of a variable of a result, used to create, document and check it.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Variable:
     units : str
         Unit, "1" for none.
     long_name : str
-        Meaning.
+        Meaning of the variable.
     """
 
     dims: tuple[str, ...]
@@ -118,7 +118,7 @@ def check_runners_up(runner_up: NDArray[np.int64], n_features: int) -> None:
 
 
 def feature_attrs(axis: Axis | None) -> dict[str, str]:
-    """Return the attributes of the coordinate ``feature``: those of the coordinate of the data.
+    """Return the attributes of the coordinate ``feature``, taken from the coordinate of the data.
 
     Examples
     --------
@@ -132,9 +132,9 @@ def feature_attrs(axis: Axis | None) -> dict[str, str]:
 
 
 def with_axis(dataset: xr.Dataset, axis: Axis | None) -> xr.Dataset:
-    """Return the Dataset with the dim, units and coordinates that the data has for its features.
+    """Return the Dataset of a result, with the dim, units and coordinates of the features added.
 
-    A coordinate whose name a result uses itself gets the prefix ``feature_``.
+    If a result already uses the name of a coordinate, the coordinate gets the prefix ``feature_``.
 
     Examples
     --------
@@ -163,14 +163,14 @@ def with_axis(dataset: xr.Dataset, axis: Axis | None) -> xr.Dataset:
 
 
 def copy_axis(dataset: xr.Dataset, of: xr.Dataset) -> xr.Dataset:
-    """Return a Dataset with the coordinates of the features that another one has."""
+    """Return a copy of a Dataset with the feature coordinates of the Dataset ``of``."""
     made = dataset.copy()
     made["feature"].attrs = dict(of["feature"].attrs)
     return made.assign_coords({name: of[name].variable for name in feature_coordinates(of)})
 
 
 def feature_coordinates(dataset: xr.Dataset) -> list[str]:
-    """Return the names of the coordinates of the features besides their names.
+    """Return the names of the coordinates along the features, except ``feature`` itself.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def feature_coordinates(dataset: xr.Dataset) -> list[str]:
 
 
 def coordinate_label(dataset: xr.Dataset, name: str) -> str:
-    """Return a coordinate of the features as it is called in tables and figures, with its units.
+    """Return the label of a feature coordinate in tables and figures: long name and units.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def plain(attrs: Mapping[str, object]) -> dict[str, str | float]:
 
 
 def label_array(names: Sequence[Hashable]) -> NDArray[Any]:
-    """Return the names as an array of str, int or float, or of objects if they are mixed.
+    """Return names as an array of str, int or float, or of objects if their types are mixed.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def label_array(names: Sequence[Hashable]) -> NDArray[Any]:
         if kinds <= kinds_of_array:
             return np.array(plain, dtype=dtype)
     mixed = np.empty(len(plain), dtype=object)
-    for position, name in enumerate(plain):  # numpy would make a table of tuples
+    for position, name in enumerate(plain):  # numpy would turn tuples into a second axis
         mixed[position] = name
     return mixed
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's colour-blind safe palette without yellow, and two more colours.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#7A5195", "#8C6D31")
 LATER = "#9A9A9A"
-# Narrower axes have a smaller font.
+# Axes narrower than this have a smaller font.
 SMALL_INCHES = 4.0
 # Width of a name on the axis of ranks.
 NAME_INCHES = 0.16
@@ -123,7 +123,7 @@ def add_legend(
 
 
 def colour_of(subset: int) -> str:
-    """Return the colour of the subset with this number. All later subsets share one colour.
+    """Return the colour of the subset with this number. Subsets from 8 on share one colour.
 
     Examples
     --------
@@ -134,7 +134,10 @@ def colour_of(subset: int) -> str:
 
 
 def subset_groups(dataset: xr.Dataset, width: int) -> Iterator[tuple[NDArray[np.bool_], str, str]]:
-    """Yield the mask of ranks, the colour and the label of each subset; later ones are merged."""
+    """Yield a mask of the ranks, the colour and the label of each subset.
+
+    The subsets that share one colour are merged.
+    """
     numbers = dataset["subset"].values
     subsets = subsets_of(dataset)
     for number, names in enumerate(subsets[: len(COLOURS)]):

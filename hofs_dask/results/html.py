@@ -102,7 +102,7 @@ def _row(tag: str, cells: Sequence[str], sides: Sequence[str], styles: Sequence[
 
 
 def _shaded(row: list[str]) -> str:
-    """Return a row of shares as cells; larger shares are darker."""
+    """Return a row of numbers from 0 to 1 as table cells; larger numbers are darker."""
     cells = [_cell("th", row[0], "left")]
     for words in row[1:]:
         is_share = words[:1].isdigit() and row[0]

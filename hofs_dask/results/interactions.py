@@ -106,7 +106,7 @@ class Interactions(Result):
         usable: ArrayLike,
         attrs: Mapping[str, str | float],
     ) -> Interactions:
-        """Create the result from the tuples that a scan returns.
+        """Create the result from the tuples that were found.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class Interactions(Result):
         names : sequence of str, int or float
             Names of all features of the data.
         relevance, usable : array
-            I(x_i:y) of every feature, in nats, and whether tuples may contain it.
+            I(x_i:y) of every feature, in nats, and whether tuples may contain the feature.
         attrs : mapping
             Attributes of the Dataset that describe the run.
         """

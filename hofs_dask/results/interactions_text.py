@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 SHOWN_RANKS = 20
-#: The words for tuples of an order, singular and plural.
+#: The words for one tuple and for several tuples, by order.
 WORDS = {2: ("pair", "pairs"), 3: ("triple", "triples")}
 _NATS, _SHARES = ("synergy", "information", "added"), ("p_value", "p_adjusted")
 
@@ -27,7 +27,7 @@ def as_text(dataset: xr.Dataset) -> str:
 
 
 def summary(dataset: xr.Dataset) -> list[str]:
-    """Return the summary lines: number of tuples, data and codes."""
+    """Return the summary lines: how many tuples, a description of the data, how many codes."""
     attrs = dataset.attrs
     words = WORDS[attrs["order"]]
     n_significant = int((dataset["p_adjusted"].values <= 0.05).sum())

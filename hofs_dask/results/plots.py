@@ -1,4 +1,4 @@
-"""The figures of a selection, as an accessor that can be called."""
+"""The plotting methods of a selection, in an object that can itself be called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SelectionPlots:
-    """The figures of a selection: ``result.plot()`` and ``result.plot.spectrum()``.
+    """The plotting methods of a selection: ``result.plot()`` and ``result.plot.spectrum()``.
 
     Parameters
     ----------
@@ -40,14 +40,14 @@ class SelectionPlots:
     def spectrum(self, x: str | None = None, ax: Axes | None = None) -> Axes:
         """Plot the relevance of all features along a coordinate, and return the axes.
 
-        The chosen features are coloured by subset. The first 30 have their ranks written beside
+        The chosen features are coloured by subset. The ranks of the first 30 are written beside
         them, as far as there is room.
 
         Parameters
         ----------
         x : str, optional
-            Name of a coordinate of numbers along the features, such as ``"wavelength"``. By
-            default the names of the features.
+            Name of a numeric coordinate along the features, such as ``"wavelength"``. By default,
+            the names of the features are used; they must then be numbers.
         ax : matplotlib.axes.Axes, optional
             The axes to draw on. By default, a new figure is created.
 

@@ -167,7 +167,7 @@ class Selection(Result):
             False for features that are constant or all missing. By default, all features are
             usable.
         axis : Axis, optional
-            What the data says about its features: dim, units and further coordinates.
+            The dim, units and further coordinates of the features, for xarray data.
 
         Returns
         -------
@@ -242,7 +242,7 @@ class Selection(Result):
 
     @property
     def subsets(self) -> list[list[Any]]:
-        """Names of the chosen features of each subset; subsets and names are in order of rank."""
+        """Names of the chosen features in each subset. Subsets and names are in order of rank."""
         return subsets_of(self._dataset)
 
     @property
@@ -253,8 +253,8 @@ class Selection(Result):
     def to_dataframe(self) -> pd.DataFrame:
         """Return the table of the printout with all ranks, as a pandas DataFrame.
 
-        The margin of a feature that the user included is NaN. Coordinates that xarray data has
-        along its features are further columns.
+        The margin of a feature that the user included is NaN. For xarray data, the coordinates
+        along the features are additional columns.
 
         Examples
         --------
@@ -300,7 +300,7 @@ class Selection(Result):
 
     @property
     def plot(self) -> SelectionPlots:
-        """The figures: ``plot()`` by rank, and ``plot.spectrum()`` along a coordinate.
+        """The plotting methods: ``plot()`` by rank, and ``plot.spectrum()`` along a coordinate.
 
         Examples
         --------
@@ -320,7 +320,7 @@ class Selection(Result):
     def __getitem__(self, key: slice) -> Selection: ...
 
     def __getitem__(self, key: int | slice) -> Any:
-        """Return the name at a position, or the selection of the first ranks: ``result[:5]``."""
+        """Return the name at a position, or the selection of the first ranks for ``result[:5]``."""
         if not isinstance(key, slice):
             return self.features[key]
         if key.start not in (None, 0) or key.step not in (None, 1):

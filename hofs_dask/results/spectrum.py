@@ -15,20 +15,21 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-#: Chosen features whose ranks are written beside their points.
+#: Maximum number of chosen features whose ranks are written beside their points.
 NUMBERED = 30
 LINE = "#8A8A8A"
 
 
 def plot_spectrum(dataset: xr.Dataset, x: str | None = None, ax: Axes | None = None) -> Axes:
-    """Plot the relevance of all features along a coordinate, chosen features by subset.
+    """Plot the relevance of all features along a coordinate, and mark the chosen features.
 
     Parameters
     ----------
     dataset : xarray.Dataset
         The return value of `Selection.to_dataset`.
     x : str, optional
-        Name of the coordinate, or of the dim of the features. By default the names of the features.
+        Name of a coordinate along the features. By default, or for the dim of the features, the
+        names of the features are used.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on. By default a new figure is created.
 
@@ -87,7 +88,7 @@ def plot_spectrum(dataset: xr.Dataset, x: str | None = None, ax: Axes | None = N
 
 
 def _write_ranks(ax: Axes, x: np.ndarray, y: np.ndarray, ranks: np.ndarray, top: float) -> None:
-    """Write the ranks above the points; of points that are close, those of the best ranks."""
+    """Write ranks above the points; of points that are close together, only the best rank."""
     span = float(np.ptp(x)) or 1.0
     written: list[tuple[float, float]] = []
     for position in range(min(len(ranks), NUMBERED)):
@@ -106,7 +107,7 @@ def _write_ranks(ax: Axes, x: np.ndarray, y: np.ndarray, ranks: np.ndarray, top:
 
 
 def _named(dataset: xr.Dataset, x: str | None) -> str:
-    """Return the coordinate that `x` names; the dim of the features means their names."""
+    """Return the name of the coordinate for `x`, which may also be None or the feature dim."""
     if x is None or x in ("feature", dataset.attrs.get("feature_dim")):
         return "feature"
     known = feature_coordinates(dataset)

@@ -111,7 +111,7 @@ def grouped(attrs: Mapping[str, Any]) -> str:
 
 
 def notes_of(attrs: Mapping[str, Any]) -> list[str]:
-    """Return what was left out when the data was read, as lines.
+    """Return the notes about the data, such as what was left out when it was read, as lines.
 
     Examples
     --------
@@ -263,7 +263,7 @@ def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
 
 
 def _further(dataset: xr.Dataset) -> list[str]:
-    """Return the coordinates of the features that differ from their names."""
+    """Return the names of the coordinates along the features, without the feature names."""
     dim = dataset.attrs.get("feature_dim")
     return [name for name in feature_coordinates(dataset) if name != dim]
 
@@ -280,7 +280,7 @@ def _cells(column: str, values: list[Any], further: Sequence[str]) -> list[str]:
 
 
 def texts(names: Sequence[Any]) -> list[str]:
-    """Return names as text; long floats have six digits if that keeps them apart.
+    """Return names as text; long floats are rounded, unless different names would become equal.
 
     Examples
     --------
@@ -298,7 +298,7 @@ def texts(names: Sequence[Any]) -> list[str]:
 
 
 def fitted(names: list[str], width: int) -> str:
-    """Return the names that fit the width, and the number of the others.
+    """Return a line with the names that fit the width, and the number of the other names.
 
     Examples
     --------
@@ -318,7 +318,7 @@ def fitted(names: list[str], width: int) -> str:
 
 
 def remarks(dataset: xr.Dataset) -> list[str]:
-    """Return texts that explain restarts and zero gains in the shown rows.
+    """Return texts that explain restarts and zero gains in the shown ranks, and the end.
 
     Examples
     --------
@@ -364,7 +364,7 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
 
 
 def left_out(missing: Mapping[str, int], where: str) -> str:
-    """Return a line with the numbers of hidden items and where to see them, or an empty string.
+    """Return a line that says how many items are not shown and where to see them, or "".
 
     Examples
     --------
@@ -397,7 +397,9 @@ def aligned(rows: list[list[str]], sides: list[str]) -> Iterator[str]:
 def shortened(names: Iterable[str], width: int) -> dict[str, str]:
     """Return a short form of every name, with as few equal short forms as possible.
 
-    Long names are cut at the same position, which is as near to the middle as possible.
+    Two dots replace the inner letters of a long name. All long names keep the same number of last
+    letters, which is about half of the letters that are kept, unless another number tells more
+    names apart.
 
     Examples
     --------
@@ -417,7 +419,7 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
 
 
 def share(value: float) -> str:
-    """Return a share with two decimals, or a dash for NaN (the stability if there is one resample).
+    """Return a fraction with two decimals, or a dash for NaN (the stability of one resample).
 
     Examples
     --------

@@ -2,7 +2,8 @@
 
 The new version is written to a locked folder beside the final path. Then the new and the old
 version are exchanged in one step. Systems without this operation need two renames. A process that
-is killed between them leaves both versions in that folder, where `interrupted` finds the new one.
+is killed between the two renames leaves both versions in the locked folder, where `interrupted`
+finds the new one.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def _replace(folder: Path, path: Path, check: Callable[[Path], None], exchange: 
     new, old = folder / "new", folder / "old"
     if exchange(new, path):
         try:
-            check(new)  # another process may have replaced it since the first check
+            check(new)  # the old version, which another process may have replaced meanwhile
         except BaseException:
             exchange(new, path)
             raise
@@ -196,7 +197,7 @@ def _workplace(path: Path) -> Iterator[Path]:
             try:
                 stack.enter_context(locked(folder / "lock"))
             except (FileNotFoundError, LockedError):
-                continue  # another process removed it, as if its process had been killed
+                continue  # another process removed the folder, because it was not locked yet
             except (OSError, ImportError):
                 pass  # on a system without locks, no process removes the folders of others
             break
@@ -262,7 +263,7 @@ def _is_between(folder: Path, path: Path) -> bool:
 
 
 def _beside(path: Path) -> list[Path]:
-    """Return the folders beside a path whose names are those that `_workplace` gives."""
+    """Return the folders beside a path that have names as given by `_workplace`."""
     pattern = re.compile(re.escape(_prefix(path)) + "[0-9a-f]{32}")
     try:
         with os.scandir(path.parent) as entries:

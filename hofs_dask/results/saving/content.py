@@ -1,4 +1,4 @@
-"""Stored form of a Dataset: plain variables, a format version and a digest."""
+"""The stored form of the Dataset of a result: plain variables, a format version and a digest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Format version, incremented when older versions cannot read the files.
 VERSION = 2
-#: Maximum size of a result in bytes: a matrix of 46 000 features.
+#: Maximum size of a result in bytes, enough for a matrix of 46 000 features.
 MOST = 2**34
 
 #: The command that creates a result of each format.
@@ -215,6 +215,6 @@ def _short(value: object) -> str:
 def _each(function: Callable[[Any], Any], values: NDArray[Any]) -> NDArray[np.object_]:
     """Apply a function to each value and return an object array of the same shape."""
     made = np.empty(values.size, dtype=object)
-    for position, value in enumerate(values.ravel().tolist()):  # numpy would make a table of tuples
+    for position, value in enumerate(values.ravel().tolist()):  # numpy would turn tuples into axes
         made[position] = function(value)
     return made.reshape(values.shape)

@@ -96,7 +96,7 @@ def from_netcdf(content: bytes, formats: tuple[str, ...]) -> xr.Dataset:
 
 
 def _check(content: bytes, formats: tuple[str, ...]) -> None:
-    """Raise an error if an HDF5 file is not a result, is too small, or refers to other files."""
+    """Raise an error if an HDF5 file is not a result, lacks data, or refers to other files."""
     import h5py
 
     with h5py.File(io.BytesIO(content), "r") as file:

@@ -152,7 +152,7 @@ def _write(dataset: xr.Dataset, path: str | os.PathLike[str], *, netcdf: bool) -
 
 
 def _content_of(dataset: xr.Dataset, given: str, *, netcdf: bool) -> bytes | dict[str, bytes]:
-    """Return the content of the file, or of the files by name, after reading it as a test."""
+    """Return the content of the file, or of each file by name, after reading it back as a check."""
     formats = (dataset.attrs["format"],)
     try:
         if netcdf:
@@ -190,7 +190,7 @@ def _place(path: str | os.PathLike[str]) -> str:
 
 
 def _is_there(place: str) -> bool:
-    """Return whether a path exists, or a killed process left its new version beside it."""
+    """Return whether a result exists at a path, or was left beside it by a killed process."""
     if is_url(place):
         return not remote.is_free(place)
     # the path is tested again at the end, because another process may have renamed it meanwhile
@@ -202,7 +202,7 @@ def _is_there(place: str) -> bool:
 
 
 def _content(place: str, netcdf: bool, formats: tuple[str, ...]) -> tuple[xr.Dataset, set[str]]:
-    """Return the dataset at a path, and the names of additional files."""
+    """Return the dataset at a path, and the names of files that are not part of it."""
     if netcdf:
         return from_netcdf(places.read(place, "", MOST), formats), set()
     list_files = remote.list_files if is_url(place) else atomic.list_files
@@ -214,7 +214,7 @@ def _content(place: str, netcdf: bool, formats: tuple[str, ...]) -> tuple[xr.Dat
 def _stable_content(
     place: str, netcdf: bool, formats: tuple[str, ...]
 ) -> tuple[xr.Dataset, set[str]]:
-    """Return the same as `_content`; try again if a local result is replaced meanwhile."""
+    """Return the same as `_content`; read again if a local result was replaced meanwhile."""
     for _ in range(10):
         before = _identity(place)
         found = atomic.interrupted(Path(place)) if before is None else None

@@ -16,7 +16,7 @@ from hofs_dask.results.saving.atomic import MOST_ENTRIES
 
 
 def is_free(address: str) -> bool:
-    """Return whether a URL is absent and has nothing below it.
+    """Return whether nothing exists at a URL and below it.
 
     Examples
     --------

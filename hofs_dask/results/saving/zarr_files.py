@@ -1,7 +1,7 @@
-"""Zarr v3 groups of results: uncompressed, one chunk per array.
+"""Results as Zarr v3 groups, uncompressed and with one chunk per array.
 
-No other Zarr groups are read. Before a file is decoded, its size is compared with its metadata, and
-its codecs with those that this module writes.
+Other Zarr groups are refused. Before a file is decoded, its size is compared with the metadata, and
+its codecs must be the ones that this module writes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _KEYS = {"name": "default", "configuration": {"separator": "/"}}
 
 
 def to_files(dataset: xr.Dataset) -> dict[str, bytes]:
-    """Return the files of a dataset by name; the metadata of the group is last.
+    """Return the contents of the files of a dataset, by name; the group metadata are last.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def from_files(
     read: Callable[[str, int], bytes],
     formats: tuple[str, ...],
 ) -> tuple[xr.Dataset, set[str]]:
-    """Return the dataset that was passed to `to_files`, and the names of additional files.
+    """Return the dataset that was passed to `to_files`, and the names of files not part of it.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def from_files(
 
 
 def _array_files(sizes: Mapping[str, int], read: Callable[[str, int], bytes]) -> dict[str, bytes]:
-    """Return the metadata and the chunk of every array, or raise if their sizes do not match."""
+    """Return the metadata and the chunk of every array; raise an error if a size is wrong."""
     files: dict[str, bytes] = {}
     for name in sorted(sizes):
         variable, _, rest = name.partition("/")
@@ -161,7 +161,7 @@ def _opened(files: Mapping[str, bytes]) -> xr.Dataset:
 
 
 def _group_attrs(content: bytes) -> Mapping[str, Any]:
-    """Return the attributes of a Zarr group, or raise if hofs_dask did not write it."""
+    """Return the attributes of a Zarr group; raise an error if hofs_dask did not write it."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -177,7 +177,10 @@ def _group_attrs(content: bytes) -> Mapping[str, Any]:
 
 
 def _chunk(variable: str, content: bytes) -> tuple[str | None, int, int]:
-    """Return the chunk file of an array (None if empty), and its minimum and maximum size."""
+    """Return the name of the chunk file of an array, and its minimum and maximum size in bytes.
+
+    The name is None for an empty array.
+    """
     name = f"{variable}/{_ROOT}"
     try:
         found = json.loads(content)
