@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-#: Name of the directory of one search: the label of its method and the number of the resample.
+#: Name of the directory of one search: the label of its method and the index of the resample.
 PART = re.compile(r"(?P<label>.+?)(?: (?P<resample>\d+))?")
 
 

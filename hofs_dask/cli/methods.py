@@ -21,7 +21,7 @@ WIDTH = 64
 
 
 class MethodCommand(click.Command):
-    """A command whose help contains the list of methods.
+    """A click command whose help contains the list of methods.
 
     The methods are imported only when the help is shown.
 

@@ -28,7 +28,7 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Terminated(KeyboardInterrupt):
-    """Raised by SIGTERM; handled like Ctrl-C."""
+    """The exception that SIGTERM raises; it is handled like Ctrl-C."""
 
 
 class Commands(click.Group):

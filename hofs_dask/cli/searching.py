@@ -70,7 +70,7 @@ class Search:
 
 
 class NumberOrAuto(click.ParamType[int | str]):
-    """A whole number above zero, or the word auto."""
+    """The click type of an option that is a whole number above zero or the word auto."""
 
     name = "number"
 

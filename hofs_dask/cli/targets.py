@@ -91,7 +91,7 @@ class Target:
 
 @dataclass(frozen=True)
 class SSH(Target):
-    """A cluster on hosts that are reached over ssh.
+    """The configuration of a cluster on hosts that are reached over ssh.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class SSH(Target):
 
 @dataclass(frozen=True)
 class Slurm(Target):
-    """A cluster of Slurm jobs; the scheduler runs in the process of the command.
+    """The configuration of a cluster of Slurm jobs; the scheduler runs in the command's process.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class Slurm(Target):
     walltime
         Time limit of a job, such as ``04:00:00``. The workers end about five minutes earlier.
     partition, account
-        Passed to Slurm.
+        Slurm partition and account of the jobs.
     directives
         Other options of ``sbatch``, such as ``--constraint=fast``.
     logs

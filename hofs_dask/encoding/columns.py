@@ -67,7 +67,7 @@ def tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) -> 
 
 
 def rechunked(array: da.Array, chunks: tuple[tuple[int, ...], ...]) -> da.Array:
-    """Return an array with other chunks. Not by P2P, which would exchange all chunks first."""
+    """Rechunk an array by Dask's method "tasks"; "p2p" would exchange all chunks first."""
     return array.rechunk(chunks, method="tasks")
 
 
@@ -178,7 +178,10 @@ def _group(block: np.ndarray, dealt: Dealt) -> tuple[np.ndarray, None]:
 
 
 def weight_blocks(source: Source, kept: Kept, run: str) -> list[Delayed] | list[None]:
-    """Return a task per block that quantizes the weights of kept rows; Nones if all are equal."""
+    """Return one task per block that quantizes the weights of its kept rows.
+
+    If all samples count equally, each item is None instead.
+    """
     if kept.unit is None or source.weights is None:
         return [None] * len(kept.masks)
     return [

@@ -316,7 +316,7 @@ def _empty_note(share: float) -> tuple[str, ...]:
 def _reported(job: Job, stage: str, n_tasks: int) -> Iterator[Watch | None]:
     """Send the events of a read of the source that runs in the ``with`` block.
 
-    The block passes the watch, which is yielded, to `compute`.
+    The watch that is yielded must be passed to `compute` in this block.
     """
     if not job.listeners:
         yield None
@@ -509,7 +509,7 @@ def _coding(
     weights: list[Delayed] | list[None],
     run: str,
 ) -> Delayed | Coding:
-    """Return the coding of the target, or a task unless target and weights are in memory."""
+    """Return the coding of the target if target and weights are in memory, otherwise a task."""
     target = source.target
     assert target is not None
     blocks = target.to_delayed(optimize_graph=False)

@@ -39,7 +39,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Dropped:
-    """The numbers of samples that are not kept, by reason. Only the first reason is counted.
+    """The numbers of samples that are not kept, by the first reason that applies.
 
     Attributes
     ----------
@@ -245,7 +245,7 @@ def _keep(
     label: object,
     weights: np.ndarray | None,
 ) -> tuple[Mask, Dropped, WeightSummary | None]:
-    """Return the mask of the kept rows of a block, the dropped rows, and the summary of weights.
+    """Return the mask of kept rows of a block, the numbers of dropped rows, and a weight summary.
 
     ``block`` is the target, or None if no value can be missing or ignored.
     """

@@ -1,7 +1,7 @@
-"""Some samples of a code store as a store of their own, with the bins of the encoding.
+"""Copy some samples of a code store to a new code store with the same bins.
 
-The samples are numbered anew. Folds, resamples and chunks are therefore those of a store that was
-encoded from these samples alone with the same bins.
+The samples of the new store are numbered from 0. Folds, resamples and chunks are therefore the same
+as in a store that is encoded from these samples alone with the same bins.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ from hofs_dask.store.weights import Weights, sum_weights
 def take_samples(
     codes: CodeStore, samples: np.ndarray, path: str, *, room: Room | None = None
 ) -> CodeStore:
-    """Write some samples of a code store as a store of their own, and return it.
+    """Copy some samples of a code store to a new code store, and return the new store.
 
-    Bins, categories and their values are those of the encoding, also if a code does not occur.
-    Classes are ordered by their frequency in these samples, and those without samples are left out.
+    Bins, categories and their values do not change, even if a code no longer occurs. Classes
+    without samples are left out, and the others are ordered by their frequency in these samples.
     Groups without samples are left out too, and the others are assigned to folds again. Weights are
     divided by their greatest common divisor.
 
     Parameters
     ----------
     codes : CodeStore
-        The store.
+        The store to copy from.
     samples : ndarray of bool (sample,)
-        Which of its samples to take.
+        Whether to copy each sample.
     path : str
         Path of the new store.
     room : Room, optional
-        Free memory of the smallest worker.
+        Free memory of the smallest worker. Chunks are chosen so that a reduction fits into it.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def take_samples(
 
 @dataclass(frozen=True)
 class _Columns:
-    """The arrays with one value per sample, for the samples that are taken."""
+    """Labels, groups and weights of the samples that are copied."""
 
     labels: Labels  # without checksums
     classes: np.ndarray  # uint8 (sample,)
@@ -124,11 +124,11 @@ class _Columns:
     weights: np.ndarray | None  # uint16 (sample,)
     weight: Weights | None  # without checksums
     fingerprint: str | None
-    digest: str  # of the mask
+    digest: str  # of the mask of copied samples
 
 
 def _take_columns(codes: CodeStore, samples: np.ndarray) -> _Columns:
-    """Read labels, groups and weights of the samples that are taken, and renumber their values."""
+    """Read labels, groups and weights of the samples that are copied, and renumber their values."""
     if not samples.any():
         raise ValueError(f"where leaves none of the {codes.n_samples} samples of the code store")
     given = codes.labels
@@ -183,7 +183,7 @@ def _take_columns(codes: CodeStore, samples: np.ndarray) -> _Columns:
 
 
 def _column(codes: CodeStore, chunks: Chunks, samples: np.ndarray, limit: int) -> np.ndarray:
-    """Return an array with one value per sample, for the samples that are taken."""
+    """Return the labels, groups or weights of the samples that are copied."""
     found = []
     for row, rows in enumerate(cuts(slice(0, codes.n_samples), codes.chunks[0])):
         values = read_column(chunks, row, rows.stop - rows.start)
@@ -194,7 +194,7 @@ def _column(codes: CodeStore, chunks: Chunks, samples: np.ndarray, limit: int) -
 
 
 def _deal_again(numbers: np.ndarray, name: str) -> np.ndarray:
-    """Return the stored values of groups, given by number, after leaving out those not there."""
+    """Return the new stored value of the group of each sample, given the old group numbers."""
     present, inverse, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
     if len(present) < 2:
         raise ValueError(
@@ -206,7 +206,7 @@ def _deal_again(numbers: np.ndarray, name: str) -> np.ndarray:
 
 
 def _write_target(columns: _Columns, place: str, chunk_rows: int) -> Target:
-    """Write labels and groups; return their manifest entry."""
+    """Write labels and groups; return the manifest entry of the target."""
     labels, groups = columns.labels, None
     if columns.groups is not None:
         n_groups = len(np.unique(columns.groups))
@@ -248,7 +248,7 @@ def _write_column(values: np.ndarray, place: str, name: str, chunk_rows: int) ->
 
 
 def _write_codes(codes: CodeStore, samples: np.ndarray, place: str, grid: tuple[int, int]) -> str:
-    """Write the codes, one task per chunk; return their checksums."""
+    """Write the codes of the copied samples, one task per chunk; return the checksums."""
     run = uuid.uuid4().hex
     (positions,) = np.nonzero(samples)
     ends = positions[grid[0] - 1 : -1 : grid[0]] + 1
@@ -286,7 +286,7 @@ def _take(
     file: str,
     grid: tuple[int, int],
 ) -> int:
-    """Write a chunk of the taken codes; return its checksum."""
+    """Write a chunk of codes of the copied samples; return its checksum."""
     flags = np.unpackbits(mask, count=n_source).view(bool)
     length, last = codes.chunks[0], first + n_source
     edges = [first, *range(first - first % length + length, last, length), last]

@@ -1,4 +1,4 @@
-"""Unlabelled numpy, Dask and Zarr arrays, and paths of Zarr stores."""
+"""Readers of unlabelled numpy, Dask and Zarr arrays, and of paths of Zarr stores."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def open_named(node: Any, address: str, name: Any, role: str) -> xr.Dataset | Co
 
 
 def unnamed(role: str, name: Any) -> ValueError:
-    """Return the error for a target or another column given by name if the data has no names."""
+    """Return the error for a target or other column that is given by name for unnamed columns."""
     what = f"the {role}" if role == "target" else role
     return ValueError(
         f"{role} is the name {name!r}, but the columns of an array have no names; give {what} as "

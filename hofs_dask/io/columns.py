@@ -218,7 +218,7 @@ def refuse_sparse(what: str, array: Any) -> None:
 
 @dataclass(frozen=True)
 class Run:
-    """Adjacent columns of a data frame, by position, that are converted to one array."""
+    """Adjacent columns of a data frame (their positions) that are converted to one array."""
 
     columns: tuple[int, ...]
     dtype: np.dtype

@@ -19,7 +19,7 @@ Labels = tuple[Any, ...]
 
 
 def as_dims(feature_dim: Hashable | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
-    """Return the dims that the option ``feature_dim`` names, as a tuple; only a list has several.
+    """Return the dims that the option ``feature_dim`` names, as a tuple. Only a list names several.
 
     Examples
     --------

@@ -25,7 +25,7 @@ class Identity:
     Attributes
     ----------
     fingerprint : str or None
-        Equal only for equal content; None if changes cannot be detected.
+        A digest that is equal only for equal content; None if changes cannot be detected.
     origins : tuple of Origin
         The files and Zarr arrays that the data is read from; none for data in memory.
     """

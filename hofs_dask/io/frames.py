@@ -1,4 +1,4 @@
-"""Data frames of pandas and Dask."""
+"""Readers of pandas and Dask data frames."""
 
 from __future__ import annotations
 

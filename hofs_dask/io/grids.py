@@ -1,4 +1,4 @@
-"""Labelled arrays of xarray: DataArray, Dataset and DataTree."""
+"""Readers of labelled arrays of xarray: DataArray, Dataset and DataTree."""
 
 from __future__ import annotations
 
@@ -384,7 +384,7 @@ def shifted(array: Any, axis: int, step: int, dim: Hashable) -> Any:
 
 
 def _history(lags: dict[Hashable, list[int]], like: xr.DataArray) -> Column | None:
-    """Return a column of booleans: whether all lagged values of a sample exist. None if no lags."""
+    """Return booleans per sample: whether all its lagged values exist; None without lags."""
     longest = {dim: max(steps) for dim, steps in lags.items() if max(steps)}
     if not longest:
         return None
@@ -398,7 +398,7 @@ def _history(lags: dict[Hashable, list[int]], like: xr.DataArray) -> Column | No
 
 
 def within_groups(history: Column, groups: Column, features: Features, reading: Reading) -> Column:
-    """Return a column of booleans: whether all lagged values of a sample exist, in its group."""
+    """Return booleans per sample: whether all its lagged values exist and belong to its group."""
     ids = groups.array.reshape(features.sample_shape)
     flags: Any = history.array
     for dim, steps in check_lags(reading.lags, list(features.grid.dims)).items():

@@ -22,7 +22,7 @@ from zarr.storage import LocalStore, StorePath, WrapperStore
 from hofs_dask.io.listings import Listing, chunk_at, list_array
 from hofs_dask.io.storage import check_file, local_root, metadata_key, place_of, refuse_pickle
 
-#: A chunk may have twice the bytes that follow from its shape and dtype, plus these bytes.
+#: The maximum size of a chunk is twice the bytes that follow from its shape and dtype, plus these.
 SPARE_BYTES = 2**20
 
 
@@ -116,7 +116,7 @@ class GuardedArray(zarr.Array[Any]):
 
 
 def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
-    """Return a Zarr array; reading a chunk of it that was removed after this call is an error.
+    """Return a Zarr array; reading one of its chunks that was removed after this call is an error.
 
     Examples
     --------

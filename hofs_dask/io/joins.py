@@ -21,7 +21,7 @@ def join_labels(
 ) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
     """Return data and columns with the same labels, and messages that say what was left out.
 
-    ``columns`` has the values of the options that give columns, such as ``"target"``, by name.
+    ``columns`` contains what the options ``"target"``, ``"groups"`` and so on were given, by name.
 
     Examples
     --------

@@ -95,7 +95,7 @@ def is_same(one: xr.DataArray, other: xr.DataArray) -> bool:
 
 
 def bounds_of(data: xr.Dataset) -> dict[Hashable, Hashable]:
-    """Return a dict of the variables that are bounds of a coordinate to this coordinate.
+    """Return the variables that are bounds of a coordinate, as a dict {variable: coordinate}.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from hofs_dask.io.paths import is_url
 from hofs_dask.io.places import remote
 from hofs_dask.io.storage import file_stamp, file_system, hash_lines, local_root, stat_stamp
 
-# Keys of the info that fsspec returns for a file: of versions and checksums, and of times.
+# Keys in the file info of fsspec that contain a version or checksum, or a modification time.
 _VERSIONS = re.compile(r"etag|version|generation|md5|sha|crc|checksum", re.IGNORECASE)
 _TIMES = re.compile(r"mtime|modified|updated", re.IGNORECASE)
 

@@ -1,4 +1,4 @@
-"""Mappings of names to one-dimensional arrays."""
+"""Reader of dicts of one-dimensional arrays."""
 
 from __future__ import annotations
 

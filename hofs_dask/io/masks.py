@@ -56,7 +56,7 @@ def mask_of_store(where: Any, n_samples: int, n_source: int) -> np.ndarray:
         Booleans with one value per sample of the store, or positions.
     n_samples, n_source
         Number of samples of the store and of its source. If they differ, positions are refused,
-        because those of the source would select other samples.
+        because positions in the source would select other samples.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""netCDF files, which are opened with xarray."""
+"""Reader of netCDF files, which are opened with xarray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet files, which tasks read by row groups."""
+"""Reader of Parquet files; each task reads some row groups."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def open_parquet(files: TableFiles) -> Table:
 
 
 def from_parquet_dataset(dataset: ds.FileSystemDataset) -> Table:
-    """Return a dataset of Parquet files, without a filter, as a table."""
+    """Return a pyarrow dataset of Parquet files, which must have no filter, as a `Table`."""
     from pyarrow.fs import LocalFileSystem
 
     identity = NO_IDENTITY
@@ -119,7 +119,7 @@ def read_footer(fragment: ds.ParquetFileFragment) -> Footer:
     missing = set()
     for field in schema:
         if of.is_floating(field.type) or not field.nullable:
-            continue  # NaN is a missing value too
+            continue  # a missing float becomes NaN
         leaf = leaves.get(field.name)
         if leaf is None or any(_nulls(group.column(leaf)) for group in groups):
             missing.add(field.name)

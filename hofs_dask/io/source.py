@@ -130,8 +130,7 @@ class Source:
     notes : tuple of str
         Messages for the user that say what was left out when the source was opened.
     axis : Axis or None
-        For xarray data: the dims of the features with their attributes and coordinates, or the
-        units and long names of the variables.
+        For xarray data, the description of the features: dim, units and further coordinates.
     columns : tuple
         The names of all features, including those that were left out, in the order of the data.
     on_bad : {"raise", "skip"}
@@ -234,11 +233,12 @@ def open_source(
         features, or each variable is a feature.
     target : array, name or None
         One value per sample, or the name of a column, variable or coordinate of ``data``. A column
-        or variable of ``data`` that is the target, by name or as an object, is not a feature.
+        or variable of ``data`` that is the target, given by name or as the same object, is not a
+        feature.
     reading : Reading
-        The options of reading. ``feature_dim`` is by default ``"feature"``, or the last dim of a
-        two-dimensional array. A column or variable of ``data`` that another option names, such as
-        ``groups``, is not a feature.
+        The options for reading data. ``feature_dim`` is by default ``"feature"``, or the last dim
+        of a two-dimensional array. A column or variable of ``data`` that another option names, such
+        as ``groups``, is not a feature.
     exclude : iterable of names
         Features that the caller will exclude, so that their types need not be supported. Positions
         are accepted if all names are strings.
@@ -246,8 +246,8 @@ def open_source(
     Notes
     -----
     In a Dataset with ``feature_dim``, a variable along this dim contains a feature for each label,
-    with the name ``("T", 500)`` made of variable and label. A variable without this dim is one
-    feature. If there is only one variable, its features are named by their labels alone.
+    whose name consists of variable and label, such as ``("T", 500)``. A variable without this dim
+    is one feature. If there is only one variable, its features are named by their labels alone.
 
     In a Dataset whose variables are the features, the dims of the variable with the most dims
     define the samples. A variable with only some of these dims, such as a height (y, x) among

@@ -53,7 +53,7 @@ class TableFiles:
 
 
 def is_table_path(path: str) -> bool:
-    """Return whether a path is a table: it has a known suffix, is a pattern, or has such files.
+    """Return whether a path has the suffix of a table, is a pattern, or is a folder of table files.
 
     Examples
     --------

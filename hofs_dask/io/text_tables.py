@@ -1,4 +1,4 @@
-"""CSV files, which tasks read by ranges of bytes.
+"""Reader of CSV files; each task reads a range of bytes.
 
 Encoding reads the files twice. Before that, they are read once to find the line ends that are not
 inside quotes, and a second time to count the rows and infer the types of all columns.
@@ -22,7 +22,7 @@ from hofs_dask.scheduling.compute import compute
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Bytes of text in a block. If the values are short integers, the arrays have four times as many.
+#: Bytes of text in a block. If the values are short integers, the arrays have four times the bytes.
 TEXT_BYTES = 16 * 2**20
 _QUOTE, _NEWLINE = ord('"'), ord("\n")
 

@@ -131,9 +131,9 @@ def current_client() -> Client | None:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Secede from the thread pool of the worker in the block, if this code runs in a task.
+    """Secede from the thread pool of the worker in the ``with`` block, if this is a task.
 
-    If it did not secede, a task that waits for other tasks would occupy a thread that they need.
+    Otherwise a task that waits for other tasks would occupy a thread that these tasks need.
 
     Examples
     --------

@@ -38,7 +38,7 @@ PROBE = 5.0
 
 @dataclass(frozen=True)
 class Watch:
-    """Tasks of a computation to count while it runs.
+    """A description of tasks that are counted while a computation runs.
 
     Attributes
     ----------

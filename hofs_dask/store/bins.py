@@ -22,8 +22,8 @@ Bins = int | Literal["auto", "width"] | None
 
 #: Maximum number of codes of a feature, 0..253; 255 is the fill value of the store.
 MAX_CODES = 254
-#: Minimum and maximum number of bins for ``bins="auto"``, and the number of samples that a
-#: combination of two bins, of two features, and a class should contain on average.
+#: Minimum and maximum number of bins for ``bins="auto"``, and the average number of samples that a
+#: combination of a bin of one feature, a bin of another feature and a class should have.
 MIN_AUTO, MAX_AUTO, CELL_SAMPLES = 5, 32, 10
 #: A text column with more values than this, all different, is refused as an identifier.
 IDENTIFIER_ROWS = 20
@@ -63,7 +63,8 @@ def count_bins(bins: Bins, n_samples: float, n_classes: int) -> int:
     Notes
     -----
     ``"auto"`` is ``floor(sqrt(n_samples / (10 n_classes)))``, limited to the range from 5 to 32. A
-    combination of two bins, of two features, and a class then contains about ten samples.
+    combination of a bin of one feature, a bin of another feature and a class then has about ten
+    samples.
 
     Examples
     --------

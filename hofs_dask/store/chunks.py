@@ -164,7 +164,7 @@ class Chunks:
 
 
 def chunk_file(name: str, tile: int, row: int) -> str:
-    """Return the file name of a chunk. For labels, groups and weights, it does not have the tile.
+    """Return the file name of a chunk. For labels, groups and weights, the tile is not part of it.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def whole_planes(planes: np.ndarray, n_samples: int, chunk: tuple[int, int]) -> 
     n_samples : int
         The number of existing samples.
     chunk : tuple of int
-        Samples and features of a chunk.
+        Number of samples and of features in a chunk.
 
     Examples
     --------

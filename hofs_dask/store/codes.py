@@ -95,7 +95,7 @@ class CodeStore:
     values : ndarray of float64 (feature, code)
         The number that a code represents; NaN for the missing code and after the last code.
     chunks : tuple of int
-        Samples and features of a chunk.
+        Number of samples and of features in a chunk.
     labels : Labels
         The classes of the target.
     n_absent : int
@@ -111,7 +111,7 @@ class CodeStore:
     weights : Weights or None
         The weights of the samples; None if all count equally.
     n_source : int
-        Number of samples of the source, with those that are not in the store.
+        Number of samples of the source, including those that are not in the store.
 
     Examples
     --------

@@ -128,7 +128,7 @@ def deal_groups(found: GroupCounts, name: str) -> Dealt:
 
 
 def deal_sizes(sizes: Sequence[int]) -> list[int]:
-    """Return the stored value of each group, whose number is its position.
+    """Return the stored value of each group, given the sizes of the groups 0, 1, 2, ...
 
     Groups are assigned to folds by their sizes, the largest group first and groups of equal size in
     the order of their numbers. Each group joins the fold that has the fewest samples so far.

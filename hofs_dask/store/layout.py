@@ -22,7 +22,7 @@ class Layout:
     n_samples, n_features
         Number of samples and of features in the store.
     chunks
-        Samples and features of a chunk. The features of a chunk form a tile.
+        Number of samples and of features in a chunk. The features of a chunk form a tile.
     bits
         Bits per code, determined by the feature with the most codes.
     reasons

@@ -142,7 +142,7 @@ class Content:
     bits : int
         Bits per code.
     chunks : tuple of int
-        Samples and features of a chunk.
+        Number of samples and of features in a chunk.
     bins, n_bins
         The option ``bins``, and the resulting number of bins.
     checksums : str

@@ -24,7 +24,7 @@ MANY_CELLS = 2**18
 #: Number of rows that are checked first. For most columns, they already show that there are more
 #: distinct values than bins.
 PREFIX_ROWS = 1024
-#: Integers up to this one are exact as float64.
+#: Integers up to this one can be represented exactly as float64.
 EXACT = 2**53
 
 
