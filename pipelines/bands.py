@@ -26,7 +26,7 @@ from sklearn.svm import LinearSVC
 import hofs_dask as hd
 
 HERE = Path(__file__).parent
-#: Width of a block in pixels. Pixels of one field are alike, so whole blocks are left out.
+#: Width of a block in pixels. Pixels of one field are alike, so a fold consists of whole blocks.
 BLOCK = 12
 CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "svm": lambda: make_pipeline(StandardScaler(), LinearSVC(dual=False, C=1.0)),
@@ -69,10 +69,10 @@ def folds(image: xr.Dataset, n_folds: int) -> xr.DataArray:
 def evaluate(
     image: xr.Dataset, methods: Sequence[str], n_bands: int, n_folds: int
 ) -> tuple[xr.DataArray, dict[str, xr.DataArray]]:
-    """Return the accuracy (fold, method, classifier) and, by method, the map of the forest.
+    """Return the accuracy (fold, method, classifier) and, by method, a map of predicted classes.
 
-    Bands are chosen from the training blocks only, and pixels are classified by models that have
-    not seen their block.
+    Bands are chosen from the training blocks only. A pixel is classified by a model that has not
+    seen the block of the pixel. The maps have the predictions of the random forest.
     """
     fold, labelled = folds(image, n_folds), image["crop"] > 0
     accuracy = xr.DataArray(
@@ -110,7 +110,7 @@ def evaluate(
 def stability(
     image: xr.Dataset, methods: Sequence[str], n_bands: int, n_resamples: int
 ) -> hd.Comparison:
-    """Return a comparison on resamples of whole blocks."""
+    """Return a comparison of methods with resamples that consist of whole blocks."""
     return hd.compare(
         image[["radiance", "crop"]],
         "crop",

@@ -22,7 +22,7 @@ import hofs_dask as hd
 HERE = Path(__file__).parent
 #: Where Debian installs the file; any copy of it can be given by --file.
 ESKU = Path("/usr/share/ferret-vis/data/esku_heat_budget.cdf")
-#: What a ship or a satellite observes. The fluxes of the file were derived from these.
+#: Variables that ships and satellites observe. The fluxes in the file were derived from them.
 STATE = ["SPD", "SST", "SAT", "AT", "AH", "SAH", "CLD", "SLP"]
 #: Predictors of the generated target.
 TRUE = ("sst", "soil", "wind")
@@ -35,10 +35,10 @@ def heat_budget(path: Path) -> xr.Dataset:
 
 
 def latent_heat(data: xr.Dataset, n_features: int) -> hd.Selection:
-    """Return the variables of the state that determine the latent heat flux.
+    """Return the selection of the observed variables that predict the latent heat flux.
 
-    Cells without observations are left out. The samples of a square of 20 degrees are one group,
-    since neighbouring cells and months are not independent.
+    Grid cells without observations are left out. The samples of a square of 20 degrees are one
+    group, since neighbouring cells and months are not independent.
     """
     latitude, longitude = data["FLH"].dims[1:]
     return hd.select(
@@ -77,7 +77,7 @@ def generated(n_days: int, n_features: int, seed: int = 0) -> xr.Dataset:
 
 
 def rain(data: xr.Dataset, n_features: int) -> hd.Selection:
-    """Return the predictors of rain on land; the days of a week are one group."""
+    """Return the selection of the predictors of rain on land; the days of a week are one group."""
     return hd.select(
         data.drop_vars("land"),
         "rain",

@@ -23,10 +23,10 @@ from hofs_dask.methods.criteria import JMI
 from hofs_dask.methods.hofs import HOFS
 from hofs_dask.store.layout import Layout
 
-#: Default run of the benchmark for the fit.
+#: Results of a run of the benchmark, to which the model is fitted by default.
 MEASURED = Path(__file__).with_name("results") / "bench.json"
 
-#: A reduction that only reads and decodes.
+#: A reduction that computes nothing, so that its scan only reads and decodes chunks.
 READ_ONLY: Reduction[Context] = Reduction(
     "read-only", lambda _c, _n: {}, lambda _c, _b, _p: None, lambda _c, t: t
 )
@@ -35,9 +35,9 @@ READ_ONLY: Reduction[Context] = Reduction(
 STORAGE = 100e6  # bytes per second and worker, from an object store
 NETWORK = 1.25e9  # bytes per second of one machine
 MEMORY = 4 * 2**30  # bytes per worker
-#: Share of the candidates of `joint` that remain after the first samples.
+#: Assumed fraction of the candidates of `joint` that remain after screening on the first samples.
 STILL_IN = 0.15
-#: Scans of a round of each method on large data, and the share of the cells used by each scan.
+#: Scans of a round of each method on large data, and the fraction of the cells used by each scan.
 ROUNDS: Mapping[str, tuple[tuple[str, float], ...]] = {
     "jmi": (("pair-terms", 1.0),),
     "joint": (
@@ -55,7 +55,7 @@ N_KNOWN = 30
 
 @dataclass(frozen=True)
 class Store:
-    """Sizes of a code store that determine the cost of a scan."""
+    """The sizes of a code store, which determine the cost of a scan."""
 
     n_samples: int
     n_features: int
@@ -87,7 +87,7 @@ class Scan:
     n_cores: int  # shared by the workers
     kept: bool  # whether the chunks were in the workers' memory
     seconds: float
-    share: float = 1.0  # of the cells used
+    share: float = 1.0  # fraction of the cells that the reduction used
 
     @property
     def store(self) -> Store:
@@ -97,16 +97,16 @@ class Scan:
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of tasks, chunks, cells and bytes of a scan.
+    """The numbers of tasks, chunks, cells and bytes of a scan.
 
     Attributes
     ----------
     tiles, groups, chunks
         Numbers of tiles of features, of groups of samples, and of chunks.
     plans, maps, combines, finishes, copies
-        Keys of the graph by kind: one finish per tile, one plan per tile unless it is small, one
-        map task per tile and group, the tree between, and one copy per group of each new column
-        that several tiles need.
+        Numbers of keys of the graph by kind: one plan per tile unless it is small, one map task per
+        tile and group, the combine tasks of the tree, one finish task per tile, and one copy task
+        per group if several tiles need new columns.
     read
         Bytes from the store: codes, labels and the columns of the reduction.
     cells
@@ -114,7 +114,8 @@ class Counts:
     of_columns
         Codes of the columns of the reduction, which every tile unpacks.
     products
-        Sets of samples that are compared per feature; 0 if cells are counted one by one.
+        Number of sets of samples (bit masks) that are intersected per feature; 0 if the reduction
+        counts sample by sample.
     partial
         Bytes of the partial of one map task.
     combined
@@ -154,7 +155,7 @@ class Counts:
 
 
 def request(reduction: str, store: Store, n_columns: int) -> Request:
-    """Return a request of a reduction with a context of the right sizes without content."""
+    """Return a request for a reduction; its context has the right sizes, but no content."""
     sizes = Sizes(store.n_samples, store.n_features, store.n_classes, store.n_codes, n_columns)
     counting = MarginalContext(store.n_classes, store.n_codes)
     known = [
@@ -168,7 +169,7 @@ def request(reduction: str, store: Store, n_columns: int) -> Request:
 
 
 def products(store: Store, reduction: str) -> int:
-    """Return the number of sets that a reduction compares per feature, or 0 if it counts cells."""
+    """Return `Counts.products` of a reduction: how many sets it intersects per feature, or 0."""
     tables = {
         "marginal-counts": N_FOLDS * store.n_classes,
         "pair-terms": (store.n_codes - 1) * store.n_classes,
@@ -179,14 +180,14 @@ def products(store: Store, reduction: str) -> int:
 
 
 def count(store: Store, asked: Request, n_threads: int, new_columns: int = 0) -> Counts:
-    """Return the numbers of a scan for one reduction.
+    """Return the counts of a scan that computes one reduction.
 
     Parameters
     ----------
     store
         The code store.
     asked
-        The reduction.
+        The request for the reduction.
     n_threads
         Number of threads of all workers.
     new_columns
@@ -234,10 +235,11 @@ def count(store: Store, asked: Request, n_threads: int, new_columns: int = 0) ->
 
 
 def sent(found: Counts, reduction: str, share: float) -> float:
-    """Return the bytes of a context that are sent: for posteriors at least those of the candidates.
+    """Return the bytes of the context that are sent in a scan.
 
-    A subsample is at least a sixteenth of the samples, so at most sixteen times the share of the
-    cells are candidates.
+    For `posterior-gains`, only the context of the remaining candidates is sent. Their fraction is
+    not known, but ``share``, the fraction of the cells, is their fraction times the fraction of the
+    samples. This is at least a sixteenth, so the candidates are at most 16 times ``share``.
     """
     left = min(1.0, N_PARTS * share) if reduction == "posterior-gains" else 1.0
     return left * found.context
@@ -259,9 +261,11 @@ def driver_parts(store: Store, method: str, n_columns: int) -> dict[str, float]:
 def parts(
     found: Counts, reduction: str, n_classes: int, n_cores: int, share: float, *, kept: bool
 ) -> dict[str, float]:
-    """Return how often a scan needs each constant; its time is the sum of the products.
+    """Return how often a scan needs each constant.
 
-    The share of the cells matters only for posteriors; other reductions use all cells.
+    The predicted time of the scan is the sum of the constants, each multiplied by this number. The
+    fraction of the cells, ``share``, matters only for `posterior-gains`; other reductions use all
+    cells.
     """
     scored = share * found.cells
     posterior = reduction == "posterior-gains"
@@ -316,10 +320,10 @@ def parts_of(scan: Scan) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Fit:
-    """Constants fitted to timed scans."""
+    """The constants of the model, fitted to timed scans."""
 
     constants: Mapping[str, float]  # seconds
-    scans: tuple[Scan, ...]  # only the fastest of equal scans
+    scans: tuple[Scan, ...]  # the scans of the fit, see `fastest_scans`
 
     def predict(self, needed: Mapping[str, float]) -> float:
         """Return the predicted seconds of a scan."""
@@ -327,14 +331,14 @@ class Fit:
 
     @property
     def errors(self) -> np.ndarray:
-        """Logarithm of predicted over measured time of every scan."""
+        """The logarithm of the ratio of predicted to measured time, for every scan."""
         told = [self.predict(parts_of(scan)) / scan.seconds for scan in self.scans]
         logs: np.ndarray = np.log(told)
         return logs
 
 
 def fastest_scans(scans: Iterable[Scan]) -> tuple[Scan, ...]:
-    """Return the fastest of scans that differ only in time; the others were disturbed."""
+    """Return the fastest of all scans that differ only in time, because others were disturbed."""
     best: dict[Scan, float] = {}
     for scan in scans:
         key = replace(scan, seconds=0.0)
@@ -397,7 +401,7 @@ def predict_round(
 
 
 def tables(found: Fit) -> Iterator[str]:
-    """Return the constants, their errors and predictions as lines of Markdown."""
+    """Yield the constants, the errors of the fit and the predictions as lines of Markdown."""
     yield from _table(
         ("constant", "value", "unit"),
         (

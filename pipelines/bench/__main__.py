@@ -1,7 +1,7 @@
-"""Benchmarks as ratios measured in one run: ``python -m pipelines.bench``.
+"""Benchmarks, most of them ratios of two times: ``python -m pipelines.bench``.
 
-Compared functions are timed alternately on the same machine, and the best of a few runs counts.
-No other programs should run on the machine.
+The two functions of a ratio are timed alternately on the same machine, and the best of a few runs
+counts. No other programs should run on the machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pipelines.bench.speed import (
 from pipelines.bench.tools import Curve, Figure, Run, Size, machine
 from pipelines.model import Scan, fastest_scans
 
-#: Groups: the function, the sizes of its data, and the sizes for a test.
+#: The groups of benchmarks: the function, the sizes of its data, and the sizes in a test.
 GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
     "cached": (bench_cached, Size(2_000_000, 200, 5, 20), Size(3_000, 12, 5, 3)),
     "streaming": (bench_streaming, Size(2_000_000, 200, 5), Size(3_000, 12, 5)),
@@ -59,7 +59,7 @@ BUSY = 0.5
 
 
 def line(figure: Figure, *, small: bool = False) -> str:
-    """Return a figure as a line of the table, without its target for tiny data."""
+    """Return a figure as a line of the table; with ``small`` (tiny data), without its target."""
     target = ""
     if figure.target is not None and not small:
         sign = "<=" if figure.at_most else ">="

@@ -1,4 +1,4 @@
-"""Time of encoding, relative to reading the source twice and writing the codes."""
+"""The time of encoding, relative to reading the source twice and writing the codes once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SOURCE_ROWS = 10_000
 
 
 def bench_encoding(job: Run) -> Iterator[Figure]:
-    """Measure encoding of float32 data, relative to two reads and one write."""
+    """Time the encoding of float32 data, and two reads and one write of the same data."""
     size, folder = job.size, job.folder / "encoding"
     rng = np.random.default_rng(0)
     table = rng.standard_normal((size.n_samples, size.n_features), dtype=np.float32)
@@ -67,7 +67,7 @@ def bench_encoding(job: Run) -> Iterator[Figure]:
             forget = forgetter(data.glob("**/c/*/*"))
 
             def encode_anew(forget: Callable[[], None] = forget) -> None:
-                # also between its reads: a source larger than memory is not cached
+                # also forget between the two reads: a source larger than memory is not cached
                 with patch.object(encoding, "write_metadata", _after(forget, write_metadata)):
                     encode()
 
@@ -81,7 +81,7 @@ def bench_encoding(job: Run) -> Iterator[Figure]:
 
 
 def _after(first: Callable[[], None], function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that calls another one first."""
+    """Return a function that calls ``first`` and then ``function``."""
 
     def both(*arguments: object) -> None:
         first()
@@ -91,7 +91,7 @@ def _after(first: Callable[[], None], function: Callable[..., None]) -> Callable
 
 
 def _write(codes: CodeStore, path: Path) -> None:
-    """Write planes from the memory of a worker to an array like that of the store."""
+    """Write as many chunks as a store has, with random content from the memory of the workers."""
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     n_tiles, n_rows = codes.checksums.shape

@@ -34,7 +34,8 @@ from pipelines.bench.tools import (
 from pipelines.model import READ_ONLY, count
 
 METHODS: dict[str, hd.JMI | hd.HOFS] = {"jmi": hd.JMI(), "joint": hd.HOFS()}
-#: Factors of the size of each axis, and factors of the other sizes.
+#: For each size that is varied, the factors by which it is multiplied, and the fixed factors by
+#: which sizes are multiplied before.
 AXES: dict[str, tuple[tuple[int, ...], dict[str, float]]] = {
     "n_samples": ((1, 4, 16, 32), {}),
     "n_features": ((1, 4, 16, 64, 200), {"n_samples": 0.4}),
@@ -42,11 +43,11 @@ AXES: dict[str, tuple[tuple[int, ...], dict[str, float]]] = {
     "n_classes": ((1, 2, 4, 8), {"n_samples": 4}),
     "n_codes": ((1, 2, 4, 8), {"n_samples": 4, "n_codes": 0.5}),
 }
-#: Tolerance of slopes, for the noise of a busy machine; a slope of 1 is linear growth.
+#: How much a slope may exceed 1 (linear growth) because of the noise of a busy machine.
 SLOPE_NOISE = 0.1
-#: Number and size of the chunks of the store for the cost of a chunk.
+#: Number and size of the chunks of the store with which the cost of a chunk is measured.
 SMALL_CHUNKS, CHUNK_SAMPLES, CHUNK_FEATURES = 2000, 1000, 20
-#: Number of chunks for the kernel without Dask.
+#: Number of chunks that the kernel processes in `_ceiling`, without a scan.
 CEILING_CHUNKS = 48
 #: Features per chunk of the store for the group scheduler, small to get many tasks.
 TILE_FEATURES = 1
@@ -54,7 +55,7 @@ MIB = 2**20
 
 
 def bench_scaling(job: Run) -> Iterator[Figure]:
-    """Measure the time of selections against every size."""
+    """Measure how the time of selections grows with every size."""
     with job.cluster():
         for axis, (factors, others) in AXES.items():
             base = _scaled(job.size, others)
@@ -79,7 +80,7 @@ def bench_scaling(job: Run) -> Iterator[Figure]:
 
 
 def bench_workers(job: Run) -> Iterator[Figure]:
-    """Measure two workers against one, the limit of the machine, and the cost of a chunk."""
+    """Measure the speed-up by a second worker, the limit of the machine, and a chunk's cost."""
     size = job.size
     with job.cluster(1) as one, job.cluster(2) as two:
         codes = job.codes()
@@ -139,9 +140,10 @@ def bench_rounds(job: Run) -> Iterator[Figure]:
 
 
 def bench_memory(job: Run) -> Iterator[Figure]:
-    """Measure the peak memory of workers against the estimate, for two numbers of samples.
+    """Compare the peak memory of workers with the estimate, for two numbers of samples.
 
-    With a cache, which uses all memory that it may, and without one, where memory must not grow.
+    Memory is measured with a cache, which uses all memory that it may use, and without a cache,
+    where memory must not grow with the number of samples.
     """
     limit = "768 MiB"
     sizes = [replace(job.size, n_samples=factor * job.size.n_samples) for factor in (1, 4)]
@@ -223,7 +225,7 @@ def _scaled(size: Size, factors: dict[str, float]) -> Size:
 
 
 def _time(job: Run, method: hd.JMI | hd.HOFS) -> float:
-    """The time of a selection whose first scan reads the store and whose others need not."""
+    """Return the time of a selection; the first scan reads the store, others use the cache."""
     codes, n_picks = job.codes(), job.size.n_picks
     listen = job.listener(codes, kept=True)
     hd.select(codes, None, min(2, n_picks), method=method)  # compiles, and copies columns
@@ -256,7 +258,7 @@ def _ceiling(job: Run, client: Client, where: str, n_chunks: int) -> Figure:
 
 
 def _count(size: Size, n_rows: int, n_chunks: int) -> None:
-    """Count one pick against all features in as many chunks as a scan, of which some differ."""
+    """Count one pick with all features in `CEILING_CHUNKS` chunks; ``n_chunks`` are different."""
     planes, masks = _chunks(size, n_rows, n_chunks)
     out = np.zeros((size.n_features, size.n_classes * size.n_codes**2), np.int64)
     for number in range(CEILING_CHUNKS):
@@ -266,7 +268,7 @@ def _count(size: Size, n_rows: int, n_chunks: int) -> None:
 
 @lru_cache(maxsize=1)
 def _chunks(size: Size, n_rows: int, n_chunks: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return chunks in memory, and the cells of a pick without its first code."""
+    """Return copies of a chunk, and a bit mask per class and code of a pick, without code 0."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, size.n_codes, (size.n_features, n_rows)).astype(np.uint8)
     labels = rng.integers(0, size.n_classes, (1, n_rows)).astype(np.uint8)
@@ -277,7 +279,7 @@ def _chunks(size: Size, n_rows: int, n_chunks: int) -> tuple[list[np.ndarray], n
 
 
 def _cost_of_a_chunk(job: Run, n_samples: int) -> Figure:
-    """Return the time of a scan on one worker minus that of its kernel, per chunk."""
+    """Return the time of a scan on one worker minus the time of its kernel, per chunk."""
     n_chunks = max(min(SMALL_CHUNKS, n_samples // 100), 4)
     size = Size(n_chunks * CHUNK_SAMPLES, CHUNK_FEATURES)
     codes = job.resized(size).codes(chunks=(CHUNK_SAMPLES, CHUNK_FEATURES))

@@ -31,9 +31,9 @@ from pipelines.bench.tools import (
 from pipelines.model import READ_ONLY
 
 FAMILY = ("mim", "mifs", "mrmr", "jmi", "cmim", "spec_cmi", "cife", "icap", "disr", "jmim")
-#: Picks for the time of the loop of `np.bincount`.
+#: Number of picks for which the loop of `np.bincount` is timed.
 LOOP_PICKS = 2
-#: Targets of HOFS relative to the time of the loop, by options.
+#: Variants of HOFS: name, options, and the target for the ratio of their time to the loop's time.
 HOFS_TARGETS: tuple[tuple[str, hd.HOFS, float], ...] = (
     ("sum, gaussian", hd.HOFS(criterion="sum", source="gaussian"), 0.3),
     ("joint", hd.HOFS(), 1.0),
@@ -45,7 +45,7 @@ MANY_CODES = 32
 
 
 def bench_compare(job: Run) -> Iterator[Figure]:
-    """Measure `compare` against running its methods one after the other."""
+    """Time `compare`, and the same methods run one after the other."""
     with job.cluster():
         codes, size = job.codes(), job.size
         forget = forgetter(chunk_files(codes))
@@ -81,7 +81,7 @@ def bench_compare(job: Run) -> Iterator[Figure]:
 
 
 def bench_cached(job: Run) -> Iterator[Figure]:
-    """Measure runs from the store against a loop of `np.bincount`, and the kernel alone."""
+    """Compare runs from the store with a loop of `np.bincount`, and time the kernel alone."""
     with job.cluster():
         codes, size = job.codes(), job.size
         cells, labels = _in_memory(codes)
@@ -112,7 +112,7 @@ def bench_cached(job: Run) -> Iterator[Figure]:
 
 
 def bench_streaming(job: Run) -> Iterator[Figure]:
-    """Measure a round against a scan that only reads, and that against reading the files."""
+    """Compare a round with a scan that only reads, and this scan with reading the files."""
     with job.cluster() as client, dask.config.set({"hofs_dask.cache": "0"}):
         codes, size = job.codes(), job.size
         files = chunk_files(codes)
@@ -158,7 +158,7 @@ def bench_streaming(job: Run) -> Iterator[Figure]:
 
 
 def bench_hofs(job: Run) -> Iterator[Figure]:
-    """Measure HOFS against the loop of `np.bincount` for JMI, and its growth with classes."""
+    """Compare HOFS with a loop of `np.bincount` for JMI, and measure its growth with classes."""
     with job.cluster():
         codes, size = job.codes(), job.size
         cells, labels = _in_memory(codes)
@@ -192,7 +192,7 @@ def bench_related(job: Run) -> Iterator[Figure]:
 
 
 def bench_small(job: Run) -> Iterator[Figure]:
-    """Measure small data in memory without a cluster, and the import."""
+    """Time selections from small data in memory without a cluster, and the import."""
     size = job.size
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, size.n_samples)
@@ -225,7 +225,7 @@ def _in_memory(codes: CodeStore) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _whole_run(job: Run, codes: CodeStore, method: str | hd.HOFS, repeats: int) -> float:
-    """The time of a selection whose first scan reads the store and whose others need not."""
+    """Return the time of a selection; the first scan reads the store, others use the cache."""
     listen = job.listener(codes, kept=True)
     whole = partial(hd.select, codes, None, job.size.n_picks, method=method, callback=listen)
     with dask.config.set({"hofs_dask.cache": "1 GiB"}):

@@ -32,9 +32,9 @@ from hofs_dask.search.rounds import describe
 from hofs_dask.store.codes import CodeStore
 from pipelines.model import Scan
 
-#: Samples per task that draws data, and its maximum number of cells.
+#: Maximum number of samples, and of cells, that one task draws.
 DRAWN_ROWS, DRAWN_CELLS = 25_000, 5_000_000
-#: Causes that related features share.
+#: Number of causes that related features share.
 N_CAUSES = 6
 
 
@@ -47,7 +47,7 @@ class Size:
     n_codes: int = 5
     n_picks: int = 10
     n_classes: int = 2
-    n_related: int = 0  # features that share six causes of y; with 0, data of groups of ten
+    n_related: int = 0  # number of features that share six causes of y, see `draw`
 
     def __str__(self) -> str:
         related = f", {self.n_related} related" if self.n_related else ""
@@ -59,13 +59,13 @@ class Size:
 
 @dataclass(frozen=True)
 class Figure:
-    """A measured number and its target."""
+    """A measured number, and the target for it."""
 
     name: str
     value: float
     unit: str  # empty for a ratio
     size: str
-    parts: dict[str, float]  # measured values it is computed from
+    parts: dict[str, float]  # the measurements from which the number is computed
     target: float | None = None
     at_most: bool = True  # False if more is better
     note: str = ""
@@ -80,7 +80,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Curve:
-    """Times against one size, with all other sizes fixed."""
+    """The times of runs that differ in one size, the axis."""
 
     axis: str
     method: str
@@ -90,13 +90,13 @@ class Curve:
 
     @property
     def slope(self) -> float:
-        """Exponent of growth from the last three points, where overheads matter least."""
+        """The exponent of growth over the last three points, where overheads matter least."""
         x, y = np.log(self.x[-3:]), np.log(self.seconds[-3:])
         return float(np.polyfit(x, y, 1)[0])
 
 
 def _pin(client: Client) -> None:
-    """Pin each worker to a core, because two may share one for a while otherwise."""
+    """Pin each worker to a core, because otherwise two workers may share a core for a while."""
     processors = sorted(os.sched_getaffinity(0))
     for number, worker in enumerate(sorted(client.nthreads())):
         client.run(_stay, processors[number % len(processors)], workers=[worker])
@@ -120,7 +120,7 @@ class Run:
     scans: list[Scan] = field(default_factory=list)
 
     def resized(self, size: Size) -> Run:
-        """Return the same run with data of another size."""
+        """Return this run with data of another size."""
         return replace(self, size=size)
 
     @contextmanager
@@ -144,7 +144,7 @@ class Run:
             yield client
 
     def codes(self, chunks: tuple[int, int] | None = None) -> CodeStore:
-        """Return the store of this size; it is created if it does not exist."""
+        """Return the code store for data of this size; it is created if it does not exist."""
         size = self.size
         shape = (size.n_samples, size.n_features, size.n_codes, size.n_classes, size.n_related)
         name = "-".join(map(str, shape))
@@ -152,9 +152,10 @@ class Run:
         return hd.encode(*draw(size), path, bins=None, chunks=chunks)
 
     def listener(self, codes: CodeStore, *, kept: bool) -> Callable[[object], None]:
-        """Return a callback of `select` that records every scan, and the driver's time in a round.
+        """Return a callback for `select` that records the time of every scan.
 
-        The first scan always reads the store.
+        It also records the time of the driver in each round, which is the rest of the round.
+        ``kept`` says whether chunks are in memory; the first scan always reads the store.
         """
         methods = {"jmi": "jmi", hd.HOFS().label: "joint"}
         scanned = [0.0]
@@ -231,9 +232,9 @@ def ratio(
 def fastest(
     repeats: int, *functions: Callable[[], object], before: Callable[[], object] | None = None
 ) -> list[float]:
-    """Return the shortest time of each function in seconds; repetitions alternate.
+    """Return the shortest time of each function in seconds; the functions run alternately.
 
-    The function called before each repetition is not timed.
+    The function ``before`` is called before each run, and is not timed.
     """
     times = [math.inf] * len(functions)
     for _ in range(repeats):
@@ -247,10 +248,11 @@ def fastest(
 
 
 def draw(size: Size, seed: int = 0) -> tuple[da.Array, da.Array]:
-    """Return codes and labels.
+    """Return the codes (sample, feature) and labels (sample,) of generated data.
 
-    Groups of ten features depend on each other, and every seventh feature on y. If
-    ``size.n_related`` is given, that many features are noisy copies of six causes of y instead.
+    The features form groups of ten that depend on each other, and every seventh feature depends on
+    y. If ``size.n_related`` is given, this many features are instead noisy copies of six causes of
+    y, and all others are noise.
     """
     step = max(1, min(DRAWN_ROWS, DRAWN_CELLS // size.n_features))
     lengths = [min(step, size.n_samples - start) for start in range(0, size.n_samples, step)]
@@ -300,7 +302,7 @@ def chunk_files(codes: CodeStore) -> list[Path]:
 
 
 def counting_request(codes: CodeStore, pick: int = 0) -> Request:
-    """Return the request by which a pairwise method counts one pick against all features."""
+    """Return the request by which a pairwise method counts one pick with all features."""
     context = MarginalContext(len(codes.labels.classes), int(codes.n_codes.max()))
     (total,) = run(codes, [Request(MARGINAL_COUNTS, context)])
     return next(learn(describe(codes, total["counts"]), pick))
@@ -324,8 +326,8 @@ def bincount_seconds(
 ) -> float:
     """Return the time of a loop of `np.bincount` over all features for all picks.
 
-    One thread, codes in memory, one call per feature. Every pick takes the same time, so a few are
-    timed and the result is scaled.
+    The loop runs in one thread, with codes in memory and one call per feature. Every pick takes the
+    same time, so only ``picks`` are timed and the result is multiplied.
     """
 
     def loop() -> None:

@@ -19,11 +19,11 @@ GROUPED = "-grouped"
 
 @dataclass(frozen=True)
 class Source:
-    """Number of a set on OpenML, and the kind of its columns."""
+    """The number of a set on OpenML, and how its columns are read."""
 
     data_id: int
-    nominal: bool  # whether numbers and letters are categories
-    symbols: str = ""  # samples with other symbols are dropped
+    nominal: bool  # whether all columns are categories
+    symbols: str = ""  # if not empty, samples with other symbols are dropped
 
 
 #: The sets in the order of the paper's tables.
@@ -44,7 +44,7 @@ IDENTIFIERS = ("id", "instance", "instance_name", "molecule_name", "conformation
 
 @dataclass(frozen=True)
 class DataSet:
-    """Samples and their classes."""
+    """A data set: the features and the class of each sample."""
 
     name: str
     x: np.ndarray  # float64 (sample, feature), codes of categories if nominal
@@ -127,8 +127,8 @@ def fetch(name: str, source: Source, data_home: str | None = None) -> DataSet:
     """Return a data set from OpenML through scikit-learn, which caches it on disk.
 
     Categories are encoded in the order of their names; a missing value is the last code. Samples
-    with symbols that are not allowed and identifier columns are dropped, so sets from OpenML have
-    no groups.
+    with symbols that are not in ``source.symbols`` are dropped. Identifier columns are dropped too,
+    so sets from OpenML have no groups.
     """
     from sklearn.datasets import fetch_openml
 

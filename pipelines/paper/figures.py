@@ -26,7 +26,7 @@ COLOURS = {
     "spec_cmi": "#56b4e9",
     "vmi": "#000000",
 }
-#: Pixels per inch; without dates in the files, so that a second run gives identical files.
+#: Pixels per inch, and metadata without the software version, so that runs give identical files.
 RESOLUTION, METADATA = 110, {"Software": None}
 
 

@@ -38,9 +38,9 @@ def tree(n_samples: int = 100_000) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``single``: I(x_i:y) from counts, and true values. ``gains``: gain of each feature over
-        those before it, x1 to x9 in this order, by method, and true values. ``subsets`` by
-        method. ``covariance`` of the features.
+        ``single``: I(x_i:y) from counts, and true values. ``gains``: by method, the gain of each
+        feature over the features before it, for x1 to x9 in this order, and the true gains.
+        ``subsets`` and ``ranking`` by method. ``covariance`` of the features.
     """
     model = tree_model(n_samples, seed=SEED)
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
@@ -97,12 +97,12 @@ def heterogeneous() -> dict[str, Any]:
 
 
 def heterogeneous_information(features: Iterable[str]) -> float:
-    """Return I(features : y) of the heterogeneous model, in nats, from all cells.
+    """Return I(features : y) of the heterogeneous model in nats, from all combinations of values.
 
     Notes
     -----
     A sample is from one of ten blocks with equal probability. Given the block, features are
-    independent, and of a number only the sign depends on the block.
+    independent. Of a numeric feature, only the sign depends on the block.
 
     Examples
     --------

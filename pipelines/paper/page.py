@@ -37,7 +37,7 @@ SCOPE_NAMES = {"folds": "selected inside each fold", "all": "selected on all dat
 WIDTH = 120
 #: Significance level.
 LEVEL = 0.05
-#: Range of R_balance without an explanation, and the smallest difference that is explained.
+#: Values of R_balance that need no explanation, and the largest difference that needs none.
 BALANCED, VISIBLE = (0.9, 1.1), 0.03
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Methods in the order of the columns of its tables.
+#: Methods in the order of the columns of the paper's tables.
 METHODS = ("vmi", "mrmr", "jmi", "cmim", "spec_cmi", "hofs")
 
 #: Mean absolute correlation of signals and R_balance.
@@ -17,7 +17,7 @@ QUALITY = {
     "promoter": (0.04, 1.02),
     "madelon": (0.02, 1.004),
 }
-#: Mean correlation stated in its text.
+#: Mean correlation stated in the text of the paper.
 MEAN_CORRELATION = 0.055
 
 #: Errors of a linear SVM in per cent.

@@ -26,7 +26,7 @@ from hofs_dask.methods.base import Method
 from hofs_dask.methods.registry import as_method
 from pipelines.paper.data import DataSet
 
-#: Incremented when a change here changes results, so that stored ones are recomputed.
+#: Incremented when a change here changes results, so that stored results are computed again.
 VERSION = 2
 SEED = 0
 N_FOLDS, FEW_SAMPLES = 10, 100
@@ -45,7 +45,7 @@ CURVES = ("svm", "3nn")
 #: ... and for the relative absolute error.
 CLASSIFIERS = ("svm", "3nn", "bayes", "tree")
 
-#: Measures of a set of features: the errors of a classifier, or nats.
+#: What is measured for a set of features: the errors of the classifier of this name, or nats.
 Measure = str
 NATS: Measure = "nats"
 
@@ -70,7 +70,7 @@ def folds(data: DataSet) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 class Ranking(TypedDict):
-    """Result of a method: positions of features by rank, and the subset of each."""
+    """The result of a method: the positions of the chosen features by rank, and their subsets."""
 
     features: list[int]
     subsets: list[int]
@@ -79,8 +79,8 @@ class Ranking(TypedDict):
 def select(data: DataSet, rows: np.ndarray, methods: Iterable[str | Method]) -> dict[str, Ranking]:
     """Return the ranking of each method on some rows, by label.
 
-    Only these rows are used, also for bins and categories. It runs in this process, even if there
-    is a Dask client.
+    Only these rows are used, also for bins and categories. The selection runs in this process, even
+    if there is a Dask client.
     """
     x, y = data.x[rows], data.y[rows]
     usable = int((x != x[0]).any(axis=0).sum())
@@ -108,9 +108,10 @@ class Split:
 
     @cached_property
     def columns(self) -> list[np.ndarray]:
-        """Return the columns (sample, .) of a feature, fitted to the training rows.
+        """The columns of each feature, (sample, column), scaled by means of the training rows.
 
-        Numbers are standardised. Each category has one indicator column; two categories share one.
+        A numeric feature has one standardised column. A nominal feature has one indicator column
+        per category, or a single one if it has two categories.
         """
         return [self._column(i) for i in range(self.data.n_features)]
 
@@ -147,17 +148,17 @@ class Split:
 def split_of(data: DataSet, fold: int) -> Split:
     """Return a fold for the classifiers, with its training rows in random order.
 
-    Of equally near neighbours the first ones count. Categories have many of them, and the sets are
-    sorted by class: without shuffling, 3-NN would predict the first class.
+    3-NN uses the first of equally near neighbours. Categories have many equally near neighbours,
+    and the sets are sorted by class. Without shuffling, 3-NN would often predict the first class.
     """
     train, test = folds(data)[fold]
     return Split(data, np.random.default_rng((SEED, fold)).permutation(train), test)
 
 
 def wanted(data: DataSet, ranking: Sequence[int]) -> dict[tuple[int, ...], set[Measure]]:
-    """Return the sets of features of a ranking to evaluate, sorted by position, with the measure.
+    """Return the sets of features of a ranking to evaluate, and the measures of each set.
 
-    The order within a set does not matter, so methods with the same set share its evaluation.
+    A set is sorted by position, so that methods with the same set share its evaluation.
     """
     measures: dict[tuple[int, ...], set[Measure]] = {}
     for n_features in sizes(data):
@@ -232,7 +233,7 @@ def errors(
 
 
 def measured(split: Split, features: Sequence[int], measure: Measure) -> float:
-    """Return the number of misclassified test rows with some features, or their nats."""
+    """Return the number of misclassified test rows or, for `NATS`, the sum of `_log_shares`."""
     if measure == NATS:
         return float(_log_shares(split, features).sum())
     if measure == "bayes":
@@ -254,7 +255,8 @@ def _classifier(name: str) -> LinearSVC | KNeighborsClassifier | DecisionTreeCla
 def _bayes(split: Split, features: Sequence[int]) -> np.ndarray:
     """Return log p(class, features) of the test rows by naive Bayes.
 
-    Numbers are gaussian, categories have tables with one sample added to each cell.
+    Numeric features have Gaussian densities. Categories have tables of counts, with 1 added to each
+    count.
     """
     data, chosen = split.data, np.array(features)
     shares = np.bincount(split.y_train, minlength=data.n_classes) / len(split.train)

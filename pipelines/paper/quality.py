@@ -27,36 +27,38 @@ from pipelines.paper.protocol import MOST, TOP_ARAE, TOP_INFORMATION, Ranking
 
 #: The criterion of the paper, and the default.
 METHOD, DEFAULT = hd.HOFS(criterion="sum"), hd.HOFS()
-#: A cell with fewer samples has an unreliable distribution of classes.
+#: With fewer samples per cell than this, the distribution of classes in a cell is unreliable.
 FEW_SAMPLES = 10
 
 
 def quality(data: DataSet, chosen: Ranking, by_default: Ranking) -> dict[str, Any]:
-    """Return the quality of the rows of the paper's criterion on a data set, as plain numbers.
+    """Return the quality of the ICA rows of the paper's criterion on a data set, as plain numbers.
 
     Parameters
     ----------
     data
         The data set.
     chosen
-        Ranking of the criterion.
+        Ranking by the criterion of the paper, `METHOD`.
     by_default
-        Ranking of the default.
+        Ranking by the default criterion, `DEFAULT`.
 
     Returns
     -------
     dict
         ``features``, ``signals``: the mean absolute Pearson correlation of two features of one
-        subset, and of their signals, by the number of selected features: 11, 30 and all; None if
-        no subset has two. ``within``: the same for the signals in the subsets of the default,
-        whose rows are least squares within classes. ``subsets``: size, samples per occupied cell,
-        and three variants of R_balance of each subset. ``bare``: the same without features.
+        subset, and of their signals, for the first 11, the first 30 and all selected features;
+        None if no subset has two features. ``within``: the same for the signals in the subsets of
+        the default, whose rows are least squares within classes. ``subsets``: size, samples per
+        occupied cell, and three variants of R_balance of each subset. ``bare``: the same for an
+        empty subset.
 
     Notes
     -----
-    ``R_balance = [H(X_j, y) - H(X_j)] / [H(s_y) + log a_yy]`` of a subset X_j: the entropy of the
-    class given the subset, from counts of occupied cells divided by that from the rows of the
-    class. ``column``: the class is one column of the numbers 0, 1, 2, ..., as in the paper.
+    ``R_balance = [H(X_j, y) - H(X_j)] / [H(s_y) + log a_yy]`` of a subset X_j. Numerator and
+    denominator are the entropy of the class given the subset: computed from counts of occupied
+    cells, and from the ICA rows of the class.
+    ``column``: the class is one column of the numbers 0, 1, 2, ..., as in the paper.
     ``indicators``: 0/1 columns of all classes except the rarest, as in the package. ``gaussian``:
     one column with a gaussian instead of a logistic signal.
     """
@@ -86,14 +88,14 @@ def quality(data: DataSet, chosen: Ranking, by_default: Ranking) -> dict[str, An
 
 
 def solve_row(target: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the signal of an additional row, and its cross-entropy ``H(s) + log a``.
+    """Return the signal of the ICA row of a column, and its cross-entropy ``H(s) + log a``.
 
     Parameters
     ----------
     target
         A standardised column (sample,).
     given
-        The columns before it, (column, sample).
+        The columns before the target, (column, sample).
 
     Examples
     --------
@@ -117,7 +119,7 @@ def solve_row(target: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, float]
 
 
 def _members_before(chosen: Ranking) -> dict[int, list[int]]:
-    """Return the earlier members of the subset of each feature; features are sorted by rank."""
+    """Return, for each feature by rank, the members of its subset that were chosen before it."""
     subsets: dict[int, list[int]] = {}
     found = {}
     for feature, subset in zip(chosen["features"], chosen["subsets"], strict=True):
@@ -128,7 +130,10 @@ def _members_before(chosen: Ranking) -> dict[int, list[int]]:
 
 
 def _mean_correlations(before: dict[int, list[int]], columns: Any) -> dict[str, float | None]:
-    """Return the mean absolute correlation of two columns of a subset, by number of features."""
+    """Return the mean absolute correlation of two columns of one subset.
+
+    The result has one entry per number of selected features, as text; see `quality`.
+    """
     found = [
         (rank, _correlation(columns[i], columns[j]))
         for rank, (i, earlier) in enumerate(before.items())
@@ -165,7 +170,7 @@ def _encoded(data: DataSet) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _balance(codes: np.ndarray, numbers: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """Return R_balance of a subset of features (feature, sample), and its samples per cell."""
+    """Return R_balance, the size and the samples per cell of a subset (feature, sample)."""
     cells, joint = _cells(codes), _cells(np.vstack([codes, y.astype(np.uint8)[None]]))
     counted = _entropy(joint) - _entropy(cells)
     frequent = np.argsort(-np.bincount(y), kind="stable")[:-1]
@@ -182,7 +187,10 @@ def _balance(codes: np.ndarray, numbers: np.ndarray, y: np.ndarray) -> dict[str,
 
 
 def _row_entropy(labels: np.ndarray, given: np.ndarray) -> float:
-    """Return the entropy of columns given others by chained rows, in the units of the columns."""
+    """Return the entropy of the label columns given other columns, from one ICA row per column.
+
+    The entropy is in the units of the label columns, before they are standardised.
+    """
     total = 0.0
     for column in labels:
         spread = float(column.std())

@@ -33,7 +33,7 @@ from pipelines.paper.protocol import (
 )
 from pipelines.paper.quality import DEFAULT, METHOD, quality
 
-#: Rows for the selection: the training rows of each fold, or all rows.
+#: The rows from which features are selected: the training rows of each fold, or all rows.
 SCOPES = ("folds", "all")
 
 
@@ -91,7 +91,7 @@ class Outcome:
         """Return the relative absolute error of the first 30 features, mean over classifiers, in %.
 
         The absolute error of a prediction is ``sum_c |prediction_c - truth_c|`` over class
-        indicators, relative to that of predicting the class frequencies.
+        indicators. It is divided by the absolute error of predicting the class frequencies.
         """
         wrong = self.wrong_top[scope][label]
         return 100 * float(np.mean(list(wrong.values()))) / self.n_samples / self.chance
@@ -108,7 +108,7 @@ def fingerprint_of_package() -> str:
 
 
 def kept(path: Path, key: Mapping[str, object]) -> Any:
-    """Return the content of a file if it was stored with this key, else None."""
+    """Return the value that `keep` stored in a file with this key, or None."""
     try:
         content = json.loads(path.read_text())
     except FileNotFoundError:
@@ -117,7 +117,7 @@ def kept(path: Path, key: Mapping[str, object]) -> Any:
 
 
 def keep(path: Path, key: Mapping[str, object], value: object) -> None:
-    """Write a file atomically."""
+    """Store a value and its key in a file, which is written atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.{os.getpid()}")
     beside.write_text(json.dumps({"key": key, "value": value}))
@@ -250,7 +250,7 @@ def judge_all(client: Client, job: Job, names: Sequence[str]) -> list[Outcome]:
     # the longest first, so that it is not the last to finish
     for name in sorted(names, key=lambda name: -costs[name]):
         data, cost = sets[name], costs[name]
-        # the same key is the same task: groups do not matter for all rows
+        # a grouped set shares this task by its key: without folds, groups do not matter
         plain = name.removesuffix(GROUPED)
         whole = client.submit(rank, job, plain, None, key=f"rank-{plain}", priority=cost + 1)
         folds_of[name] = []
@@ -300,7 +300,7 @@ def _made(path: Path, key: Mapping[str, object], make: Callable[[], Any]) -> Any
 
 
 def gathered(futures: Mapping[str, Future[Any]]) -> dict[str, Any]:
-    """Yield the results of named tasks, with a progress line on the standard error for each."""
+    """Return the results of named tasks; print a line to standard error when a task has ended."""
     names = {future.key: name for name, future in futures.items()}
     found, start = {}, time.perf_counter()
     for future, result in as_completed(list(futures.values()), with_results=True):

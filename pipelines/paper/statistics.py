@@ -43,7 +43,7 @@ def critical_difference(n_methods: int, n_sets: int, level: float = 0.05) -> flo
 
 
 def friedman(errors: np.ndarray) -> float:
-    """Return the p-value of the Friedman test for equal methods.
+    """Return the p-value of the Friedman test of the hypothesis that all methods are equal.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def friedman(errors: np.ndarray) -> float:
 
 
 def wilcoxon(errors: np.ndarray, others: np.ndarray) -> float:
-    """Return the p-value of Wilcoxon's signed-rank test for two equal methods.
+    """Return the p-value of Wilcoxon's signed-rank test that two methods are equal.
 
     Examples
     --------

@@ -14,12 +14,15 @@ N_TEST = 5000
 
 
 def evaluate_wide(n_features: int, seed: int, method: str, n_picks: int) -> tuple[float, ...]:
-    """Return groups found, noise features and test accuracy of a method on `wide` data.
+    """Return how many latent variables of `wide` a method found, and two other numbers.
+
+    These are the number of noise features that the method chose, and the accuracy of a logistic
+    regression on new samples.
 
     Parameters
     ----------
     n_features, seed
-        Of the data, which has 500 samples.
+        Number of features and seed of the data, which has 500 samples.
     method
         Name of the method.
     n_picks

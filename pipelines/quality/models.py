@@ -10,7 +10,7 @@ N_GROUPS, N_COPIES = 10, 6
 
 
 def wide(n_samples: int, n_features: int, seed: int, signal: float = 1.0) -> DataSet:
-    """Return a model with ten independent latent variables of six noisy copies each.
+    """Return data of ten independent latent variables, each with six noisy copies as features.
 
     The logit of the class is `signal` times the sum of the latent variables. Copy c of latent
     variable g is feature ``6 g + c``; the other features are noise.
@@ -44,8 +44,8 @@ def groups_found(ranking: list[int]) -> int:
 def grouped(seed: int, n_subjects: int = 40, n_rows: int = 250, n_noise: int = 20) -> DataSet:
     """Return rows of subjects: feature 0 depends on the class, the others on the subject only.
 
-    All rows of a subject have one class, so noise of a subject identifies its class in the
-    rows of that subject but not in those of others.
+    All rows of a subject have the same class. The noise of a subject therefore identifies the class
+    in rows of this subject, but not in rows of other subjects.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Errors of classifiers on selected features inside folds; finished folds are stored."""
+"""Errors of classifiers on features selected inside folds; results of finished folds are stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from pipelines.paper.statistics import ranks, wilcoxon
 VERSION = 1
 CLASSIFIERS = ("svm", "3nn", "forest")
 MOST_FEATURES, STEP = 50, 5
-#: Larger sets are reduced to this number of samples, and have fewer folds.
+#: Larger sets are reduced to `MOST_SAMPLES` samples. Sets of `LARGE` samples or more have fewer
+#: folds.
 MOST_SAMPLES, LARGE = 6000, 3000
 
 
@@ -64,7 +65,7 @@ def folds(data: DataSet) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def select(data: DataSet, rows: np.ndarray, method: str, n_features: int) -> list[int]:
-    """Return the features that a method selects from some rows, which also define the bins."""
+    """Return the features that a method selects from some rows; the bins are also from these."""
     x, y = data.x[rows], data.y[rows]
     usable = int((x != x[0]).any(axis=0).sum())
     nominal = [f"x{column}" for column in np.flatnonzero(data.nominal)]
@@ -77,7 +78,7 @@ def select(data: DataSet, rows: np.ndarray, method: str, n_features: int) -> lis
 
 
 def fold_errors(data: DataSet, fold: int, run: Run, cache: Path) -> dict[str, float]:
-    """Return the mean error over the numbers of features by classifier, in one fold."""
+    """Return the error of each classifier in one fold, averaged over the numbers of features."""
     path = cache / data.name / f"{run.label}-{fold}.json"
     key = {"version": VERSION, "data": data.fingerprint}
     stored: dict[str, float] | None = kept(path, key)
@@ -106,7 +107,7 @@ def _error(split: Split, features: Sequence[int], classifier: str) -> float:
 
 
 def stored_errors(data: DataSet, run: Run, cache: Path) -> dict[str, float] | None:
-    """Return the mean error over all folds by classifier, or None if a fold is not stored."""
+    """Return the mean error of each classifier over all folds, or None if a fold is not stored."""
     key = {"version": VERSION, "data": data.fingerprint}
     parts = [
         kept(cache / data.name / f"{run.label}-{fold}.json", key)
