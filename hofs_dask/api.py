@@ -87,8 +87,13 @@ class _Request:
             room=room(),
             listeners=listeners,
         )
-        # an earlier encoding may have had other units or coordinates
-        return replace(codes, axis=self.data.axis)
+        # an earlier encoding may have had other units, coordinates or columns without features
+        axis, columns = self.data.axis, self.data.columns
+        if axis is not None and codes.names != self.data.names:  # some were skipped
+            axis = axis.take([self.data.names.index(name) for name in codes.names])
+        return replace(
+            codes, axis=axis, columns=() if len(columns) == len(codes.names) else columns
+        )
 
 
 def select(
@@ -634,6 +639,7 @@ def interactions(
         relevance=problem.relevance,
         usable=problem.usable,
         attrs=attributes(codes, problem),
+        columns=codes.positions,
     )
 
 

@@ -123,7 +123,7 @@ def write_comparison(result: Comparison, output: str) -> None:
         result.save(output)
         return
     data = result.to_dataset()
-    resampled = "stability" in data
+    resampled, names = "stability" in data, data["feature"].values.tolist()
     labels, by_method, rows = list(result), {}, []
     for row, label in enumerate(labels):
         chosen = result[label]
@@ -132,7 +132,7 @@ def write_comparison(result: Comparison, output: str) -> None:
             stability, frequency = (data[name].values[row] for name in RESAMPLED)
             for rank in ranks:
                 rank["stability"] = stability[rank["rank"] - 1].item()
-                rank["frequency"] = frequency[rank["index"]].item()
+                rank["frequency"] = frequency[names.index(rank["feature"])].item()
         rows += [{"method": label, **rank} for rank in ranks]
         by_method[label] = {"subsets": chosen.subsets, "ranks": ranks}
     head = _head(data.attrs)
@@ -243,6 +243,7 @@ def _ranks(result: Selection) -> Iterator[dict[str, Any]]:
     names = data["feature"].values.tolist()
     columns["feature"] = result.features
     columns["relevance"] = [columns["relevance"][index] for index in columns["index"]]
+    columns["index"] = result.indices.tolist()
     columns["runner_up"] = [None if at < 0 else names[at] for at in columns["runner_up"]]
     for values in zip(*(columns[name] for name in COLUMNS), strict=True):
         yield {name: _number(value) for name, value in zip(COLUMNS, values, strict=True)}

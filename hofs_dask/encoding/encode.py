@@ -295,6 +295,7 @@ def _encode(
         content=content,
         targets=(_target(job, kept, coding, [*coded, *more], groups, _empty_note(empty)),),
         axis=source.axis,
+        columns=() if len(source.columns) == source.n_features else source.columns,
     )
     return manifest, coding
 

@@ -17,12 +17,14 @@ from hofs_dask.results.base import Result
 from hofs_dask.results.comparison_figure import plot
 from hofs_dask.results.comparison_text import as_text, frame, names_of
 from hofs_dask.results.datasets import (
+    COLUMN,
     Variable,
     annotated,
     check_positions,
     check_runners_up,
     copy_axis,
     plain,
+    positions_in_data,
 )
 from hofs_dask.results.html import comparison_html
 from hofs_dask.results.interactions import Interactions
@@ -132,10 +134,11 @@ class Comparison(Result):
         for index in dataset["index"].values:
             check_positions(index[index >= 0], dataset.sizes["feature"])
         check_runners_up(dataset["runner_up"].values, dataset.sizes["feature"])
+        positions_in_data(dataset)
 
     @classmethod
     def _variables(cls) -> tuple[Mapping[str, Variable], Mapping[str, Variable]]:
-        return _by_rank_and_method() | AGREEMENT | COORDINATES, RESAMPLED
+        return _by_rank_and_method() | AGREEMENT | COORDINATES, RESAMPLED | COLUMN
 
     @classmethod
     def from_selections(
@@ -194,6 +197,9 @@ class Comparison(Result):
                 columns[name] = np.stack(padded)
             else:
                 columns[name] = first[name].values
+        if "column" in first:
+            columns["column"] = first["column"].values
+            variables |= COLUMN
         columns["overlap"] = _jaccard([each["index"].values for each in datasets.values()], n_ranks)
         variables |= AGREEMENT
         own: dict[str, str | float] = {}
@@ -276,10 +282,11 @@ class Comparison(Result):
         whole = self._dataset
         index = whole["index"].values[labels.index(label)]
         found = whole.isel(method=labels.index(label), rank=slice(int((index >= 0).sum())))
-        columns = {name: found[name].values for name in (*selection.VARIABLES, "rank", "feature")}
+        variables = selection.VARIABLES | (COLUMN if "column" in whole else {})
+        columns = {name: found[name].values for name in (*variables, "rank", "feature")}
         columns["selected"] = columns["feature"][columns["index"]]
         dataset = xr.Dataset(
-            annotated(columns, selection.VARIABLES),
+            annotated(columns, variables),
             coords=annotated(columns, selection.COORDINATES),
             attrs={"format": Selection.FORMAT} | _attrs_of(whole, label),
         )

@@ -39,6 +39,36 @@ class Variable:
     long_name: str
 
 
+#: Position of every feature in the data; absent if it is that in the result.
+COLUMN = {
+    "column": Variable(("feature",), "i", "1", "position of the feature in the data, from 0"),
+}
+
+
+def positions_in_data(dataset: xr.Dataset) -> tuple[NDArray[np.int64], int]:
+    """Return the position in the data of every feature, and the number of columns of the data.
+
+    A column that was excluded or skipped before the data was read is no feature of the result.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> column = {"column": ("feature", [0, 2])}
+    >>> positions_in_data(xr.Dataset(column, {"feature": ["a", "c"]}, {"n_columns": 3}))
+    (array([0, 2]), 3)
+    """
+    n_features = dataset.sizes["feature"]
+    if "column" not in dataset:
+        return np.arange(n_features), n_features
+    columns, n_columns = dataset["column"].values, int(dataset.attrs.get("n_columns", -1))
+    if not (np.diff(columns, prepend=-1) > 0).all() or columns[-1] >= n_columns:
+        raise ValueError(
+            f"the features have the columns {columns.tolist()[:5]} ...; ascending positions among "
+            f"{n_columns} columns were expected"
+        )
+    return columns.astype(np.int64), n_columns
+
+
 def annotated(
     columns: Mapping[str, NDArray[Any]], variables: Mapping[str, Variable]
 ) -> dict[str, tuple[tuple[str, ...], NDArray[Any], dict[str, str]]]:

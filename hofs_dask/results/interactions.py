@@ -12,7 +12,14 @@ from hofs_dask.errors import unknown
 from hofs_dask.methods.interactions import Tuples
 from hofs_dask.results import interactions_text as text
 from hofs_dask.results.base import Result
-from hofs_dask.results.datasets import Variable, annotated, label_array, plain
+from hofs_dask.results.datasets import (
+    COLUMN,
+    Variable,
+    annotated,
+    label_array,
+    plain,
+    positions_in_data,
+)
 from hofs_dask.results.html import interactions_html
 from hofs_dask.results.interactions_figure import heat_map, network
 
@@ -26,7 +33,7 @@ _RANK, _MEMBERS, _FEATURE = ("rank",), ("rank", "member"), ("feature",)
 #: All variables of the Dataset.
 VARIABLES = {
     "selected": Variable(_MEMBERS, "ifUO", "1", "name of each feature of the tuple"),
-    "index": Variable(_MEMBERS, "i", "1", "position of each feature in the data, from 0"),
+    "index": Variable(_MEMBERS, "i", "1", "position of each feature among all, from 0"),
     "synergy": Variable(
         _RANK,
         "f",
@@ -91,10 +98,11 @@ class Interactions(Result):
             )
         if (np.diff(index, axis=1) <= 0).any():
             raise ValueError("the columns of a tuple are not ascending")
+        positions_in_data(dataset)
 
     @classmethod
     def _variables(cls) -> tuple[Mapping[str, Variable], Mapping[str, Variable]]:
-        return VARIABLES | COORDINATES, {}
+        return VARIABLES | COORDINATES, COLUMN
 
     @classmethod
     def from_tuples(
@@ -105,6 +113,7 @@ class Interactions(Result):
         relevance: ArrayLike,
         usable: ArrayLike,
         attrs: Mapping[str, str | float],
+        columns: ArrayLike | None = None,
     ) -> Interactions:
         """Create the result from the tuples that were found.
 
@@ -118,11 +127,13 @@ class Interactions(Result):
             I(x_i:y) of every feature, in nats, and whether tuples may contain the feature.
         attrs : mapping
             Attributes of the Dataset that describe the run.
+        columns : array of int, optional
+            Position of each feature in the data, as for `Selection.from_picks`.
         """
         import xarray as xr
 
         labels = label_array(names)
-        columns = {
+        values_of = {
             "selected": labels[found.columns],
             "index": found.columns,
             "relevance": np.array(relevance, np.float64),
@@ -130,11 +141,14 @@ class Interactions(Result):
             "df": found.df,
         }
         for name in ("synergy", "information", "added", "p_value", "p_adjusted"):
-            columns[name] = np.array(getattr(found, name), np.float64)
+            values_of[name] = np.array(getattr(found, name), np.float64)
+        described = VARIABLES
+        if columns is not None:
+            values_of["column"], described = np.array(columns, np.int64), VARIABLES | COLUMN
         coordinates = {"rank": np.arange(1, len(found.columns) + 1), "feature": labels}
         own = {"order": found.columns.shape[1], "n_tuples": found.n_tuples}
         dataset = xr.Dataset(
-            annotated(columns, VARIABLES),
+            annotated(values_of, described),
             coords=annotated(coordinates, COORDINATES),
             attrs={"format": cls.FORMAT} | plain(attrs) | own | {"n_codes": found.n_codes},
         )
@@ -147,8 +161,8 @@ class Interactions(Result):
 
     @property
     def indices(self) -> NDArray[np.int64]:
-        """Positions of the features of each tuple, (rank, member)."""
-        return np.array(self._dataset["index"].values, dtype=np.int64)
+        """Positions of the features of each tuple in the data, (rank, member)."""
+        return positions_in_data(self._dataset)[0][self._dataset["index"].values]
 
     @property
     def synergy(self) -> NDArray[np.float64]:

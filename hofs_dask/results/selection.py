@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from hofs_dask.results.base import Result
 from hofs_dask.results.datasets import (
+    COLUMN,
     Variable,
     annotated,
     check_positions,
     check_runners_up,
     label_array,
     plain,
+    positions_in_data,
     with_axis,
 )
 from hofs_dask.results.html import selection_html
@@ -39,7 +41,7 @@ _RANK, _FEATURE = ("rank",), ("feature",)
 #: All variables of the Dataset.
 VARIABLES = {
     "selected": Variable(_RANK, "ifUO", "1", "name of the chosen feature"),
-    "index": Variable(_RANK, "i", "1", "position of the chosen feature in the data, from 0"),
+    "index": Variable(_RANK, "i", "1", "position of the chosen feature among all, from 0"),
     "subset": Variable(
         _RANK, "i", "1", "subset that the feature joined, numbered from 0 by first pick"
     ),
@@ -134,10 +136,11 @@ class Selection(Result):
         super().__init__(dataset)
         check_positions(dataset["index"].values, dataset.sizes["feature"])
         check_runners_up(dataset["runner_up"].values, dataset.sizes["feature"])
+        positions_in_data(dataset)
 
     @classmethod
     def _variables(cls) -> tuple[Mapping[str, Variable], Mapping[str, Variable]]:
-        return VARIABLES | COORDINATES, {}
+        return VARIABLES | COORDINATES, COLUMN
 
     @classmethod
     def from_picks(
@@ -149,6 +152,7 @@ class Selection(Result):
         attrs: Mapping[str, str | float],
         usable: ArrayLike | None = None,
         axis: Axis | None = None,
+        columns: ArrayLike | None = None,
     ) -> Selection:
         """Create a selection from the picks of a search.
 
@@ -168,6 +172,9 @@ class Selection(Result):
             usable.
         axis : Axis, optional
             The dim, units and further coordinates of the features, for xarray data.
+        columns : array of int, optional
+            Position of each feature in the data, if the data has further columns. Their number
+            must be in `attrs` as ``n_columns``.
 
         Returns
         -------
@@ -209,10 +216,13 @@ class Selection(Result):
         }
         for name in ("score", "gain", "information", "redundancy", "margin", "p_value"):
             per_rank[name] = np.array([getattr(pick, name) for pick in picks], dtype=np.float64)
-        columns = per_rank | per_feature
+        described = VARIABLES
+        if columns is not None:
+            per_feature["column"], described = np.array(columns, np.int64), VARIABLES | COLUMN
+        values_of = per_rank | per_feature
         coordinates = {"rank": np.arange(1, len(picks) + 1), "feature": labels}
         dataset = xr.Dataset(
-            annotated(columns, VARIABLES),
+            annotated(values_of, described),
             coords=annotated(coordinates, COORDINATES),
             attrs={"format": cls.FORMAT} | plain(attrs),
         )
@@ -228,6 +238,7 @@ class Selection(Result):
             usable=found.usable,
             attrs=found.attrs,
             axis=found.axis,
+            columns=found.columns,
         )
 
     @property
@@ -238,7 +249,7 @@ class Selection(Result):
     @property
     def indices(self) -> NDArray[np.int64]:
         """Positions of the chosen features in the data, by rank."""
-        return np.array(self._dataset["index"].values, dtype=np.int64)
+        return positions_in_data(self._dataset)[0][self._dataset["index"].values]
 
     @property
     def subsets(self) -> list[list[Any]]:

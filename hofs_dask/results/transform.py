@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hofs_dask.errors import some_of
 from hofs_dask.results.composed import chosen_composed
+from hofs_dask.results.datasets import positions_in_data
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -74,8 +75,9 @@ def chosen_of(dataset: xr.Dataset, data: Any) -> Any:
                 f"an array with {data.ndim} dimensions was given, 2 were expected: "
                 "give (sample, feature)"
             )
-        _check_size(dataset.sizes["feature"], data.shape[1], "columns")
-        return data[:, dataset["index"].values]
+        positions, n_columns = positions_in_data(dataset)
+        _check_size(n_columns, data.shape[1], "columns")
+        return data[:, positions[dataset["index"].values]]
     raise TypeError(
         f"a {type(data).__name__} was given; an array, a dict, a data frame, a DataArray or a "
         "Dataset was expected: open a store with xarray.open_zarr, files with "
@@ -95,7 +97,7 @@ def _positions_along(
     dataset: xr.Dataset, data: xr.Dataset | xr.DataArray, variables: list[Hashable]
 ) -> dict[Hashable, Any]:
     """Return the dimension of the features, and the positions of the chosen features along it."""
-    features, n_features = dataset["selected"].values.tolist(), dataset.sizes["feature"]
+    features, (positions, n_columns) = dataset["selected"].values.tolist(), positions_in_data(dataset)
     stored = dataset.attrs.get("feature_dim")
     labelled = [dim for dim in data.dims if dim in data.indexes]
     if stored in data.dims:
@@ -103,7 +105,7 @@ def _positions_along(
     else:
         holding = [dim for dim in labelled if all(name in data.indexes[dim] for name in features)]
         unlabelled = [dim for dim in data.dims if dim not in labelled]
-        of_size = [dim for dim in unlabelled if data.sizes[dim] == n_features]
+        of_size = [dim for dim in unlabelled if data.sizes[dim] == n_columns]
         candidates = holding or (["feature"] if "feature" in data.dims else of_size)
         if len(candidates) != 1:
             _check_part(features, variables, "variables")
@@ -117,8 +119,8 @@ def _positions_along(
             )
         dim = candidates[0]
     if dim not in labelled:
-        _check_size(n_features, data.sizes[dim], f"entries along {dim!r}")
-        return {dim: dataset["index"].values}
+        _check_size(n_columns, data.sizes[dim], f"entries along {dim!r}")
+        return {dim: positions[dataset["index"].values]}
     present = data.indexes[dim]
     _check_present(features, list(present), f"coordinates of {dim!r}")
     return {dim: [int(present.get_indexer_for([name])[0]) for name in features]}

@@ -79,6 +79,8 @@ class Ranking:
         Method, options (JSON), target, n_samples, n_classes, ...
     axis : Axis or None
         The coordinates and attributes of the features, for xarray data.
+    columns : ndarray of int64 (feature) or None
+        Position of every feature in the data, if columns of the data are not features.
     """
 
     picks: tuple[Pick, ...]
@@ -87,3 +89,4 @@ class Ranking:
     usable: np.ndarray
     attrs: Mapping[str, str | float]
     axis: Axis | None = None
+    columns: np.ndarray | None = None

@@ -144,6 +144,7 @@ def search(
             **({"alpha": stop.alpha} if at.ended and stop.alpha is not None else {}),
         },
         axis=codes.axis,
+        columns=codes.positions,
     )
 
 
@@ -159,6 +160,7 @@ def attributes(codes: CodeStore, problem: Problem) -> dict[str, str | float]:
         "label_entropy": problem.label_entropy,
         "n_absent_chunks": codes.n_absent,
         "hofs_dask_version": version("hofs-dask"),
+        **({"n_columns": len(codes.columns)} if codes.columns else {}),
         **({"feature_dims": json.dumps(codes.feature_dims)} if codes.feature_dims else {}),
         **({"notes": "\n".join(codes.labels.notes)} if codes.labels.notes else {}),
         # the fingerprint of the data, because the fingerprint of the store depends on its chunks

@@ -112,6 +112,8 @@ class CodeStore:
         The weights of the samples; None if all count equally.
     n_source : int
         Number of samples of the source, including those that are not in the store.
+    columns : tuple
+        Names of all columns of the source; empty if all of them are features of the store.
 
     Examples
     --------
@@ -143,6 +145,15 @@ class CodeStore:
     feature_dims: tuple[str, ...] = ()
     weights: Weights | None = None
     n_source: int = 0
+    columns: tuple[Name, ...] = ()
+
+    @property
+    def positions(self) -> np.ndarray | None:
+        """The position of each feature in the source, int64; None if all columns are features."""
+        if not self.columns:
+            return None
+        place = {name: j for j, name in enumerate(self.columns)}
+        return np.array([place[name] for name in self.names], np.int64)
 
     @property
     def n_features(self) -> int:
@@ -397,6 +408,7 @@ def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
         feature_dims=content.feature_dims,
         weights=_weights(content),
         n_source=manifest.n_source,
+        columns=manifest.columns,
     )
 
 

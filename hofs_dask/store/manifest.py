@@ -205,6 +205,8 @@ class Manifest:
         The labels, the latest last.
     axis : Axis or None
         For xarray data, the description of the features: dim, units and further coordinates.
+    columns : tuple
+        Names of all columns of the source, in their order; empty if all of them are features.
     """
 
     folder: str
@@ -215,6 +217,7 @@ class Manifest:
     content: Content
     targets: tuple[Target, ...]
     axis: Axis | None = None
+    columns: tuple[Name, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -309,7 +312,9 @@ def as_digits(checksums: np.ndarray) -> str:
 
 def _parsed(document: dict[str, Any]) -> Manifest:
     """Return the manifest of a document, or raise an error if its parts are inconsistent."""
-    known = {name: document[name] for name in (field.name for field in fields(Manifest))}
+    # stores of this version that were written before columns were kept do not have them
+    known = {"columns": (), **document}
+    known = {name: known[name] for name in (field.name for field in fields(Manifest))}
     content = known["content"]
     tables = {
         str(name): Table(**{**table, "shape": _integers(table["shape"])})
@@ -342,6 +347,7 @@ def _parsed(document: dict[str, Any]) -> Manifest:
                 for target in known["targets"]
             ),
             "axis": None if known["axis"] is None else read_axis(known["axis"]),
+            "columns": tuple(map(_as_name, known["columns"])),
         }
     )
     _check(manifest)
@@ -381,6 +387,9 @@ def _check(manifest: Manifest) -> None:
         )
         _expect(table.dtype == dtype and fits and table.shape[-1] <= max(n_features, 256), name)
     _expect(manifest.axis is None or manifest.axis.fits(n_features), "axis")
+    columns = manifest.columns
+    _expect(not columns or set(content.names) < set(columns), "columns")
+    _expect(len(set(columns)) == len(columns), "columns")
     weights = content.weights
     if weights is not None:
         _expect(isinstance(weights.name, str) and isinstance(weights.unit, float), "weights")
