@@ -4,6 +4,7 @@ from .api import estimate as estimate
 from .api import information_matrix as information_matrix
 from .api import interactions as interactions
 from .api import select as select
+from .api import select_by as select_by
 from .errors import CheckpointError as CheckpointError
 from .errors import CodeStoreError as CodeStoreError
 from .estimator import HOFSSelector as HOFSSelector
@@ -36,6 +37,7 @@ from .results.comparison import Comparison as Comparison
 from .results.comparison import load as load
 from .results.interactions import Interactions as Interactions
 from .results.selection import Selection as Selection
+from .results.selections import Selections as Selections
 from .store.codes import CodeStore as CodeStore
 
 __version__: str

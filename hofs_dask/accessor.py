@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hofs_dask.results.comparison import Comparison
     from hofs_dask.results.interactions import Interactions
     from hofs_dask.results.selection import Selection
+    from hofs_dask.results.selections import Selections
     from hofs_dask.store.codes import CodeStore
 
 
@@ -96,6 +97,61 @@ class HofsAccessor:
             alpha=alpha,
             store=store,
             checkpoint=checkpoint,
+            callback=callback,
+            progress=progress,
+        )
+
+    def select_by(
+        self,
+        target: Any,
+        n_features: int | Literal["auto"],
+        by: Any,
+        *,
+        method: str | Method = "hofs",
+        feature_dim: Hashable | Sequence[Hashable] | None = None,
+        feature_coord: Hashable | None = None,
+        lags: Mapping[Hashable, Iterable[int]] | None = None,
+        nominal: Iterable[Hashable] | bool | None = None,
+        target_kind: str = "auto",
+        bins: int | str | None = "auto",
+        where: Any = None,
+        ignore_label: Any = None,
+        groups: Any = None,
+        weights: Any = None,
+        join: str = "exact",
+        on_bad: str = "raise",
+        include: Sequence[Hashable] = (),
+        exclude: Sequence[Hashable] = (),
+        min_gain: float | str | None = None,
+        alpha: float | None = None,
+        callback: Callable[[Event], None] | None = None,
+        progress: bool | None = None,
+    ) -> Selections:
+        """Select features for each part of the data; see `hofs_dask.select_by`."""
+        from hofs_dask import api
+
+        return api.select_by(
+            self._data,
+            target,
+            n_features,
+            by,
+            method=method,
+            feature_dim=feature_dim,
+            feature_coord=feature_coord,
+            lags=lags,
+            nominal=nominal,
+            target_kind=target_kind,
+            bins=bins,
+            where=where,
+            ignore_label=ignore_label,
+            groups=groups,
+            weights=weights,
+            join=join,
+            on_bad=on_bad,
+            include=include,
+            exclude=exclude,
+            min_gain=min_gain,
+            alpha=alpha,
             callback=callback,
             progress=progress,
         )

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from hofs_dask.encoding.encode import encode_source
+from hofs_dask.encoding.encode import encode_source, encode_together
 from hofs_dask.encoding.parts import take_samples
 from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
 from hofs_dask.events import Event, Notify
+from hofs_dask.io.kinds import Name
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.reading import Reading, find_columns
 from hofs_dask.methods.base import Method
@@ -25,6 +26,7 @@ from hofs_dask.results.comparison import Comparison
 from hofs_dask.results.datasets import feature_attrs, label_array
 from hofs_dask.results.interactions import Interactions
 from hofs_dask.results.selection import Selection
+from hofs_dask.results.selections import Selections
 from hofs_dask.search.checkpoint import Checkpoint, open_checkpoint, open_part
 from hofs_dask.search.picks import Ranking
 from hofs_dask.search.progress import Listener, RoundProgress, ScanProgress
@@ -87,6 +89,40 @@ class _Request:
             room=room(),
             listeners=listeners,
         )
+        return self._described(codes)
+
+    @property
+    def by(self) -> str:
+        """The name of the labels of the parts of the data."""
+        assert not isinstance(self.data, CodeStore)
+        assert self.data.by is not None
+        return self.data.by.name
+
+    def encoded_parts(self, stack: ExitStack, listeners: Sequence[Notify]) -> dict[Name, CodeStore]:
+        """Return temporary code stores of the parts of the data, by label."""
+        from hofs_dask.encoding.split import split_source
+
+        assert not isinstance(self.data, CodeStore)
+        parts = split_source(self.data)
+        how = self.reading
+        stores = encode_together(
+            {f"{self.by}={label}": part for label, part in parts.items()},
+            [stack.enter_context(temporary_store()) for _ in parts],
+            bins=how.bins,
+            target_kind=how.target_kind,
+            room=room(),
+            listeners=listeners,
+        )
+        return {label: self._described(codes) for label, codes in zip(parts, stores, strict=True)}
+
+    def columns_of(self, codes: CodeStore, columns: Sequence[int]) -> list[int]:
+        """Return the columns of a store of the features at some positions of the data."""
+        names = [self.data.names[column] for column in columns]
+        return [codes.names.index(name) for name in names if name in codes.names]
+
+    def _described(self, codes: CodeStore) -> CodeStore:
+        """Return a store with what the data says about its columns."""
+        assert not isinstance(self.data, CodeStore)
         # an earlier encoding may have had other units, coordinates or columns without features
         axis, columns = self.data.axis, self.data.columns
         if axis is not None and codes.names != self.data.names:  # some were skipped
@@ -288,6 +324,121 @@ def select(
         )
         (found,) = drive(codes, {chosen.label: steps}, listeners)[0].values()
         return Selection.from_ranking(found)
+
+
+def select_by(
+    data: Any,
+    target: Any,
+    n_features: int | Literal["auto"],
+    by: Any,
+    *,
+    method: str | Method = "hofs",
+    feature_dim: Hashable | Sequence[Hashable] | None = None,
+    feature_coord: Hashable | None = None,
+    lags: Mapping[Hashable, Iterable[int]] | None = None,
+    nominal: Iterable[Hashable] | bool | None = None,
+    target_kind: str = "auto",
+    bins: int | str | None = "auto",
+    where: Any = None,
+    ignore_label: Any = None,
+    groups: Any = None,
+    weights: Any = None,
+    join: str = "exact",
+    on_bad: str = "raise",
+    include: Sequence[Hashable] = (),
+    exclude: Sequence[Hashable] = (),
+    min_gain: float | str | None = None,
+    alpha: float | None = None,
+    callback: Callable[[Event], None] | None = None,
+    progress: bool | None = None,
+) -> Selections:
+    """Select features for each part of the data: each season, station or region.
+
+    The result of a part is that of `select` with ``where=`` this part: bins, categories and the
+    ranges of a continuous target are those of the part, so that a shift between the parts, such as
+    cold winters, does not leave few bins for each. The data is read twice for all parts together.
+    Each round then reads the codes of every sample once, part by part.
+
+    Parameters
+    ----------
+    data, target, n_features, method
+        As for `select`. The data must not be encoded yet.
+    by
+        The part that each sample is in: an array of labels, the name of a column, variable or
+        coordinate of `data`, or a part of its dates, such as ``"time.season"``. A DataArray is
+        broadcast along the sample dims that it does not have. Samples without a label are not used.
+        At most 1000 labels are possible.
+    feature_dim, feature_coord, nominal, target_kind, bins, where, ignore_label
+        As for `select`.
+    lags
+        As for `select`. A lagged value may be in another part: that of the day before the first
+        winter day is an autumn value.
+    groups, weights, join, on_bad, include, exclude, min_gain, alpha, callback, progress
+        As for `select`.
+
+    Returns
+    -------
+    Selections
+        A mapping of labels to selections. ``to_dataset()`` has a dim of the labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import xarray as xr
+    >>> import hofs_dask as hd
+    >>> rng, time = np.random.default_rng(0), pd.date_range("2001", periods=1000, freq="D")
+    >>> data = xr.Dataset({name: ("time", rng.normal(size=1000)) for name in "abc"}, {"time": time})
+    >>> winter = data["time.season"] == "DJF"
+    >>> data["rain"] = xr.where(winter, data["a"], data["c"]) > 0.5
+    >>> hd.select_by(data, "rain", 1, by="time.season").features
+    {'DJF': ['a'], 'JJA': ['c'], 'MAM': ['c'], 'SON': ['c']}
+    """
+    chosen = as_method(method)
+    count, stop = _numbers(n_features, min_gain, alpha, [chosen])
+    _check_listening(callback, progress)
+    if by is None:
+        raise ValueError("by is None; give labels of the parts of the data, such as 'time.season'")
+    if isinstance(data, CodeStore) or _is_code_path(data):
+        raise ValueError(
+            "data is a code store, whose bins are those of all samples, but each part has bins of "
+            "its own; give the data that was encoded"
+        )
+    with ExitStack() as stack:
+        reading = Reading(
+            feature_dim=feature_dim,
+            feature_coord=feature_coord,
+            lags=lags,
+            nominal=nominal,
+            target_kind=target_kind,
+            bins=bins,
+            where=where,
+            ignore_label=ignore_label,
+            groups=groups,
+            weights=weights,
+            join=join,
+            on_bad=on_bad,
+            by=by,
+        )
+        request = _open(data, target, count or 1, reading, None, include, exclude)
+        listeners = _listeners(stack, callback, RoundProgress, progress)
+        stores = request.encoded_parts(stack, listeners)
+        found: dict[Name, Selection] = {}
+        for label, codes in stores.items():
+            steps = search(
+                codes,
+                chosen,
+                count,
+                include=request.columns_of(codes, request.include),
+                exclude=request.columns_of(codes, request.exclude),
+                stop=stop,
+            )
+            try:
+                (ranking,) = drive(codes, {chosen.label: steps}, listeners)[0].values()
+            except ValueError as error:
+                raise ValueError(f"{request.by}={label}: {error}") from error
+            found[label] = Selection.from_ranking(ranking)
+    return Selections(found, request.by)
 
 
 def compare(

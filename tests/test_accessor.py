@@ -22,7 +22,15 @@ VALUES = RNG.normal(size=SHAPE)
 LABEL = (VALUES[..., 2] + 0.5 * VALUES[..., 4] + RNG.normal(size=SHAPE[:3]) > 0).astype("i2") + 1
 LAND = RNG.random(SHAPE[1:3]) < 0.7
 CHUNKS = (2, 5, 8, 5)
-FUNCTIONS = ("select", "compare", "interactions", "information_matrix", "encode", "estimate")
+FUNCTIONS = (
+    "select",
+    "select_by",
+    "compare",
+    "interactions",
+    "information_matrix",
+    "encode",
+    "estimate",
+)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -79,6 +87,46 @@ def test_accessor__chunked_cube_with_a_mask_equals_the_stacked_numpy_call():
     for name in ("gain", "information", "relevance", "margin", "subset"):
         one, other = (each.to_dataset()[name].values for each in (found, expected))
         np.testing.assert_array_equal(one, other)
+    n_chunks = int(np.prod([-(-n // c) for n, c in zip(SHAPE, CHUNKS, strict=True)]))
+    assert len(reads.counts) == n_chunks
+    assert set(reads.counts.values()) == {2}
+
+
+@pytest.mark.parametrize("method", ["hofs", "jmi", "vmi"])
+def test_accessor__chunked_cube_with_a_mask_and_weights_equals_the_stacked_numpy_call(method):
+    reads, labels, masks, areas = (Reads() for _ in range(4))
+    data = cube(reads.array(VALUES, CHUNKS))
+    area = np.cos(np.linspace(-1.4, 1.4, SHAPE[1]))[:, np.newaxis] * np.linspace(1, 2, SHAPE[2])
+    target = xr.DataArray(
+        labels.array(LABEL[..., np.newaxis], (3, 10, 8, 1))[..., 0],
+        dims=("time", "y", "x"),
+        name="crop",
+    )
+    mask = xr.DataArray(
+        masks.array(LAND[np.newaxis, ..., np.newaxis], (1, 4, 8, 1))[0, ..., 0], dims=("y", "x")
+    )
+    weights = xr.DataArray(
+        areas.array(area[np.newaxis, ..., np.newaxis], (1, 10, 4, 1))[0, ..., 0],
+        dims=("y", "x"),
+        name="area",
+    )
+    assert not any(each.counts for each in (reads, labels, masks, areas))
+    found = data.hofs.select(
+        target, 4, method=method, feature_dim="band", where=mask, weights=weights
+    )
+    inside = np.broadcast_to(LAND, SHAPE[:3])
+    expected = hd.select(
+        VALUES[inside],
+        LABEL[inside],
+        4,
+        method=method,
+        weights=np.broadcast_to(area, SHAPE[:3])[inside],
+    )
+    one, other = found.to_dataset(), expected.to_dataset()
+    for name in ("index", "score", "gain", "information", "relevance", "margin", "subset"):
+        np.testing.assert_array_equal(one[name].values, other[name].values)
+    for name in ("n_samples", "effective_size", "label_entropy"):
+        assert one.attrs[name] == other.attrs[name]
     n_chunks = int(np.prod([-(-n // c) for n, c in zip(SHAPE, CHUNKS, strict=True)]))
     assert len(reads.counts) == n_chunks
     assert set(reads.counts.values()) == {2}

@@ -51,9 +51,11 @@ def _columns(data):
     return np.asarray(data)
 
 
-def _options(way, names, target):
-    given, allowed, first = WAYS[way]
+def _options(kind, way):
+    (_, target, names), (given, allowed, first) = KINDS[kind], WAYS[way]
     options = dict(given)
+    if kind in ("unlabelled", "labelled", "one variable"):
+        options["feature_dim"] = "band"
     for name in ("include", "exclude"):
         if name in options:
             options[name] = [names[j] for j in options[name]]
@@ -67,12 +69,17 @@ def _options(way, names, target):
     return options, allowed, first
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("kept", [False, True])
+#: Every kind with one way, and every way with one kind; some with a code store that is kept.
+CASES = [
+    *((kind, "exclude", kind == "unlabelled") for kind in KINDS),
+    *(("numpy", way, way == "include and exclude") for way in WAYS if way != "exclude"),
+]
+
+
+@pytest.mark.parametrize(("kind", "way", "kept"), CASES)
 def test_transform__of_the_data_given_has_the_chosen_features(kind, way, kept, tmp_path):
     data, target, names = KINDS[kind]
-    options, allowed, first = _options(way, names, target)
+    options, allowed, first = _options(kind, way)
     store = tmp_path / "codes" if kept else None
     result = hd.select(data, target, 3, method="jmi", store=store, **options)
     assert set(result.indices.tolist()) <= set(allowed)
@@ -87,9 +94,7 @@ def test_transform__of_the_data_given_has_the_chosen_features(kind, way, kept, t
         method="jmi",
         include=[] if first is None else [f"x{allowed.index(first)}"],
         **{
-            name: np.ravel(value)
-            for name, value in options.items()
-            if name in ("where", "weights")
+            name: np.ravel(value) for name, value in options.items() if name in ("where", "weights")
         },
     )
     assert result.indices.tolist() == [allowed[j] for j in alone.indices]
@@ -131,7 +136,10 @@ def test_transform__positions_at_the_shell_are_those_of_the_data(tmp_path):
     frame = pd.DataFrame(X, columns=NAMES).assign(y=Y)
     frame.to_csv(tmp_path / "x.csv", index=False)
     out = tmp_path / "ranks.csv"
-    ran = run("select", tmp_path / "x.csv", "y", "2", "--exclude", "a", "--output", out)
+    ran = run(
+        *("select", tmp_path / "x.csv", "--target", "y", "--n-features", 2),
+        *("--exclude", "a", "--output", out),
+    )
     assert ran.exit_code == 0, ran.output
     ranks = pd.read_csv(out)
     assert [NAMES[j] for j in ranks["index"]] == ranks["feature"].tolist()

@@ -12,8 +12,7 @@ import numpy as np
 from dask.delayed import Delayed, delayed
 
 from hofs_dask.encoding.kept import Kept, Mask, take
-from hofs_dask.events import Notify
-from hofs_dask.scheduling.compute import compute
+from hofs_dask.encoding.steps import Step, Steps
 from hofs_dask.store.chunks import COLUMNS, chunk_file, write_chunk
 from hofs_dask.store.groups import (
     Dealt,
@@ -46,7 +45,7 @@ class Job:
     path: str
     folder: str
     key: str  # the labels are written to the array labels/<key>
-    listeners: tuple[Notify, ...] = ()
+    part: str = ""  # which part of the data the source is, for errors
 
     @property
     def place(self) -> str:
@@ -145,7 +144,7 @@ def _label(block: np.ndarray, coding: Coding) -> tuple[np.ndarray, np.ndarray]:
     return labels, np.bincount(labels, minlength=coding.n_classes)
 
 
-def write_groups(job: Job, kept: Kept, chunk_rows: int) -> GroupRecord | None:
+def write_groups(job: Job, kept: Kept, chunk_rows: int) -> Steps[GroupRecord | None]:
     """Assign the groups to folds and write them; return their manifest entry.
 
     The result is None if the samples are not grouped.
@@ -159,13 +158,13 @@ def write_groups(job: Job, kept: Kept, chunk_rows: int) -> GroupRecord | None:
             zip(groups.values.to_delayed(optimize_graph=False), kept.masks, strict=True)
         )
     ]
-    (found,) = compute(
-        tree(merge_groups, counts, f"encode-merge-groups-{run}"), here=groups.in_memory
+    (found,) = yield Step(
+        (tree(merge_groups, counts, f"encode-merge-groups-{run}"),), here=groups.in_memory
     )
     dealt = deal_groups(merge_groups(found), groups.name)
     name = f"groups/{job.key}"
     tasks = _write_tasks(job, name, groups.values, kept, chunk_rows, _group, dealt)
-    (written,) = compute(tasks, here=groups.in_memory)
+    (written,) = yield Step((tasks,), here=groups.in_memory)
     return GroupRecord(groups.name, dealt.n_groups, digits_of(written))
 
 
@@ -198,7 +197,7 @@ def _quantised(block: np.ndarray, mask: Mask, unit: float) -> np.ndarray:
 
 def write_weights(
     job: Job, kept: Kept, chunk_rows: int, sums: WeightSums | None
-) -> WeightRecord | None:
+) -> Steps[WeightRecord | None]:
     """Write the weights; return their manifest entry, None if all samples count equally."""
     weights = job.source.weights
     if weights is None or kept.unit is None or sums is None:
@@ -212,7 +211,7 @@ def write_weights(
             stacklevel=3,
         )
     tasks = _write_tasks(job, "weights", weights.values, kept, chunk_rows, _weight, kept.unit)
-    (written,) = compute(tasks, here=weights.in_memory)
+    (written,) = yield Step((tasks,), here=weights.in_memory)
     return WeightRecord(
         weights.name, kept.unit, sums.total, sums.squares, sums.largest, digits_of(written)
     )

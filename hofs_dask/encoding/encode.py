@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import itertools
 import math
 import os
-import time
 import uuid
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,17 +26,11 @@ from hofs_dask.encoding.columns import (
     write_groups,
     write_weights,
 )
-from hofs_dask.encoding.kept import Kept, Mask, find_kept, take
+from hofs_dask.encoding.kept import Kept, Mask, Span, find_kept, take
+from hofs_dask.encoding.steps import Step, Steps, run_together
 from hofs_dask.engine.chunking import Room, choose_layout
 from hofs_dask.errors import CodeStoreError, refusal, skipped, some_of
-from hofs_dask.events import (
-    Advanced,
-    CompileStarted,
-    EncodeEnded,
-    EncodeStarted,
-    Notify,
-    tell_all,
-)
+from hofs_dask.events import CompileStarted, Notify, tell_all
 from hofs_dask.io import places
 from hofs_dask.io.files import check_apart, digest
 from hofs_dask.io.kinds import TargetType
@@ -47,7 +41,6 @@ from hofs_dask.kernels._jit import kernels_in, missing
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.scheduling.compute import compute, release
 from hofs_dask.scheduling.process import PROCESS
-from hofs_dask.scheduling.waits import Watch, watch_tasks
 from hofs_dask.store.bins import (
     Bins,
     Feature,
@@ -173,29 +166,7 @@ def encode_source(
         )
     path = as_path(store)
     check_apart(path, source.places, "store")
-    fingerprint = key = None
-    # the samples of the store depend on the masks, and bins and tables also on the weights
-    skip = [] if source.on_bad == "raise" else [source.on_bad]
-    marks = [mask.fingerprint for mask in source.masks]
-    if source.weights is not None:
-        marks.append(source.weights.fingerprint)
-    if source.fingerprint is not None and None not in marks:
-        nominal = source.nominal.tolist()
-        roles = [mask.role for mask in source.masks]
-        if source.weights is not None:
-            roles.append(source.weights.name)
-        fingerprint = digest(
-            [source.fingerprint, checked_bins, nominal, VERSION, roles, marks, *skip]
-        )
-    if source.target_fingerprint is not None:
-        parts = [source.target_fingerprint, source.target_name, kind, VERSION]
-        if source.ignore_label is not None:
-            parts.append(source.ignore_label)
-        groups = source.groups
-        if groups is None:
-            key = digest(parts)[:16]
-        elif groups.fingerprint is not None:
-            key = digest([*parts, groups.fingerprint, groups.name])[:16]
+    fingerprint, key = _fingerprints(source, checked_bins, kind)
 
     def found() -> CodeStore | None:
         """Return the store if it already has these codes and labels, otherwise None."""
@@ -218,21 +189,119 @@ def encode_source(
         manifest = read_manifest(path)
         if manifest is not None and fingerprint is not None and manifest.fingerprint == fingerprint:
             job = Job(source, path, manifest.folder, key or uuid.uuid4().hex[:16])
-            manifest, target, coding = _add_labels(job, kind, manifest)
+            ((manifest, target, coding),) = run_together([_add_labels(job, kind, manifest)])
         else:
-            job = Job(source, path, folder, key or uuid.uuid4().hex[:16], tuple(listeners))
-            to_compile = kernels_to_compile(source)
-            if to_compile:
-                tell_all(listeners, CompileStarted(tuple(to_compile)))
-            manifest, coding = _encode(job, checked_bins, kind, chunks, room, fingerprint)
+            job = Job(source, path, folder, key or uuid.uuid4().hex[:16])
+            steps = _encode(job, checked_bins, kind, chunks, room, fingerprint)
+            ((manifest, coding),) = _run([job], [steps], listeners)
             (target,) = manifest.targets
-        if source.state() != source.opened_state:
-            raise ValueError(
-                "the data changed while it was read, so no codes were kept; run the same "
-                "call again when no other process writes to the data"
-            )
+        _check_unchanged(source)
         write_manifest(path, manifest)
         return with_warnings(load_codes(path, manifest, target), coding)
+
+
+def encode_together(
+    sources: Mapping[str, Source],
+    stores: Sequence[str],
+    *,
+    bins: int | str | None = "auto",
+    target_kind: str = "auto",
+    room: Room | None = None,
+    listeners: Sequence[Notify] = (),
+) -> list[CodeStore]:
+    """Return new code stores of sources with the same data, each with samples of its own.
+
+    The data is read twice for all of them. The stores are those that `encode_source` makes.
+
+    Parameters
+    ----------
+    sources : mapping of str to Source
+        Sources that differ in their masks only, by what they are called in errors.
+    stores : sequence of str
+        An empty folder for each source.
+    bins, target_kind, room, listeners
+        As for `encode_source`.
+    """
+    checked_bins, kind = check_bins(bins), check_kind(target_kind)
+    with contextlib.ExitStack() as stack:
+        jobs, steps = [], []
+        for (part, source), path in zip(sources.items(), stores, strict=True):
+            fingerprint, key = _fingerprints(source, checked_bins, kind)
+            folder = stack.enter_context(writing(path))
+            job = Job(source, path, folder, key or uuid.uuid4().hex[:16], part)
+            jobs.append(job)
+            steps.append(_named(job, _encode(job, checked_bins, kind, None, room, fingerprint)))
+        made = _run(jobs, steps, listeners)
+        for job, (manifest, _) in zip(jobs, made, strict=True):
+            _check_unchanged(job.source)
+            write_manifest(job.path, manifest)
+    return [
+        with_warnings(load_codes(job.path, manifest, manifest.targets[0]), coding)
+        for job, (manifest, coding) in zip(jobs, made, strict=True)
+    ]
+
+
+_Made = tuple[Manifest, Coding]
+
+
+def _run(
+    jobs: Sequence[Job], steps: Sequence[Steps[_Made]], listeners: Sequence[Notify]
+) -> list[_Made]:
+    """Run encodings of the same data together, after a report of the kernels to compile."""
+    source = jobs[0].source
+    to_compile = kernels_to_compile(source)
+    if to_compile:
+        tell_all(listeners, CompileStarted(tuple(to_compile)))
+    # objects have no size of their own
+    known = all(part.dtype.kind not in "OT" for part in source.parts)
+    n_bytes = int(sum(part.nbytes for part in source.parts)) if known else 0
+    made = run_together(steps, n_bytes, listeners)
+    release()
+    return made
+
+
+def _named(job: Job, steps: Steps[_Made]) -> Steps[_Made]:
+    """Yield the steps of a part of the data; an error names the part."""
+    try:
+        return (yield from steps)
+    except (ValueError, TypeError) as error:
+        if job.part in str(error):
+            raise
+        raise type(error)(f"{job.part}: {error}") from error
+
+
+def _check_unchanged(source: Source) -> None:
+    if source.state() != source.opened_state:
+        raise ValueError(
+            "the data changed while it was read, so no codes were kept; run the same call again "
+            "when no other process writes to the data"
+        )
+
+
+def _fingerprints(source: Source, bins: Bins, kind: TargetKind) -> tuple[str | None, str | None]:
+    """Return the fingerprint of the codes and the key of the labels; None if it is not known."""
+    fingerprint = key = None
+    # the samples of the store depend on the masks, and bins and tables also on the weights
+    skip = [] if source.on_bad == "raise" else [source.on_bad]
+    marks = [mask.fingerprint for mask in source.masks]
+    if source.weights is not None:
+        marks.append(source.weights.fingerprint)
+    if source.fingerprint is not None and None not in marks:
+        nominal = source.nominal.tolist()
+        roles = [mask.role for mask in source.masks]
+        if source.weights is not None:
+            roles.append(source.weights.name)
+        fingerprint = digest([source.fingerprint, bins, nominal, VERSION, roles, marks, *skip])
+    if source.target_fingerprint is not None:
+        parts = [source.target_fingerprint, source.target_name, kind, VERSION]
+        if source.ignore_label is not None:
+            parts.append(source.ignore_label)
+        groups = source.groups
+        if groups is None:
+            key = digest(parts)[:16]
+        elif groups.fingerprint is not None:
+            key = digest([*parts, groups.fingerprint, groups.name])[:16]
+    return fingerprint, key
 
 
 def _encode(
@@ -242,10 +311,11 @@ def _encode(
     chunks: tuple[int, int] | None,
     room: Room | None,
     fingerprint: str | None,
-) -> tuple[Manifest, Coding]:
+) -> Steps[_Made]:
     """Write codes, tables and labels into the folder of a job; return their manifest."""
-    source, kept = job.source, find_kept(job.source)
-    coding, features, n_bins, empty, sums, problems = _first_read(job, kept, bins, kind)
+    source, kept = job.source, (yield from find_kept(job.source))
+    first_read = yield from _first_read(job, kept, bins, kind)
+    coding, features, n_bins, empty, sums, problems = first_read
     if problems:
         notes = (*source.notes, *skipped(_texts(source, problems)))
         source = replace(source.without([each.column for each in problems]), notes=notes)
@@ -260,17 +330,17 @@ def _encode(
         chunks=chunks,
     ).chunks
     write_metadata(job.place, kept.n_rows, grid, count_bits(features), tables_of(features))
-    groups = write_groups(job, kept, grid[0])
-    weights = write_weights(job, kept, grid[0], sums)
+    groups = yield from write_groups(job, kept, grid[0])
+    weights = yield from write_weights(job, kept, grid[0], sums)
     writes = _write_tasks(job, kept, features, grid)
     labels = label_tasks(job, kept, coding, grid[0])
     # The tasks on the driver run first. The driver may also run the scheduler, with which they
     # would otherwise compete while the workers write.
     here, there = (labels, []) if source.target_in_memory else ([], labels)
-    (coded,) = compute(here, here=True)
-    with _reported(job, "encode-write", len(writes) - 1) as watch:
-        (tables, *checksums), more = compute(writes, there, watch=watch)
-    release()
+    (coded,) = yield Step((here,), here=True)
+    (tables, *checksums), more = yield Step(
+        (writes, there), stage="encode-write", n_tasks=len(writes) - 1
+    )
     named = {str(j): feature for j, feature in enumerate(features) if feature.categories}
     content = Content(
         names=source.names,
@@ -313,33 +383,9 @@ def _empty_note(share: float) -> tuple[str, ...]:
     return (found,)
 
 
-@contextlib.contextmanager
-def _reported(job: Job, stage: str, n_tasks: int) -> Iterator[Watch | None]:
-    """Send the events of a read of the source that runs in the ``with`` block.
-
-    The watch that is yielded must be passed to `compute` in this block.
-    """
-    if not job.listeners:
-        yield None
-        return
-    parts = job.source.parts
-    # the bytes of objects are not known
-    known = all(part.dtype.kind not in "OT" for part in parts)
-    n_bytes = int(sum(part.nbytes for part in parts)) if known else 0
-    tell_all(job.listeners, EncodeStarted(stage, n_tasks, n_bytes))
-    start = time.perf_counter()
-
-    def advanced(n_ended: int, n_tasks: int) -> None:
-        tell_all(job.listeners, Advanced(n_ended, n_tasks))
-
-    yield watch_tasks(rf"{stage}-\d", n_tasks, advanced)
-    seconds = time.perf_counter() - start
-    tell_all(job.listeners, EncodeEnded(stage, n_tasks, n_bytes, seconds))
-
-
 def _first_read(
     job: Job, kept: Kept, bins: Bins, target_kind: TargetKind
-) -> tuple[Coding, list[Feature], int, float, WeightSums | None, list[Refusal]]:
+) -> Steps[tuple[Coding, list[Feature], int, float, WeightSums | None, list[Refusal]]]:
     """Read the source once; return the coding of the target and of each feature.
 
     The other results are the number of bins, the share of samples that miss every feature, the
@@ -347,7 +393,7 @@ def _first_read(
     """
     source, run = job.source, uuid.uuid4().hex
     weights = weight_blocks(source, kept, run)
-    coding = _coding(source, kept, target_kind, weights, run)
+    coding = _coding(job, kept, target_kind, weights, run)
     sums = None
     if kept.unit is not None:
         several = [
@@ -412,8 +458,9 @@ def _first_read(
                 )
             first_feature += n_columns
     n_tasks = sum(math.prod(part.numblocks) for part in source.parts)
-    with _reported(job, "encode-read", n_tasks) as watch:
-        made, coded, resolved, summed = compute(tables, coding, n_bins, sums, watch=watch)
+    made, coded, resolved, summed = yield Step(
+        (tables, coding, n_bins, sums), stage="encode-read", n_tasks=n_tasks
+    )
     problems = [problem for _, several, *_ in made for problem in several]
     problems.sort(key=lambda problem: problem.column)
     if problems and (source.on_bad == "raise" or len(problems) == source.n_features):
@@ -443,9 +490,9 @@ def _texts(source: Source, problems: list[Refusal]) -> list[str]:
 
 def _add_labels(
     job: Job, target_kind: TargetKind, manifest: Manifest
-) -> tuple[Manifest, Target, Coding]:
+) -> Steps[tuple[Manifest, Target, Coding]]:
     """Write the labels of another target to a store that already holds the codes."""
-    source, kept = job.source, find_kept(job.source)
+    source, kept = job.source, (yield from find_kept(job.source))
     if kept.digest != manifest.kept:
         others = some_of(sorted({each.name for each in manifest.targets}))
         raise ValueError(
@@ -455,9 +502,9 @@ def _add_labels(
     rows = manifest.content.chunks[0]
     run = uuid.uuid4().hex
     weights = weight_blocks(source, kept, run)
-    (coding,) = compute(_coding(source, kept, target_kind, weights, run))
-    (written,) = compute(label_tasks(job, kept, coding, rows), here=source.target_in_memory)
-    groups = write_groups(job, kept, rows)
+    (coding,) = yield Step((_coding(job, kept, target_kind, weights, run),))
+    (written,) = yield Step((label_tasks(job, kept, coding, rows),), here=source.target_in_memory)
+    groups = yield from write_groups(job, kept, rows)
     release()
     target = _target(job, kept, coding, written, groups)
     same = next(
@@ -504,14 +551,14 @@ def _target(
 
 
 def _coding(
-    source: Source,
+    job: Job,
     kept: Kept,
     target_kind: TargetKind,
     weights: list[Delayed] | list[None],
     run: str,
 ) -> Delayed | Coding:
     """Return the coding of the target if target and weights are in memory, otherwise a task."""
-    target = source.target
+    source, target = job.source, job.source.target
     assert target is not None
     blocks = target.to_delayed(optimize_graph=False)
     summaries = [
@@ -531,7 +578,7 @@ def _coding(
     ]
     coding: Delayed = delayed(_make_coding)(
         tree(merge_targets, summaries, f"encode-merge-target-{run}"),
-        source.target_name,
+        f"{source.target_name} in {job.part}" if job.part else source.target_name,
         target_kind,
         source.target_type,
         dask_key_name=f"encode-target-{run}",
@@ -568,12 +615,12 @@ def _write_tasks(
         for part in source.parts:
             end = begin + part.shape[1]
             if begin < last and first < end:
-                pieces.append(_pieces(part, rows, max(first - begin, 0), min(last, end) - begin))
+                own = part[:, max(first - begin, 0) : min(last, end) - begin]
+                pieces.append(_pieces(own, rows) if kept.whole else _kept_pieces(own, spans))
             begin = end
         tasks += [
             delayed(_write_codes)(
                 [piece[row] for piece in pieces],
-                span.mask,
                 tables[column],
                 job.place,
                 bits,
@@ -588,12 +635,45 @@ def _write_tasks(
     return tasks
 
 
-def _pieces(part: da.Array, rows: tuple[int, ...], first: int, last: int) -> np.ndarray:
-    """Return tasks that read some columns of a part, one for each entry of ``rows``."""
-    cut = rechunked(part[:, first:last], (rows, (last - first,)))
+def _pieces(part: da.Array, rows: tuple[int, ...]) -> list[list[Delayed]]:
+    """Return the rows of each chunk of the store, as a list of the task that reads them."""
     # Without optimization, a chunk that several pieces need remains one key, so it is read once.
-    pieces: np.ndarray = cut.to_delayed(optimize_graph=False)[:, 0]
+    cut = rechunked(part, (rows, (part.shape[1],))).to_delayed(optimize_graph=False)
+    return [[piece] for piece in cut[:, 0]]
+
+
+def _kept_pieces(part: da.Array, spans: Sequence[Span]) -> list[list[Delayed]]:
+    """Return the kept rows of each chunk of the store, as a list of tasks, one for each block.
+
+    The kept rows of a block are copied before those of other blocks are read, so that a block is
+    not in memory until a whole chunk is kept.
+    """
+    whole = rechunked(part, (part.chunks[0], (part.shape[1],)))
+    blocks = whole.to_delayed(optimize_graph=False)[:, 0]
+    edges = np.cumsum([0, *part.chunks[0]]).tolist()
+    pieces: list[list[Delayed]] = []
+    start = 0
+    for span in spans:
+        stop, flags, own = start + span.n_source, span.flags, []
+        for block in range(bisect.bisect_right(edges, start) - 1, bisect.bisect_left(edges, stop)):
+            low, high = max(start, edges[block]), min(stop, edges[block + 1])
+            some = flags[low - start : high - start]
+            if some.any():
+                own.append(
+                    delayed(_kept_rows)(
+                        blocks[block],
+                        slice(low - edges[block], high - edges[block]),
+                        None if some.all() else np.packbits(some),
+                        dask_key_name=f"encode-keep-{uuid.uuid4().hex}",
+                    )
+                )
+        pieces.append(own)
+        start = stop
     return pieces
+
+
+def _kept_rows(block: np.ndarray, rows: slice, mask: Mask) -> np.ndarray:
+    return take(block[rows], mask)
 
 
 def _summarise(
@@ -633,8 +713,7 @@ def _resolve_bins(bins: Bins, n_samples: int, sums: WeightSums | None, coding: C
 
 
 def _write_codes(
-    pieces: list[np.ndarray],
-    mask: Mask,
+    pieces: list[list[np.ndarray]],
     features: list[Feature],
     place: str,
     bits: int,
@@ -645,15 +724,15 @@ def _write_codes(
 ) -> int:
     """Write a chunk of codes and return its checksum."""
     check_reachable(sources)
-    pieces = [take(piece, mask) for piece in pieces]
-    if any(len(piece) != n_rows for piece in pieces):
+    whole = [own[0] if len(own) == 1 else np.concatenate(own) for own in pieces]
+    if any(len(piece) != n_rows for piece in whole):
         raise ValueError(
-            f"a block of the data has {[len(piece) for piece in pieces]} rows, but its chunks "
+            f"a block of the data has {[len(piece) for piece in whole]} rows, but its chunks "
             f"declare {n_rows}; fix the function that makes the block, or its declared chunks"
         )
     planes = np.zeros((len(features), bits, -(-n_rows // WORD)), np.uint64)
     done = 0
-    for piece in pieces:
+    for piece in whole:
         some = slice(done, done + piece.shape[1])
         encode_planes(piece, features[some], planes[some])
         done = some.stop

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dask.delayed import delayed
 
-from hofs_dask.io.reading import LAGS, WEIGHTS
-from hofs_dask.scheduling.compute import compute
+from hofs_dask.encoding.steps import Step, Steps
+from hofs_dask.io.reading import BY, LAGS, WEIGHTS
 from hofs_dask.store.summary import clean_objects
 from hofs_dask.store.weights import WeightSummary, merge_weights, summarise_weights, unit_of
 
@@ -35,6 +35,19 @@ class Span:
 
     n_source: int
     mask: Mask
+
+    @property
+    def flags(self) -> np.ndarray:
+        """Whether each row is kept.
+
+        Examples
+        --------
+        >>> Span(3, np.packbits([True, False, True])).flags
+        array([ True, False,  True])
+        """
+        return (
+            np.ones(self.n_source, bool) if self.mask is None else _unpack(self.mask, self.n_source)
+        )
 
 
 @dataclass(frozen=True)
@@ -68,7 +81,8 @@ class Dropped:
         >>> Dropped(n_outside=(7,)).notes(["where"], None)
         ('where leaves out 7 samples',)
         """
-        counts = list(zip(masks, self.n_outside, strict=True))
+        pairs = zip(masks, self.n_outside, strict=True)
+        counts = [(option, n) for option, n in pairs if option != BY]
         if label is not None:
             counts.append((f"ignore_label={label!r}", self.n_ignored))
         if self.n_weightless:
@@ -173,13 +187,15 @@ class Kept:
         return np.concatenate(found)
 
 
-def find_kept(source: Source) -> Kept:
-    """Return the samples of a source that are kept; raise a ValueError if no sample is kept.
+def find_kept(source: Source) -> Steps[Kept]:
+    """Find the samples of a source that are kept; raise a ValueError if no sample is kept.
 
     Examples
     --------
+    >>> from hofs_dask.encoding.steps import run_together
     >>> from hofs_dask.io.source import open_source
-    >>> find_kept(open_source(np.eye(3), [1.0, np.nan, 2.0])).n_rows
+    >>> (kept,) = run_together([find_kept(open_source(np.eye(3), [1.0, np.nan, 2.0]))])
+    >>> kept.n_rows
     2
     """
     target: Any = source.target
@@ -196,8 +212,8 @@ def find_kept(source: Source) -> Kept:
     if source.weights is not None:
         weights = source.weights.values.to_delayed(optimize_graph=False)
         in_memory = in_memory and source.weights.in_memory
-    made = compute(
-        *(
+    made = yield Step(
+        tuple(
             delayed(_keep)(size, block, [mask[row] for mask in masks], source.ignore_label, own)
             for row, (size, block, own) in enumerate(zip(sizes, blocks, weights, strict=True))
         ),

@@ -10,12 +10,12 @@ from hofs_dask.errors import unknown
 
 #: The roles of columns with one value per sample. The options that give the columns have the
 #: same names.
-GROUPS, WEIGHTS, WHERE, LAGS = "groups", "weights", "where", "lags"
+GROUPS, WEIGHTS, WHERE, LAGS, BY = "groups", "weights", "where", "lags", "by"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The options for reading and encoding data. `hofs_dask.select` documents them.
+    """The options for reading and encoding data. `hofs_dask.select` and `select_by` document them.
 
     Examples
     --------
@@ -35,6 +35,7 @@ class Reading:
     weights: Any = None
     join: str = "exact"
     on_bad: str = "raise"
+    by: Any = None
 
     def given(self) -> list[str]:
         """Return the names of the options that differ from their defaults."""

@@ -17,7 +17,7 @@ from hofs_dask.io.fingerprint import combine
 from hofs_dask.io.frames import check_index
 from hofs_dask.io.labelled import check_labels, spread
 from hofs_dask.io.paths import as_path
-from hofs_dask.io.reading import WEIGHTS
+from hofs_dask.io.reading import BY, WEIGHTS
 from hofs_dask.io.table import Table
 from hofs_dask.io.targets import as_column, as_series, names_column, target_name
 
@@ -49,6 +49,8 @@ def take_column(data: Any, given: Any, role: str, others: Mapping[str, Any]) -> 
         return _take(open_path(path), path, given, role)
     if isinstance(data, zarr.Array | zarr.Group):
         return _take(data, str(data.store_path), given, role)
+    if isinstance(data, xr.Dataset | xr.DataArray) and _is_of_date(data, given):
+        return data, data[given]
     if isinstance(data, xr.Dataset):
         if given not in data.variables:
             raise unknown(f"variable for {role}", given, data.variables)
@@ -66,6 +68,23 @@ def take_column(data: Any, given: Any, role: str, others: Mapping[str, Any]) -> 
             raise unknown(f"key for {role}", given, list(data))
         return {name: each for name, each in data.items() if name != given}, data[given]
     raise unnamed(role, given)
+
+
+def _is_of_date(data: xr.Dataset | xr.DataArray, given: Hashable) -> bool:
+    """Return whether a name is a part of the dates of a coordinate, such as ``time.season``.
+
+    Examples
+    --------
+    >>> data = xr.DataArray([1], {"time": pd.to_datetime(["2001-01-01"])}, dims="time")
+    >>> _is_of_date(data, "time.season"), _is_of_date(data, "time")
+    (True, False)
+    """
+    if not isinstance(given, str) or given in data.coords:
+        return False
+    if isinstance(data, xr.Dataset) and given in data.data_vars:
+        return False
+    name, _, part = given.rpartition(".")
+    return name in data.coords and hasattr(getattr(data[name], "dt", None), part)
 
 
 def _take(node: Any, address: str, given: Hashable, role: str) -> tuple[Any, Any]:
@@ -107,6 +126,24 @@ def sample_column(given: Any, features: Features, role: str) -> Column:
     column = as_column(given, role)
     assert column is not None
     return column
+
+
+def by_column(given: Any, features: Features) -> Column:
+    """Return the labels of the parts of the data as a column, one per sample of the features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask.io.arrays import from_array
+    >>> by_column(["a", "b"], from_array(np.zeros((2, 3)), None)[0]).type
+    'nominal'
+    """
+    if isinstance(given, Mapping):
+        raise TypeError(
+            f"by is {given!r}; give an array with one label per sample, the name of a column, "
+            "variable or coordinate of the data, or a part of its dates such as 'time.season'"
+        )
+    return sample_column(given, features, BY)
 
 
 def weights_column(given: Any, features: Features) -> Column:

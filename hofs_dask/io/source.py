@@ -40,8 +40,8 @@ from hofs_dask.io.mappings import from_mapping
 from hofs_dask.io.masks import mask_column
 from hofs_dask.io.netcdf import is_netcdf, open_netcdf
 from hofs_dask.io.paths import as_path
-from hofs_dask.io.reading import DEFAULTS, GROUPS, LAGS, WEIGHTS, WHERE, Reading, find_columns
-from hofs_dask.io.samples import take_column, weights_column
+from hofs_dask.io.reading import BY, DEFAULTS, GROUPS, LAGS, WEIGHTS, WHERE, Reading, find_columns
+from hofs_dask.io.samples import by_column, take_column, weights_column
 from hofs_dask.io.table import Table
 from hofs_dask.io.tables import from_table, is_table, open_table
 from hofs_dask.io.targets import as_series, check_ignored, fits
@@ -120,6 +120,8 @@ class Source:
         The id of the group of each sample; None if samples are not grouped.
     weights : SampleColumn or None
         The weight of each sample; None if all samples count equally.
+    by : SampleColumn or None
+        The label of the part of the data that each sample is in; None if there are no parts.
     masks : tuple of SampleColumn
         One mask for each of the options ``lags`` and ``where`` that was given: true for the samples
         that the option keeps. A sample is used only if all masks are true.
@@ -150,6 +152,7 @@ class Source:
     opened_state: str = ""
     groups: SampleColumn | None = None
     weights: SampleColumn | None = None
+    by: SampleColumn | None = None
     masks: tuple[SampleColumn, ...] = ()
     ignore_label: Any = None
     feature_dims: tuple[str, ...] = ()
@@ -279,7 +282,8 @@ def _open(data: Any, target: Any, reading: Reading, exclude: Iterable[Hashable])
     data, weighing = take_column(data, weights, WEIGHTS, {"target": target, GROUPS: groups})
     others = {"target": target, GROUPS: groups, WEIGHTS: weights}
     data, mask = take_column(data, reading.where, WHERE, others)
-    given = {"target": target, GROUPS: ids, WEIGHTS: weighing, WHERE: mask}
+    data, by = take_column(data, reading.by, BY, {"target": target})
+    given = {"target": target, GROUPS: ids, WEIGHTS: weighing, WHERE: mask, BY: by}
     data, given, notes = join_labels(data, given, reading)
     features, column = _read(data, given["target"], reading)
     further = {
@@ -307,6 +311,7 @@ _COLUMNS: dict[str, Callable[[Any, Features], Column]] = {
     GROUPS: groups_column,
     WEIGHTS: weights_column,
     WHERE: mask_column,
+    BY: by_column,
 }
 
 
@@ -420,6 +425,7 @@ def _check(
         opened_state=digest([origin.opened_state() for origin in origins]),
         groups=checked.get(GROUPS),
         weights=checked.get(WEIGHTS),
+        by=checked.get(BY),
         masks=tuple(checked[role] for role in (LAGS, WHERE) if role in checked),
         notes=features.notes,
         axis=features.axis,
@@ -449,7 +455,7 @@ def _check_target(
 ) -> da.Array:
     array = column.array
     what = role if role == column.name == WHERE else f"{role} {column.name!r}"
-    if role != GROUPS or array.dtype.kind not in "Mm":  # dates are valid ids
+    if role not in (GROUPS, BY) or array.dtype.kind not in "Mm":  # dates are valid ids
         refuse_dtype(what, array.dtype)
     n_samples = int(np.prod(sample_shape))
     if isinstance(array, da.Array):

@@ -193,14 +193,15 @@ class Comparison(Result):
         columns: dict[str, NDArray[Any]] = {}
         for name, variable in variables.items():
             if "rank" in variable.dims:
-                padded = [_padded(name, each[name].values, n_ranks) for each in datasets.values()]
-                columns[name] = np.stack(padded)
+                columns[name] = np.stack(
+                    [padded(name, each[name].values, n_ranks) for each in datasets.values()]
+                )
             else:
                 columns[name] = first[name].values
         if "column" in first:
             columns["column"] = first["column"].values
             variables |= COLUMN
-        columns["overlap"] = _jaccard([each["index"].values for each in datasets.values()], n_ranks)
+        columns["overlap"] = jaccard([each["index"].values for each in datasets.values()], n_ranks)
         variables |= AGREEMENT
         own: dict[str, str | float] = {}
         if resamples is not None:
@@ -359,8 +360,14 @@ def _alike(selections: Mapping[str, Selection]) -> dict[str, xr.Dataset]:
     return datasets
 
 
-def _padded(name: str, values: NDArray[Any], n_ranks: int) -> NDArray[Any]:
-    """Return values by rank, extended to ``n_ranks`` ranks by the fill value of their type."""
+def padded(name: str, values: NDArray[Any], n_ranks: int) -> NDArray[Any]:
+    """Return values by rank, extended to ``n_ranks`` ranks by the fill value of their type.
+
+    Examples
+    --------
+    >>> padded("index", np.array([4]), 2)
+    array([ 4, -1])
+    """
     n_more = n_ranks - len(values)
     if n_more and name == "selected" and values.dtype.kind == "i":
         values = values.astype(np.float64)
@@ -368,8 +375,14 @@ def _padded(name: str, values: NDArray[Any], n_ranks: int) -> NDArray[Any]:
     return np.concatenate([values, pad])
 
 
-def _jaccard(picks: Sequence[NDArray[np.int64]], n_ranks: int) -> NDArray[np.float64]:
-    """Return the Jaccard index of every two lists of picks up to each rank, (rank, list, list)."""
+def jaccard(picks: Sequence[NDArray[np.int64]], n_ranks: int) -> NDArray[np.float64]:
+    """Return the Jaccard index of every two lists of picks up to each rank, (rank, list, list).
+
+    Examples
+    --------
+    >>> jaccard([np.array([0, 1]), np.array([0, 2])], 2)[:, 0, 1].round(2)
+    array([1.  , 0.33])
+    """
     _, columns = np.unique(np.concatenate(picks), return_inverse=True)
     place = np.full((len(picks), columns.max(initial=-1) + 1), n_ranks)
     start = 0
@@ -416,7 +429,7 @@ def _resampled(
     if n_resamples > 1:
         pairs = np.triu_indices(n_resamples, k=1)
         for method, each in enumerate(chosen):
-            stability[method] = _jaccard(each, n_ranks)[:, *pairs].mean(axis=1)
+            stability[method] = jaccard(each, n_ranks)[:, *pairs].mean(axis=1)
     counts = [np.bincount(np.concatenate(each), minlength=n_features) for each in chosen]
     return {"stability": stability, "frequency": np.stack(counts) / n_resamples}
 

@@ -30,7 +30,7 @@ LETTER = 0.66
 LARGEST = 8.5
 
 
-def plot(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
+def plot(dataset: xr.Dataset, ax: Axes | None = None, parts: str = "") -> Axes:
     """Plot the ranks of all methods side by side and return the axes.
 
     Parameters
@@ -39,6 +39,8 @@ def plot(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
         The return value of `Comparison.to_dataset`.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on. By default a new figure is created.
+    parts : str
+        The name of the labels if parts of the data are compared instead of methods.
 
     Examples
     --------
@@ -60,10 +62,11 @@ def plot(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
     _draw_links(ax, chart)
     _draw_stability(ax, chart, size)
     _draw_scales(ax, chart, size)
-    _draw_legend(ax, chart, size)
+    _draw_legend(ax, chart, size, parts)
     n_ranks = dataset.sizes["rank"]
     cut = f", the first {SHOWN_RANKS} of {n_ranks}" if n_ranks > SHOWN_RANKS else ""
-    ax.set_title(f"features chosen by each method, by rank{cut}", loc="left", fontsize=size + 3)
+    chosen = f"from each part by {parts}" if parts else "by each method"
+    ax.set_title(f"features chosen {chosen}, by rank{cut}", loc="left", fontsize=size + 3)
     return ax
 
 
@@ -237,20 +240,20 @@ def _draw_scales(ax: Axes, chart: _Chart, size: float) -> None:
     ax.spines[:].set_visible(False)
 
 
-def _draw_legend(ax: Axes, chart: _Chart, size: float) -> None:
+def _draw_legend(ax: Axes, chart: _Chart, size: float, parts: str) -> None:
     """Explain the colours, the bold names and the steps below the chart."""
     from matplotlib.patches import Patch
 
     first = chart.labels[0]
     words = {colour: str(number) for number, colour in enumerate(COLOURS)}
-    words |= {LATER: "later", ABSENT: f"not chosen by {first}"}
+    words |= {LATER: "later", ABSENT: f"not chosen {'from' if parts else 'by'} {first}"}
     used = set(chart.colours.values())
     handles = [Patch(color=colour, label=word) for colour, word in words.items() if colour in used]
     if not handles:
         return
     title = [
         f"colour: subset of {first}",
-        "bold: chosen by every method" * bool(chart.by_all),
+        f"bold: chosen {'from every part' if parts else 'by every method'}" * bool(chart.by_all),
         "steps: stability up to each rank" * (chart.stability is not None),
     ]
     add_legend(ax, "; ".join(filter(None, title)), size, (0.0, 0.0), handles, len(handles))

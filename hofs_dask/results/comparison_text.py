@@ -26,8 +26,10 @@ LEAST_WIDTH = 7
 LEAST_HEAD = len("stability")
 
 
-def as_text(dataset: xr.Dataset) -> str:
+def as_text(dataset: xr.Dataset, parts: str = "") -> str:
     """Return the printout: the summary, the first ranks of all methods and their agreement.
+
+    ``parts`` is the name of the labels if parts of the data are compared instead of methods.
 
     Examples
     --------
@@ -42,8 +44,8 @@ def as_text(dataset: xr.Dataset) -> str:
     ranks = ranking(dataset, SHOWN_RANKS)
     n_shown = _n_fitting(ranks)
     shown = [row[: n_shown + 1] for row in ranks]
-    lines = [*summary(dataset), "", *aligned(_cut(shown), ["right", *["left"] * n_shown])]
-    lines.extend(filter(None, [left_out(dataset, len(ranks) - 1, n_shown)]))
+    lines = [*summary(dataset, parts), "", *aligned(_cut(shown), ["right", *["left"] * n_shown])]
+    lines.extend(filter(None, [left_out(dataset, len(ranks) - 1, n_shown, parts)]))
     rows = agreement(dataset, n_shown)
     if rows:
         sides = ["left", *["right"] * (len(rows[0]) - 1)]
@@ -53,8 +55,10 @@ def as_text(dataset: xr.Dataset) -> str:
     return "\n".join(lines)
 
 
-def summary(dataset: xr.Dataset) -> list[str]:
+def summary(dataset: xr.Dataset, parts: str = "") -> list[str]:
     """Return the summary lines: how many features the methods chose, and a description of the data.
+
+    ``parts`` is as for `as_text`.
 
     Examples
     --------
@@ -67,12 +71,16 @@ def summary(dataset: xr.Dataset) -> list[str]:
     chosen = [set(each[each >= 0].tolist()) for each in dataset["index"].values]
     most = "up to " * (min(map(len, chosen)) < dataset.sizes["rank"])
     headline = f"{most}{dataset.sizes['rank']} of {counted(dataset.sizes['feature'], 'feature')}"
-    if len(chosen) == 1:
+    if parts:
+        headline += f" selected from each of {counted(len(chosen), 'part')} by {parts}"
+    elif len(chosen) == 1:
         headline += f" selected by {dataset['method'].item()}"
     else:
-        n_any, n_all = len(set.union(*chosen)), len(set.intersection(*chosen))
         headline += f" selected by each of {len(chosen)} methods"
-        headline += f"; {n_any} by at least one, {n_all} by all"
+    if len(chosen) > 1:
+        n_any, n_all = len(set.union(*chosen)), len(set.intersection(*chosen))
+        word = "from" if parts else "by"
+        headline += f"; {n_any} {word} at least one, {n_all} {word} all"
     details = facts(dataset.attrs)
     if "n_resamples" in dataset.attrs:
         details.append(counted(dataset.attrs["n_resamples"], "resample"))
@@ -183,8 +191,10 @@ def agreement_title(dataset: xr.Dataset) -> str:
     return f"{title}; stability: over {counted(dataset.attrs['n_resamples'], 'resample')}"
 
 
-def left_out(dataset: xr.Dataset, n_ranks: int, n_methods: int) -> str:
+def left_out(dataset: xr.Dataset, n_ranks: int, n_methods: int, parts: str = "") -> str:
     """Return a line with the number of ranks and methods that are not shown, or an empty string.
+
+    ``parts`` is as for `as_text`.
 
     Examples
     --------
@@ -193,7 +203,10 @@ def left_out(dataset: xr.Dataset, n_ranks: int, n_methods: int) -> str:
     '... and 1 more rank: .to_dataframe()'
     """
     sizes = {"rank": n_ranks, "method": n_methods}
-    missing = {name: dataset.sizes[name] - shown for name, shown in sizes.items()}
+    missing = {
+        "part" if parts and name == "method" else name: dataset.sizes[name] - shown
+        for name, shown in sizes.items()
+    }
     return text.left_out(missing, ".to_dataframe()")
 
 

@@ -37,8 +37,10 @@ def selection_html(dataset: xr.Dataset) -> str:
     return _page("selection", text.summary(dataset), parts)
 
 
-def comparison_html(dataset: xr.Dataset) -> str:
+def comparison_html(dataset: xr.Dataset, parts: str = "") -> str:
     """Return HTML with the summary and the tables, coloured by the subsets of the first method.
+
+    ``parts`` is the name of the labels if parts of the data are compared instead of methods.
 
     Examples
     --------
@@ -58,14 +60,14 @@ def comparison_html(dataset: xr.Dataset) -> str:
     for row, index in zip(rows, dataset["index"].values.T.tolist(), strict=False):
         styles = ["", *(_border(colours.get(column, "transparent")) for column in index)]
         lines.append(_row("td", row, sides, styles))
-    left_out = comparison_text.left_out(dataset, len(rows), n_methods)
-    parts = [_table(lines), _paragraph(left_out)]
+    left_out = comparison_text.left_out(dataset, len(rows), n_methods, parts)
+    pieces = [_table(lines), _paragraph(left_out)]
     triangle = comparison_text.agreement(dataset, n_methods)
     if triangle:
         shaded = [_shaded(row) for row in triangle]
-        parts += [_paragraph(comparison_text.agreement_title(dataset)), _table(shaded)]
-    parts.append(_paragraph(comparison_text.scans(dataset)))
-    return _page("comparison", comparison_text.summary(dataset), parts)
+        pieces += [_paragraph(comparison_text.agreement_title(dataset)), _table(shaded)]
+    pieces.append(_paragraph(comparison_text.scans(dataset)))
+    return _page("comparison", comparison_text.summary(dataset, parts), pieces)
 
 
 def interactions_html(dataset: xr.Dataset) -> str:

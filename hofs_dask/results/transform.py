@@ -97,7 +97,10 @@ def _positions_along(
     dataset: xr.Dataset, data: xr.Dataset | xr.DataArray, variables: list[Hashable]
 ) -> dict[Hashable, Any]:
     """Return the dimension of the features, and the positions of the chosen features along it."""
-    features, (positions, n_columns) = dataset["selected"].values.tolist(), positions_in_data(dataset)
+    features, (positions, n_columns) = (
+        dataset["selected"].values.tolist(),
+        positions_in_data(dataset),
+    )
     stored = dataset.attrs.get("feature_dim")
     labelled = [dim for dim in data.dims if dim in data.indexes]
     if stored in data.dims:
