@@ -376,8 +376,8 @@ def _empty_note(share: float) -> tuple[str, ...]:
         return ()
     found = f"{share:.1%} of the samples miss every feature"
     warnings.warn(
-        f"{found}, and a missing value is a value of its own, which may predict the target; if "
-        "they are outside of a mask, leave them out with where=",
+        f"{found}, and a missing value has a separate code, which may predict the target; if these "
+        "samples are outside of a mask, leave them out with where=",
         stacklevel=5,
     )
     return (found,)

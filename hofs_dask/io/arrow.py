@@ -105,7 +105,7 @@ def plan_arrow(what: str, kind: pa.DataType, nullable: bool) -> tuple[np.dtype, 
     if of.is_timestamp(kind) or of.is_date(kind):
         refuse_dtype(what, np.dtype("M8[s]"), str(kind))
     if of.is_nested(kind):
-        raise TypeError(f"{what} is {kind}: give each of its elements as a column of its own")
+        raise TypeError(f"{what} is {kind}: give each of its elements as a separate column")
     raise TypeError(f"{what} is {kind}: convert it to numbers or strings")
 
 

@@ -107,7 +107,7 @@ def read_axis(document: Any) -> Axis:
     }
     kinds = {type(value) for each in coords.values() for value in each.values}
     if not isinstance(document["dim"], str) or not kinds <= {str, int, float, bool}:
-        raise ValueError("the axis of the features is not one of plain values")
+        raise ValueError("the axis of the features has other values than text, numbers or booleans")
     return Axis(document["dim"], _checked(document["attrs"]), coords)
 
 

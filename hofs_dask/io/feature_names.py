@@ -46,8 +46,8 @@ def coord_dim(data: xr.DataArray | xr.Dataset, coord: Hashable) -> Hashable:
     dims = data.coords[coord].dims
     if len(dims) != 1:
         raise ValueError(
-            f"feature_coord {coord!r} has the dims {dims}, but one dim is expected, that of the "
-            "features; give a coordinate along it"
+            f"feature_coord {coord!r} has the dims {dims}; give a coordinate that has only one "
+            "dim, along which the features are"
         )
     return dims[0]
 

@@ -82,7 +82,7 @@ class Reading:
         >>> Reading(bins=16).refuse()
         Traceback (most recent call last):
         ...
-        ValueError: bins is 16, but the data is a code store, encoded with options of its own; ...
+        ValueError: bins is 16, but the data is a code store, which is already encoded; leave ...
         """
         for name in self.given():
             if name == WHERE:
@@ -91,8 +91,8 @@ class Reading:
             plain = isinstance(value, str | int | float | None)
             shown = repr(value) if plain or name in ("feature_dim", "nominal") else "given"
             raise ValueError(
-                f"{name} is {shown}, but the data is a code store, encoded with options of its "
-                f"own; leave {name} out, or encode the data again with it"
+                f"{name} is {shown}, but the data is a code store, which is already encoded; leave "
+                f"{name} out, or encode the data again with it"
             )
 
 
