@@ -1,4 +1,4 @@
-"""Data and printout of ``hofs-dask demo``."""
+"""Functions of ``hofs-dask demo`` that write its data and format its result."""
 
 from __future__ import annotations
 

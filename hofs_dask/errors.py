@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 
 
 class CodeStoreError(OSError):
-    """A code store cannot be read; the message names the store, the array and the chunk."""
+    """Raised if a code store cannot be read or written; the message names the store and why."""
 
 
 class CheckpointError(OSError):
-    """A checkpoint cannot be read, written or locked; the message names its path and the reason."""
+    """Raised if a checkpoint cannot be read, written or locked; the message names it and why."""
 
 
 #: Maximum number of valid names in an error message.
@@ -57,7 +57,7 @@ def some_of(names: Sequence[object], most: int = 8) -> str:
     return shown + ", ..." * (len(names) > most)
 
 
-#: Maximum number of features whose problems a message describes. It only counts the others.
+#: Maximum number of features whose problems a message describes. The others are only counted.
 MOST_SHOWN = 10
 
 

@@ -34,11 +34,11 @@ READ_FLAGS = (
 
 
 class LockedError(OSError):
-    """Another process holds the lock of a file; the message names that process."""
+    """Raised if another process holds the lock of a file; the message names that process."""
 
 
 class SealError(ValueError):
-    """A sealed document is damaged, or the content is not a sealed document."""
+    """Raised if a sealed document is damaged, or if the content is not a sealed document."""
 
 
 def read_file(path: str | os.PathLike[str], most: int) -> bytes:

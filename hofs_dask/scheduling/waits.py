@@ -74,11 +74,11 @@ def watch_tasks(pattern: str, n_tasks: int, report: Callable[[int, int], None]) 
 
 
 class LostSchedulerError(RuntimeError):
-    """The connection to the scheduler was lost; the message names its address."""
+    """Raised if the connection to the scheduler was lost; the message names its address."""
 
 
 class StrandedError(RuntimeError):
-    """Tasks wait for workers that were lost, and the scheduler will not reassign them."""
+    """Raised if tasks wait for lost workers, and the scheduler will not reassign the tasks."""
 
 
 def timeout() -> float:
