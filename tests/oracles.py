@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple, TypedDict
+from math import comb
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import orth
 from scipy.optimize import minimize
 from scipy.special import logsumexp
+
+from tests import oracles_lookahead
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer]
@@ -54,6 +57,7 @@ def select(
     include: Sequence[int] = (),
     threshold: float = 0.2,
     affinity: str | None = None,
+    order: int = 2,
     rows: Integers | None = None,
     folds: Integers | None = None,
     groups: Integers | None = None,
@@ -73,7 +77,7 @@ def select(
         Class of each sample, 0 to C - 1.
     label_values : (C,)
         Numeric value of each class, for the ordinal coding.
-    criterion, source, coding, n_features, include, threshold, affinity
+    criterion, source, coding, n_features, include, threshold, affinity, order
         The options of the selection.
     rows : (n,)
         Row number of each sample, which determines its fold. By default the position.
@@ -103,7 +107,7 @@ def select(
         affinity = "within" if criterion == "joint" else "correlation"
     closeness = {"within": data.within, "correlation": data.correlation}[affinity]
     if criterion == "joint":
-        return _select_joint(data, source, n_features, include, threshold, closeness)
+        return _select_joint(data, source, n_features, include, threshold, closeness, order)
     return _select_sum(data, criterion, source, coding, n_features, include, threshold, closeness)
 
 
@@ -483,6 +487,7 @@ def _select_joint(
     include: Sequence[int],
     threshold: float,
     closeness: Callable[[int, int], float],
+    order: int,
 ) -> list[Pick]:
     n = data.n_samples
     prior = np.log([(data.labels == c).mean() for c in range(data.n_classes)])
@@ -512,10 +517,28 @@ def _select_joint(
             scored.append(Judged(bound, np.log(n_alternatives) / sizes[i], posterior + row))
         return max(scored, key=lambda each: each.bound - each.penalty)
 
+    def together(features: tuple[int, ...]) -> tuple[list[int], float]:
+        """Return the features of a tuple, the best first, and what they gain one by one."""
+        nonlocal posterior
+        members = sorted(features, key=lambda i: (-gains[i], i))
+        known = posterior, [*parents], [[*each] for each in subsets]
+        gain, k = 0.0, _subset_to_join(members[0], subsets, threshold, closeness)
+        for i in members:
+            without = _posterior_information(data, posterior)
+            own = best_row(i)
+            gain += own.bound - own.penalty - without
+            posterior = own.posterior
+            parents.append(i)
+            _join(i, k, subsets)
+        posterior, parents[:], subsets[:] = known
+        return members, gain
+
     picks: list[Pick] = []
     chosen: list[int] = []
     subsets: list[list[int]] = []
     parents: list[int] = []
+    tuples: list[list[Any]] | None = None
+    planned: list[int] = []
     posterior, before, charged, epoch = np.tile(prior, (n, 1)), 0.0, 0.0, 0
     to_earlier_epochs = dict.fromkeys(data.usable(), 0.0)
     relevance = {i: information(data.codes[:, i], data.labels) for i in data.usable()}
@@ -533,18 +556,35 @@ def _select_joint(
             i: nets[i] + to_earlier_epochs[i] + 1e-6 * relevance[i] - (penalties[i] - least)
             for i in left
         }
-        i = include[len(picks)] if forced else _best(scores)
-        total = max(0.0, nets[i] - charged - penalties[i])
         without = _posterior_information(data, posterior)
         gains = {j: net - without for j, net in nets.items()}
+        i = include[len(picks)] if forced else _best(scores)
+        ahead = bool(planned)
+        if ahead:
+            i = planned.pop(0)
+        elif not forced and order > 1:
+            if tuples is None:
+                tuples = [[*each, 0] for each in oracles_lookahead.waiting(data, order, left)]
+            tuples = [each for each in tuples if set(each[0]) <= set(left) and each[3] < 2]
+            least_gain = max(gains[i], 1e-3 * min(1.0, entropy(data.labels.tolist()) / np.log(2)))
+            best = max(tuples, key=lambda each: each[1] / len(each[0]), default=None)
+            if best is not None and best[1] / len(best[0]) > least_gain:
+                members, gain = together(best[0])
+                n_tuples = comb(len(left), len(members))
+                evidence = min(sizes[j] for j in members) * gain
+                if gain / len(members) > least_gain and n_tuples * np.exp(-evidence) <= 0.5:
+                    i, *planned = members
+                else:
+                    best[1], best[3] = gain, best[3] + 1
+        total = max(0.0, nets[i] - charged - penalties[i])
         needed = _needed_gain(data, {j: sizes[j] * gain for j, gain in gains.items()}, sizes[i])
-        if parents and not forced and gains[i] < needed - 1e-12:
+        if parents and not forced and not ahead and not planned and gains[i] < needed - 1e-12:
             for j in left:
                 to_earlier_epochs[j] += max(gains[j], 0.0)
             parents, posterior, before, charged = [], np.tile(prior, (n, 1)), 0.0, 0.0
             epoch += 1
             continue
-        k = _subset_to_join(i, subsets, threshold, closeness)
+        k = picks[-1]["subset"] if ahead else _subset_to_join(i, subsets, threshold, closeness)
         picks.append(
             Pick(
                 index=i,

@@ -157,6 +157,9 @@ def _typed(key: str, text: str, hint: Any) -> object:
     kinds = typing.get_args(hint) if union else (hint,)
     if type(None) in kinds and text.lower() == "none":
         return None
+    for value in _literals(hint):
+        if str(value) == text:
+            return value
     if float in kinds:
         try:
             return float(text)

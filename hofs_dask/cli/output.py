@@ -51,6 +51,7 @@ COLUMNS = (
     "runner_up",
     "epoch",
     "forced",
+    "together",
     "relevance",
 )
 #: Additional columns for a comparison with resamples.

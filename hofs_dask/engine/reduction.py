@@ -14,6 +14,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from hofs_dask.kernels import hashing
+from hofs_dask.kernels.hashing import row_hash, rows_below
 from hofs_dask.kernels.planes import (
     STRIP,
     WORD,
@@ -31,6 +32,8 @@ Layout = Mapping[str, tuple[tuple[int, ...], type[np.generic]]]
 #: Number of folds and number of parts of the samples. A fold consists of several parts: part p is
 #: in fold ``p % N_FOLDS``.
 N_FOLDS, N_PARTS = hashing.N_FOLDS, 16
+#: All hashes of row numbers are below this number.
+ALL_HASHES = 2**64
 #: Groups of samples are assigned to this many clusters, to estimate how much samples depend on each
 #: other.
 N_CLUSTERS = 64
@@ -227,6 +230,23 @@ class Block:
     clusters: np.ndarray | None = None  # uint8 (sample,), below N_CLUSTERS; None without groups
     # uint16 (sample,); empty if all samples have weight 1
     weights: np.ndarray = field(default_factory=lambda: NO_WEIGHTS)
+    start: int = 0  # row number of the first sample of the chunk
+
+    def drawn(self, below: int) -> np.ndarray:
+        """Return the positions of the samples whose row numbers have a hash below a number.
+
+        Examples
+        --------
+        >>> tile = Tile.of(np.zeros((1, 6), np.uint8))
+        >>> Block(tile, tile, np.zeros(6, np.uint8), np.zeros(6, np.uint8)).drawn(2**63)
+        array([3, 4, 5])
+        """
+        if below >= ALL_HASHES:
+            return np.arange(len(self.labels))
+        if not len(self.tile.places):
+            return rows_below(self.start, len(self.labels), below)
+        found = row_hash(self.tile.places.astype(np.uint64) + np.uint64(self.start))
+        return np.flatnonzero(found < np.uint64(below))
 
     @cached_property
     def layers(self) -> Layers:

@@ -304,7 +304,8 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
         parts += (groups % N_FOLDS).astype(np.uint8)
         clusters = (groups // N_FOLDS % N_CLUSTERS).astype(np.uint8)
     weights = NO_WEIGHTS if place.weights is None else read_weights(place, rows)
-    return Block(Tile(planes, n_rows), Tile(columns, n_rows), labels, parts, clusters, weights)
+    tiles = Tile(planes, n_rows), Tile(columns, n_rows)
+    return Block(*tiles, labels, parts, clusters, weights, rows.start)
 
 
 def read_groups(place: _Place, rows: slice) -> np.ndarray:
@@ -358,6 +359,7 @@ def _taken(block: Block, samples: np.ndarray) -> Block:
         block.parts[samples],
         None if block.clusters is None else block.clusters[samples],
         block.weights[samples] if len(block.weights) else NO_WEIGHTS,
+        block.start,
     )
 
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hofs_dask.engine.counts import as_it_is
 from hofs_dask.engine.reduction import (
+    ALL_HASHES,
     Block,
     Context,
     Layout,
@@ -53,16 +55,17 @@ class TupleContext(Context):
     """Context of `TUPLES`. The codes of a feature are merged into a few groups."""
 
     order: int  # features in a tuple: 2 or 3
+    below: int  # only samples with a hash below this number are counted
     top: int  # maximum number of tuples to return
     least: float  # tuples with less synergy than this are not returned
     heads: np.ndarray  # int64 (head, order - 1) positions in columns, ascending
     columns: np.ndarray  # int64 (column,) position among all features
     column_groups: np.ndarray  # uint8 (column, code) the group of each code
-    column_counts: np.ndarray  # int64 (column, class, group)
+    column_counts: np.ndarray  # int64 (column, class, group) of the same samples
     position: np.ndarray = per_feature()  # int64 (feature,) position among all features
     usable: np.ndarray = per_feature()  # bool (feature,) whether tuples may contain the feature
     groups: np.ndarray = per_feature()  # uint8 (feature, code) the group of each code
-    counts: np.ndarray = per_feature()  # int64 (feature, class, group)
+    counts: np.ndarray = per_feature()  # int64 (feature, class, group) of the same samples
 
     @property
     def n_classes(self) -> int:
@@ -101,14 +104,22 @@ def _chunk(context: TupleContext, block: Block, partial: Partial) -> None:
     length = max(8 * SLICE_BYTES // max(width, 1), LEAST_SLICE)
     every = np.arange(len(context.columns), dtype=np.int64)[:, None]
     zeros = np.zeros(len(every), np.int64)
-    for start in range(0, len(block.labels), length):
-        some = slice(start, start + length)
-        samples, places, segments = _sorted(block.labels[some], block.weights[some], start)
+    drawn = block.drawn(context.below)
+    for start in range(0, len(drawn), length):
+        some = drawn[start : start + length]
+        weights = block.weights[some] if len(block.weights) else block.weights
+        samples, places, segments = _sorted(block.labels[some], weights, start)
         n_words = int(segments[0][-1])
 
         def sets(tile: Tile, groups: np.ndarray) -> np.ndarray:
             made = np.zeros((len(tile), n_sets, n_words), np.uint64)  # noqa: B023
-            fill_sets(tile.codes, samples, places, groups, made)  # noqa: B023
+            if context.below >= ALL_HASHES:
+                fill_sets(tile.codes, samples, places, groups, made)  # noqa: B023
+            else:
+                chosen = drawn[samples]  # noqa: B023
+                work = np.empty(len(tile) * len(chosen), np.uint8)
+                codes = frozen(tile.some(chosen, work))
+                fill_sets(codes, np.arange(len(chosen)), places, groups, made)  # noqa: B023
             found: np.ndarray = frozen(made)
             return found
 
@@ -223,6 +234,35 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
         "tuples": np.concatenate([columns, context.position[feature][:, None]], axis=1),
         "terms": terms,
     }
+
+
+@dataclass(frozen=True)
+class GroupContext(Context):
+    """Context of `GROUP_COUNTS`."""
+
+    below: int  # only samples with a hash below this number are counted
+    n_classes: int
+    n_groups: int
+    groups: np.ndarray = per_feature()  # uint8 (feature, code) the group of each code
+
+
+def _group_layout(context: GroupContext, n_features: int) -> Layout:
+    return {"counts": ((n_features, context.n_classes, context.n_groups), np.int64)}
+
+
+def _group_chunk(context: GroupContext, block: Block, partial: Partial) -> None:
+    drawn = block.drawn(context.below)
+    codes = block.tile.some(drawn, np.empty(len(block.tile) * len(drawn), np.uint8))
+    cells = block.labels[drawn].astype(np.int64) * context.n_groups
+    weights = block.weights[drawn] if len(block.weights) else None
+    shape = (context.n_classes, context.n_groups)
+    for own, group, counts in zip(codes, context.groups, partial["counts"], strict=True):
+        found = np.bincount(cells + group[own], weights, context.n_classes * context.n_groups)
+        counts += found.reshape(shape).astype(np.int64)
+
+
+#: ``counts[i]``: the samples of each class and group of codes of feature i, (class, group).
+GROUP_COUNTS = Reduction("group-counts", _group_layout, _group_chunk, as_it_is)
 
 
 #: ``tuples[t]`` are the features of the tuples with the most synergy, most synergy first, and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, fields
@@ -35,6 +36,7 @@ class Sizes:
     n_classes: int
     n_codes: int  # the largest number of codes of a feature
     n_picks: int  # number of picks before the last round: the number of features to choose minus 1
+    tile_width: int = 1024  # features in a tile of the store
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,30 @@ class Scores:
     gain: np.ndarray
 
 
+@dataclass(frozen=True)
+class Ahead:
+    """The next feature of a tuple that is chosen as a whole.
+
+    Attributes
+    ----------
+    feature, rest
+        The column, and those of the features of the tuple that come after it.
+    is_first
+        Whether it is the first feature of the tuple.
+    gain
+        Gain of the tuple per feature, minus penalties, in nats.
+    p_value, p_adjusted
+        P-value of the synergy, and the same adjusted for the number of tuples.
+    """
+
+    feature: int
+    rest: tuple[int, ...]
+    is_first: bool
+    gain: float = math.nan
+    p_value: float = math.nan
+    p_adjusted: float = 0.0
+
+
 StateT = TypeVar("StateT", bound=State)
 ScoresT = TypeVar("ScoresT", bound=Scores)
 
@@ -141,6 +167,10 @@ class Search(ABC, Generic[StateT, ScoresT]):
     def adds(self, scores: ScoresT) -> np.ndarray:
         """Return whether each feature has a positive gain, bool (feature,)."""
         return scores.gain > 0
+
+    def ahead(self, scores: ScoresT) -> Ahead | None:  # noqa: ARG002
+        """Return the next feature of a tuple that is chosen as a whole, or None."""
+        return None
 
     @abstractmethod
     def add(self, state: StateT, scores: ScoresT, pick: int, subset: int) -> StateT:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 from hofs_dask.engine.reduction import Request
 from hofs_dask.methods.base import THRESHOLD, Method, ReductionBound, Search, Sizes, State
 from hofs_dask.methods.joint import Joint, JointState
+from hofs_dask.methods.lookahead import default_order
 from hofs_dask.methods.problem import Problem
 from hofs_dask.methods.total import Total, TotalState
 
@@ -16,6 +17,7 @@ SignalSource = Literal["logistic", "gaussian"]
 Affinity = Literal["within", "correlation"]
 Slopes = Literal["auto", "shared", "class"]
 LabelCoding = Literal["auto", "indicator", "ordinal"]
+Order = Literal[1, 2]
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,13 @@ class HOFS(Method):
         How ``sum`` and ``mean`` code the label: one ``"indicator"`` column for each class except
         one, or one ``"ordinal"`` column. ``"auto"`` uses indicators for targets that are classes,
         and the ordinal column for all other targets.
+    order
+        The largest number of features that ``joint`` may choose together because they have synergy:
+        information about the label that none of them has alone, such as the two inputs of an
+        exclusive or. With 2, all pairs of features are compared at the start of the search, on at
+        most about 33,000 samples. With 1, every feature is chosen alone. The default is 2, or 1 if
+        there are so many features that comparing all pairs would take much longer than the search.
+        It depends on the numbers of features, samples, codes and classes alone.
 
     Examples
     --------
@@ -65,6 +74,7 @@ class HOFS(Method):
     affinity: Affinity | None = None
     slopes: Slopes = "auto"
     label_coding: LabelCoding = "auto"
+    order: Order | None = None
 
     def __post_init__(self) -> None:
         """Check all options."""
@@ -74,6 +84,12 @@ class HOFS(Method):
         self._check("slopes", get_args(Slopes))
         self._check("label_coding", get_args(LabelCoding))
         self._check_number("threshold")
+        self._check("order", (None, *get_args(Order)))
+        if self.criterion != "joint" and self.order not in (None, 1):
+            raise ValueError(
+                f"order of HOFS is {self.order} and criterion is {self.criterion!r}; only the "
+                "criterion 'joint' chooses several features together: leave order out"
+            )
 
     @property
     def subset_threshold(self) -> float:
@@ -99,13 +115,26 @@ class HOFS(Method):
         """Return the search of this method on a problem."""
         return Joint(problem, self) if self.criterion == "joint" else Total(problem, self)
 
+    def order_for(self, sizes: Sizes) -> int:
+        """Return the option ``order``, or its default for data of these sizes.
+
+        Examples
+        --------
+        >>> [HOFS().order_for(Sizes(10_000, m, 2, 5, n_picks=9)) for m in (100, 50_000)]
+        [2, 1]
+        """
+        if self.order is not None:
+            return self.order
+        return default_order(sizes.n_samples, sizes.n_features, sizes.n_classes, sizes.n_codes)
+
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
         """Return the requests that need the most memory, with placeholder arrays."""
-        work = Joint if self.criterion == "joint" else Total
-        return work.largest_requests(sizes)
+        if self.criterion == "joint":
+            return Joint.largest_requests(sizes, self.order_for(sizes))
+        return Total.largest_requests(sizes)
 
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
         """Return the maximum number of reductions of a search, without the marginal counts."""
         if self.criterion == "joint":
-            return Joint.bound_reductions(sizes)
+            return Joint.bound_reductions(sizes, self.order_for(sizes))
         return Total.bound_reductions(sizes, on_samples=self.source == "logistic")

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hofs_dask.engine.reduction import Partial, Request
-from hofs_dask.engine.tuples import TUPLES, TupleContext
+from hofs_dask.engine.reduction import ALL_HASHES, Partial, Request
+from hofs_dask.engine.tuples import GROUP_COUNTS, TUPLES, GroupContext, TupleContext
 from hofs_dask.methods.problem import Problem
 
 #: Approximate bytes of the counts that a task of one scan holds.
 PANEL_BYTES = 32 * 2**20
 #: Minimum mean number of samples per combination of codes and class.
 CELL_SAMPLES = 10
+#: Maximum number of codes of a feature, including the missing code.
+MOST_CODES = 255
 #: The supported orders, that is, numbers of features in a tuple.
 ORDERS = (2, 3)
 
@@ -89,7 +91,12 @@ def merged_codes(problem: Problem, most: int) -> np.ndarray:
 
 
 def find_interactions(
-    problem: Problem, order: int, top: int, tile: int
+    problem: Problem,
+    order: int,
+    top: int,
+    *,
+    share: float = 1.0,
+    most_codes: int = MOST_CODES,
 ) -> Generator[Request, Partial, Tuples]:
     """Yield the requests that count all tuples; return the tuples with the most synergy.
 
@@ -103,26 +110,35 @@ def find_interactions(
         Number of features in a tuple.
     top
         Maximum number of tuples to return.
-    tile
-        Number of features in a tile of the store.
+    share
+        Share of the samples to use. They are drawn by a hash of their row number.
+    most_codes
+        Maximum number of codes of a feature, after codes are merged.
     """
-    m, n_classes = problem.n_features, problem.n_classes
-    most = codes_of_order(problem.effective_size, n_classes, order)
+    m, n_classes, tile = problem.n_features, problem.n_classes, problem.tile_width
+    most = min(codes_of_order(share * problem.effective_size, n_classes, order), most_codes)
     groups = merged_codes(problem, most)
     n_groups = int(groups.max(initial=1)) + 1
-    marginals = problem.counts.sum(axis=1)
-    counts = np.zeros((m, n_classes, n_groups), np.int64)
-    for i, group in enumerate(groups):
-        for code, each in enumerate(group.tolist()):
-            counts[i, :, each] += marginals[i, :, code]
+    below = ALL_HASHES if share >= 1 else int(share * ALL_HASHES)
+    if below < ALL_HASHES:
+        drawn = GroupContext(below, n_classes, n_groups, groups)
+        counts = (yield Request(GROUP_COUNTS, drawn, share=share))["counts"]
+    else:
+        marginals = problem.counts.sum(axis=1)
+        counts = np.zeros((m, n_classes, n_groups), np.int64)
+        for i, group in enumerate(groups):
+            for code, each in enumerate(group.tolist()):
+                counts[i, :, each] += marginals[i, :, code]
+    effective_size = float(counts[0].sum()) * problem.evidence
     found = np.zeros((0, order), np.int64)
     terms = np.zeros((0, 5))
     least = 0.0
-    n_bytes = 8 * min(tile, m) * n_classes * (n_groups - 1) ** order
+    most_heads = heads_of_panel(min(tile, m), n_classes, n_groups, order)
     position = np.arange(m)
-    for columns, heads in _panels(np.flatnonzero(problem.candidates), order, n_bytes, tile):
+    for columns, heads in panels(np.flatnonzero(problem.candidates), order, most_heads, tile):
         context = TupleContext(
             order=order,
+            below=below,
             top=top,
             least=least,
             heads=heads,
@@ -134,8 +150,8 @@ def find_interactions(
             groups=groups,
             counts=counts,
         )
-        share = len(heads) / max(math.comb(m, order - 1), 1)
-        total = yield Request(TUPLES, context, tuple(columns.tolist()), share=share)
+        part = share * len(heads) / max(math.comb(m, order - 1), 1)
+        total = yield Request(TUPLES, context, tuple(columns.tolist()), share=part)
         found = np.concatenate([found, total["tuples"]])
         terms = np.concatenate([terms, total["terms"]])
         best = np.lexsort((*found.T[::-1], -terms[:, 0]))[:top]
@@ -145,7 +161,7 @@ def find_interactions(
     n_tuples = math.comb(int(problem.candidates.sum()), order)
     synergy, information, best_subset, df, correction = terms.T
     correction = 1.0 + (correction - 1.0) / problem.evidence  # it was computed from counts
-    p_value = p_values(synergy, problem.effective_size, df, correction)
+    p_value = p_values(synergy, effective_size, df, correction)
     return Tuples(
         columns=found,
         synergy=synergy,
@@ -179,15 +195,25 @@ def p_values(
     return result
 
 
-def _panels(
-    candidates: np.ndarray, order: int, n_bytes: int, tile: int
+def heads_of_panel(tile: int, n_classes: int, n_groups: int, order: int) -> int:
+    """Return the maximum number of heads of a panel, given the features of a tile."""
+    n_bytes = 8 * tile * n_classes * (n_groups - 1) ** order
+    return max(PANEL_BYTES // max(n_bytes, 1), 1)
+
+
+def panels(
+    candidates: np.ndarray, order: int, most: int, tile: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the columns of each panel, and its heads.
 
-    A head is a tuple without its last feature, given as positions among the columns. The columns of
-    a panel come from one tile; for triples, they come from one or two tiles.
+    A head is a tuple without its last feature, given as positions among the columns. A panel has at
+    most ``most`` heads. Its columns come from one tile; for triples, from one or two tiles.
+
+    Examples
+    --------
+    >>> [columns.tolist() for columns, _ in panels(np.arange(5), 2, 3, 1000)]
+    [[0, 1, 2], [3, 4]]
     """
-    most = max(PANEL_BYTES // max(n_bytes, 1), 1)
     if order == 2:
         for block in _blocks(candidates, most, tile):
             if block[0] < candidates[-1]:

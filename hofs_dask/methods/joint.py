@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +23,7 @@ from hofs_dask.engine.reduction import N_FOLDS, N_PARTS, Partial, Request, place
 from hofs_dask.engine.residuals import RESIDUALS
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation, gram_row, join, within_classes
-from hofs_dask.methods.base import LEAST_DIFFERENCE, ReductionBound, Search, Sizes
+from hofs_dask.methods.base import LEAST_DIFFERENCE, Ahead, ReductionBound, Search, Sizes
 from hofs_dask.methods.fields import Floats, Wholes, checked, finite
 from hofs_dask.methods.fits import (
     Moments,
@@ -34,6 +35,15 @@ from hofs_dask.methods.fits import (
     to_factors,
 )
 from hofs_dask.methods.gains import gains_on_counts
+from hofs_dask.methods.lookahead import (
+    MOST_TRIES,
+    WAITING,
+    Waiting,
+    check_planned,
+    check_waiting,
+    look_ahead,
+    tuple_requests,
+)
 from hofs_dask.methods.posterior import PosteriorScores, PosteriorState
 from hofs_dask.methods.problem import Problem, count_pairs
 from hofs_dask.methods.significance import Residuals, marginal_p_values, p_values
@@ -87,6 +97,9 @@ class JointState(PosteriorState):
     penalty: float = checked(finite)  # sum of the penalties of the picks of this epoch
     # (feature,) the gain of the feature in the last round of each earlier epoch, summed
     earlier: np.ndarray = checked(Floats(("feature",)))
+    # the tuples that may be chosen as a whole; None if none have been looked for yet
+    waiting: tuple[Waiting, ...] | None = checked(check_waiting)
+    planned: tuple[int, ...] = checked(check_planned)  # features of a tuple to choose next
 
 
 @dataclass(frozen=True)
@@ -99,10 +112,13 @@ class JointScores(PosteriorScores):
         The gain of the best row minus the penalty of its kind, (feature,).
     charged
         The sum of all penalties of this epoch if the feature is chosen, (feature,).
+    ahead
+        The next feature of a tuple that is chosen as a whole, or None.
     """
 
     net_gain: np.ndarray
     charged: np.ndarray
+    ahead: Ahead | None = None
 
 
 @dataclass(frozen=True)
@@ -131,9 +147,20 @@ class Joint(Search[JointState, JointScores]):
         n_likely = np.arange(1, len(evidence) + 1)
         least = np.log(len(evidence) / (n_likely * FALSE_SHARE))
         likely = evidence[evidence >= least]
-        smallest = LEAST_GAIN * min(1.0, self.problem.label_entropy / math.log(2))
-        needed = max(likely.min(initial=np.inf) / sizes[pick], smallest)
+        needed = max(likely.min(initial=np.inf) / sizes[pick], self.least_gain)
         return bool(scores.net_gain[pick] < needed - LEAST_DIFFERENCE)
+
+    @property
+    def least_gain(self) -> float:
+        """The least gain of a feature that does not cause a restart, in nats."""
+        return LEAST_GAIN * min(1.0, self.problem.label_entropy / math.log(2))
+
+    @cached_property
+    def order(self) -> int:
+        """The largest number of features that are chosen as a whole."""
+        problem = self.problem
+        sizes = problem.n_samples, problem.n_features, problem.n_classes, problem.table_width
+        return self.options.order_for(Sizes(*sizes, n_picks=0))
 
     def start(self) -> JointState:
         """Return the state before the first round."""
@@ -147,11 +174,13 @@ class Joint(Search[JointState, JointScores]):
             gram=np.zeros((0, n_features, *problem.class_counts.shape)),
             **self._new_epoch(),
             earlier=np.zeros(n_features),
+            waiting=None,
+            planned=(),
             epoch=0,
         )
 
     @staticmethod
-    def largest_requests(sizes: Sizes) -> tuple[Request, ...]:
+    def largest_requests(sizes: Sizes, order: int) -> tuple[Request, ...]:
         """Return the requests that need the most memory, with placeholder arrays."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         rows = CandidateRows.empty(
@@ -172,11 +201,19 @@ class Joint(Search[JointState, JointScores]):
         return (
             Request(PAIR_COUNTS, PairContext(c, b, by_fold=True), (0,)),
             Request(POSTERIOR_GAINS, context, tuple(range(k))),
+            *tuple_requests(sizes, order)[-1:],
         )
 
     @staticmethod
-    def bound_reductions(sizes: Sizes) -> ReductionBound:
+    def bound_reductions(sizes: Sizes, order: int) -> ReductionBound:
         """Return the maximum number of reductions of a search, without the marginal counts.
+
+        Parameters
+        ----------
+        sizes
+            The sizes of the data.
+        order
+            The largest number of features that are chosen as a whole.
 
         Notes
         -----
@@ -185,10 +222,15 @@ class Joint(Search[JointState, JointScores]):
         has at most one pick, because counts are then sufficient. If the best gain is too small, the
         search restarts, and the candidates are scored again in a new epoch without picks.
 
+        If tuples of features have significant synergy, the gains of at most ten of them are
+        computed, which takes as long as choosing their features.
+
         Examples
         --------
-        >>> Joint.bound_reductions(Sizes(10**6, 400, 2, 5, n_picks=9)).by_name
+        >>> Joint.bound_reductions(Sizes(10**6, 400, 2, 5, n_picks=9), order=1).by_name
         {'pair-counts': 9, 'posterior-gains': 24}
+        >>> Joint.bound_reductions(Sizes(10**6, 400, 2, 5, n_picks=9), order=2).by_name
+        {'pair-counts': 19, 'posterior-gains': 54, 'group-counts': 1, 'tuples': 1}
         """
         staged = 1 + (sizes.n_samples >= STAGED) + (sizes.n_samples >= STAGED_TWICE)
         n_picks = sizes.n_picks
@@ -201,13 +243,29 @@ class Joint(Search[JointState, JointScores]):
         no_pick, one_pick = to_score(table), to_score(table * sizes.n_codes)
         # every round after the first may restart
         gains = no_pick * (1 + n_picks) + one_pick * min(n_picks, 1) + staged * max(n_picks - 1, 0)
-        by_name = {PAIR_COUNTS.name: n_picks, POSTERIOR_GAINS.name: gains}
-        return ReductionBound(by_name, n_picks + gains)
+        # a round scores candidates at most twice, and each time for one tuple
+        n_tried = min(WAITING * MOST_TRIES, 2 * n_picks + 1) * (order - 1)
+        by_name = Counter(
+            {PAIR_COUNTS.name: n_picks + n_tried, POSTERIOR_GAINS.name: gains + staged * n_tried}
+        )
+        by_name.update(request.reduction.name for request in tuple_requests(sizes, order))
+        return ReductionBound(dict(by_name), by_name.total())
 
     def score(
         self, state: JointState
     ) -> Generator[Request, Partial, tuple[JointState, JointScores]]:
         """Yield the requests of a round; return the updated state and the scores of features."""
+        state, scores = yield from self.score_single(state)
+        return (yield from look_ahead(self, state, scores))
+
+    def ahead(self, scores: JointScores) -> Ahead | None:
+        """Return the next feature of a tuple that is chosen as a whole, or None."""
+        return scores.ahead
+
+    def score_single(
+        self, state: JointState
+    ) -> Generator[Request, Partial, tuple[JointState, JointScores]]:
+        """Yield the requests of a round without tuples; return the updated state and the scores."""
         counts = self.problem.counts[:, :, None]  # without a pick
         if len(state.affinity) < len(state.chosen):
             state, counts = yield from self._learn(state)
@@ -230,7 +288,7 @@ class Joint(Search[JointState, JointScores]):
         best = np.arange(len(gains)), kind
         gain, net_gain = gains[best], net[best]
         bound = state.bound + gain
-        charged = state.penalty + penalty[best] + self._pick_penalty(state)
+        charged = state.penalty + penalty[best] + self.pick_penalty(state)
         known = np.maximum(bound - charged, 0.0)
         score = np.where(may_win, state.bound + net_gain + self._start_of(state), -np.inf)
         return state, JointScores(
@@ -261,7 +319,8 @@ class Joint(Search[JointState, JointScores]):
             stages = [parts for parts in (FIRST_FOLD[:cut], FIRST_FOLD[cut:]) if parts]
         free = problem.candidates.copy()
         free[list(state.chosen)] = False
-        forced = [pick for pick in problem.included if pick not in state.chosen]
+        waiting = [i for each in state.waiting or () for i in each.features]
+        exact = [i for i in (*problem.included, *waiting, *state.planned) if i not in state.chosen]
         possible = rows.possible
         may_win = np.ones(problem.n_features, np.bool_)
 
@@ -287,7 +346,7 @@ class Joint(Search[JointState, JointScores]):
             )
             least = np.sort(low[free & may_win])[-2:]
             may_win &= free & (high >= least.min(initial=np.inf))
-            may_win[forced] = True
+            may_win[exact] = True
         rest = tuple(part for part in PARTS if not stages or part % N_FOLDS)
         gain = gain + (yield ask(rest, squares=False))["gain"]
         return np.where(may_win[:, None], gain, estimate), may_win
@@ -354,10 +413,12 @@ class Joint(Search[JointState, JointScores]):
     def add(self, state: JointState, scores: JointScores, pick: int, subset: int) -> JointState:
         """Return the state after a feature has been chosen."""
         row = scores.rows.row(pick, KINDS[scores.kind[pick]], column=len(state.rows))
+        ahead = scores.ahead
         return replace(
             state,
             chosen=(*state.chosen, pick),
             subsets=(*state.subsets, subset),
+            planned=ahead.rest if ahead is not None and ahead.feature == pick else (),
             rows=(*state.rows, row),
             bound=state.bound + float(scores.row_gain[pick]),
             penalty=float(scores.charged[pick]),
@@ -391,11 +452,11 @@ class Joint(Search[JointState, JointScores]):
         With groups, candidates have different selection penalties. The score of a candidate is
         reduced by the difference between its penalty and the smallest penalty.
         """
-        penalty = self._pick_penalty(state)
+        penalty = self.pick_penalty(state)
         result: np.ndarray = state.earlier + HEAD_START * self.problem.relevance
         return result - (penalty - penalty.min())
 
-    def _pick_penalty(self, state: JointState) -> np.ndarray:
+    def pick_penalty(self, state: JointState) -> np.ndarray:
         """Return the selection penalty of each candidate if it is chosen, in nats, (feature,).
 
         The best of M noise features has a score that exceeds the mean of their scores by about

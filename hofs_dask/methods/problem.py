@@ -30,6 +30,7 @@ class Problem:
     design_effect: np.ndarray | None = None
     mean_weight: float = 1.0  # mean weight of a sample
     evidence: float = 1.0  # effective number of samples per unit of count: sum w / sum w^2
+    tile_width: int = 1024  # features in a tile of the store
 
     @property
     def n_features(self) -> int:

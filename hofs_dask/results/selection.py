@@ -78,6 +78,9 @@ VARIABLES = {
     ),
     "epoch": Variable(_RANK, "i", "1", "number of restarts before this pick"),
     "forced": Variable(_RANK, "b", "1", "whether the user included the feature"),
+    "together": Variable(
+        _RANK, "i", "1", "number of later picks of the same tuple, which was chosen as a whole"
+    ),
     "relevance": Variable(
         _FEATURE, "f", "nats", "mutual information of the single feature and the target"
     ),
@@ -213,6 +216,7 @@ class Selection(Result):
             "runner_up": np.array([pick.runner_up for pick in picks], dtype=np.int64),
             "epoch": np.array([pick.epoch for pick in picks], dtype=np.int64),
             "forced": np.array([pick.forced for pick in picks], dtype=bool),
+            "together": np.array([pick.together for pick in picks], dtype=np.int64),
         }
         for name in ("score", "gain", "information", "redundancy", "margin", "p_value"):
             per_rank[name] = np.array([getattr(pick, name) for pick in picks], dtype=np.float64)

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-# Explanations of the note "restart" and of a gain of zero.
+# Explanations of the notes "with the next" and "restart", and of a gain of zero.
+TOGETHER = (
+    "with the next: these features were chosen together, because they have information about\n"
+    "the target only together. The gain of the last one is that of all."
+)
 RESTART = (
     "restart: no remaining feature adds enough information to the features chosen so far.\n"
     "The remaining features are ranked again, and information starts again from zero."
@@ -217,9 +221,10 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
 
     forced = dataset["forced"].values
     fresh = np.diff(dataset["epoch"].values, prepend=0) > 0
+    later = dataset["together"].values > 0
+    words = {"included": forced, "restart": fresh, "with the next": later}
     notes = [
-        "; ".join(filter(None, ["included" * included, "restart" * started]))
-        for included, started in zip(forced.tolist(), fresh.tolist(), strict=True)
+        "; ".join(word for word, true in words.items() if true[row]) for row in range(len(forced))
     ]
     index, p = dataset["index"].values, dataset["p_value"].values
     return pd.DataFrame(
@@ -318,7 +323,7 @@ def fitted(names: list[str], width: int) -> str:
 
 
 def remarks(dataset: xr.Dataset) -> list[str]:
-    """Return texts that explain restarts and zero gains in the shown ranks, and the end.
+    """Return texts that explain tuples, restarts and zero gains in the shown ranks, and the end.
 
     Examples
     --------
@@ -330,8 +335,10 @@ def remarks(dataset: xr.Dataset) -> list[str]:
     ['restart', 'gain 0']
     """
     shown = dataset.isel(rank=slice(SHOWN_RANKS))
-    idle = (shown["gain"].values == 0) & ~shown["forced"].values
+    later = shown["together"].values > 0
+    idle = (shown["gain"].values == 0) & ~shown["forced"].values & ~later
     said = {
+        TOGETHER: bool(later.any()),
         RESTART: bool((shown["epoch"].values > 0).any()),
         NO_GAIN: dataset.attrs.get("method") == "hofs" and bool(idle.any()),
     }

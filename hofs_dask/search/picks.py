@@ -40,7 +40,10 @@ class Pick:
         Mean mutual information with the previously chosen features, in nats.
     p_value : float
         Probability of at least this much dependence on the label by chance, not adjusted for the
-        number of candidates. NaN if the feature was not tested.
+        number of candidates. NaN if the feature was not tested. For the first feature of a tuple,
+        that of the synergy of the tuple.
+    together : int
+        Number of later picks of the same tuple, which was chosen as a whole.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class Pick:
     forced: bool = checked(flag, default=False)
     redundancy: float = checked(number, default=0.0)
     p_value: float = checked(number, default=float("nan"))
+    together: int = checked(Whole("feature"), default=0)
 
 
 @dataclass(frozen=True)

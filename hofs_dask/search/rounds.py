@@ -30,7 +30,7 @@ from hofs_dask.events import (
     tell_all,
 )
 from hofs_dask.methods.affinity import join
-from hofs_dask.methods.base import LEAST_DIFFERENCE, Method, Search, Sizes
+from hofs_dask.methods.base import LEAST_DIFFERENCE, Ahead, Method, Search, Sizes
 from hofs_dask.methods.interactions import Tuples, find_interactions
 from hofs_dask.methods.pairwise import PairMatrices, learn_all
 from hofs_dask.methods.problem import Problem
@@ -206,8 +206,7 @@ def all_tuples(
             f"order is {order} but only {n_usable} of {problem.n_features} features can be used: "
             "the others are excluded, constant or all missing"
         )
-    tile = layout_of(codes).chunks[1]
-    return (yield from find_interactions(problem, order, top, tile)), problem
+    return (yield from find_interactions(problem, order, top)), problem
 
 
 def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:
@@ -317,6 +316,7 @@ def sizes_of(codes: CodeStore, n_features: int) -> Sizes:
         n_classes=len(codes.labels.classes),
         n_codes=int(codes.n_codes.max()),
         n_picks=n_features - 1,
+        tile_width=layout_of(codes).chunks[1],
     )
 
 
@@ -353,18 +353,25 @@ def next_pick(
     while True:
         state, scores = yield from work.score(state)
         best, runner_up = choose(scores.score, candidates)
+        ahead = work.ahead(scores) if forced is None else None
+        if ahead is not None and not _enters(ahead, min_gain, alpha):
+            ahead = None
         p = np.full(len(candidates), np.nan)
         if alpha is not None:
             p = yield from work.p_values(state, scores)
-            if forced is None:
+            if ahead is not None and ahead.is_first:
+                p[ahead.feature] = ahead.p_value
+            if forced is None and ahead is None:
                 significant = candidates & work.adds(scores) & (p * candidates.sum() <= alpha)
                 best = _best_significant(significant, scores.score, p)
                 if best < 0:
                     return None, state
                 runner_up = choose(scores.score, candidates & (np.arange(len(p)) != best))[0]
         pick = best if forced is None else forced
+        if ahead is not None:
+            pick = ahead.feature
         gain = float(scores.gain[pick])
-        if forced is not None or is_first or alpha is not None:
+        if forced is not None or ahead is not None or is_first or alpha is not None:
             break
         if min_gain is not None:
             if gain < min_gain - LEAST_DIFFERENCE:
@@ -381,8 +388,10 @@ def next_pick(
     other = best if pick != best else runner_up
     affinity = state.affinity[:, [pick]]
     subset = int(join(affinity, state.subsets, method.subset_threshold)[0])
+    if ahead is not None and not ahead.is_first:
+        subset = state.subsets[-1]
     margin = float(scores.score[pick] - scores.score[other]) if other >= 0 else np.nan
-    if forced is None and margin < 0:
+    if forced is None and ahead is None and margin < 0:
         margin = 0.0  # in a tie, rounding may give the chosen feature the smaller score
     made = Pick(
         index=pick,
@@ -396,8 +405,18 @@ def next_pick(
         forced=forced is not None,
         redundancy=float(state.redundancy[:, pick].mean()) if state.chosen else 0.0,
         p_value=float(p[pick]),
+        together=0 if ahead is None else len(ahead.rest),
     )
     return made, work.add(state, scores, pick, subset)
+
+
+def _enters(ahead: Ahead, min_gain: float | None, alpha: float | None) -> bool:
+    """Return whether the next feature of a tuple is chosen, given the rules of the search."""
+    if not ahead.is_first:
+        return True
+    if min_gain is not None and ahead.gain < min_gain - LEAST_DIFFERENCE:
+        return False
+    return alpha is None or ahead.p_adjusted <= alpha
 
 
 def _best_significant(significant: np.ndarray, score: np.ndarray, p: np.ndarray) -> int:
@@ -447,6 +466,7 @@ def describe(
         design_effect=design_effect,
         mean_weight=1.0 if codes.weights is None else codes.weights.total / codes.n_samples,
         evidence=1.0 if codes.weights is None else codes.weights.total / codes.weights.squares,
+        tile_width=layout_of(codes).chunks[1],
     )
 
 

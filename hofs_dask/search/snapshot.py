@@ -20,6 +20,7 @@ from hofs_dask.methods.fields import (
     flag,
     is_repeated,
 )
+from hofs_dask.methods.lookahead import Waiting
 from hofs_dask.methods.posterior import PosteriorState
 from hofs_dask.search.picks import Pick
 
@@ -66,7 +67,7 @@ def _all_states(kind: type[State] = State) -> list[type[State]]:
 #: The dataclasses whose objects a checkpoint may contain, by name. Objects of other classes are
 #: never created from a file.
 RECORDS: dict[str, type] = {
-    cls.__name__: cls for cls in (Snapshot, Pick, PosteriorRow, LinearTerm, *_all_states())
+    cls.__name__: cls for cls in (Snapshot, Pick, PosteriorRow, LinearTerm, Waiting, *_all_states())
 }
 
 

@@ -27,7 +27,7 @@ from hofs_dask.methods.fields import is_repeated
 from hofs_dask.search.snapshot import RECORDS, Snapshot, check
 
 FORMAT = "hofs_dask checkpoint"
-VERSION = 5
+VERSION = 6
 
 #: The array that holds the JSON text.
 TEXT = "json"

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hofs_dask.engine.reduction import Block, Tile, combine
-from hofs_dask.engine.tuples import TUPLES, TupleContext
+from hofs_dask.engine.reduction import ALL_HASHES, Block, Tile, combine
+from hofs_dask.engine.tuples import GROUP_COUNTS, TUPLES, GroupContext, TupleContext
+from hofs_dask.kernels.hashing import row_hash
 
 M, N, B, C = 5, 200, 4, 3
 
@@ -22,6 +25,7 @@ def context_of(codes, labels, order):
     columns = np.array([0, 2, 3])
     return TupleContext(
         order=order,
+        below=ALL_HASHES,
         top=100,
         least=0.0,
         heads=np.array([[0], [1], [2]] if order == 2 else [[0, 1], [0, 2], [1, 2]]),
@@ -87,3 +91,34 @@ def test_tuples__nbytes_and_tiles_without_tuples(order):
     assert TUPLES.nbytes(context, M) == sum(array.nbytes for array in partial.values())
     assert TUPLES.prepare(context.take(slice(0, 1))) is None
     assert TUPLES.prepare(context.take(slice(4, 5))) is not None
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_tuples__of_drawn_samples_are_those_of_these_samples_alone(order):
+    codes, labels = samples()
+    below, start = 2**62, 1000
+    drawn = [s for s in range(N) if int(row_hash(np.array([start + s]))[0]) < below]
+    assert 20 < len(drawn) < 80
+    context = context_of(codes[:, drawn], labels[drawn], order)
+    alone = TUPLES.identity(context, M)
+    TUPLES.chunk(context, block_of(codes, labels, drawn), alone)
+    some = replace(context, below=below)
+    grouped = GroupContext(below, C, B, context.groups)
+    total, counts = TUPLES.identity(some, M), GROUP_COUNTS.identity(grouped, M)
+    for cut in (slice(0, 77), slice(77, N)):
+        block = replace(block_of(codes, labels, cut), start=start + cut.start)
+        TUPLES.chunk(some, block, total)
+        GROUP_COUNTS.chunk(grouped, block, counts)
+    for name, array in alone.items():
+        assert (total[name] == array).all()
+    assert (counts["counts"] == context.counts).all()
+
+
+def test_drawn__depends_on_the_rows_of_a_resample():
+    codes, labels = samples()
+    block = replace(block_of(codes, labels), start=5)
+    own = block.drawn(2**63)
+    twice = np.repeat(np.arange(N), 2)
+    taken = replace(block, tile=block.tile.take(twice), labels=labels[twice])
+    assert taken.drawn(2**63).tolist() == [2 * s + k for s in own for k in (0, 1)]
+    assert block.drawn(ALL_HASHES).tolist() == list(range(N))

@@ -56,9 +56,9 @@ def test_bound__is_not_exceeded_by_a_search(method, n_samples, tmp_path):
         (hd.JMI(), 3000, 1.0),
         (hd.SpecCMI(form="spectral"), 3000, 1.0),
         (hd.HOFS(criterion="sum", source="gaussian"), 3000, 1.0),
-        (hd.HOFS(), 3000, 2.0),  # every round adds to the epoch
-        (hd.HOFS(), 120_000, 2.0),
-        (hd.HOFS(), 200, 1e9),  # with noise and few samples every round restarts
+        (hd.HOFS(order=1), 3000, 2.0),  # every round adds to the epoch
+        (hd.HOFS(order=1), 120_000, 2.0),
+        (hd.HOFS(order=1), 200, 1e9),  # with noise and few samples every round restarts
         (hd.VMI(restart=100.0), 3000, 1.0),  # every round restarts
         (hd.VMI(form="pairwise", restart=100.0), 3000, 1.0),
     ],
@@ -75,7 +75,7 @@ def test_bound__is_reached(method, n_samples, noise, tmp_path):
 def test_bound__of_joint_by_hand():
     def gains(n_samples, n_rounds):
         sizes = Sizes(n_samples, 50, n_classes=2, n_codes=5, n_picks=n_rounds - 1)
-        return hd.HOFS().bound_reductions(sizes).by_name.get("posterior-gains", 0)
+        return hd.HOFS(order=1).bound_reductions(sizes).by_name.get("posterior-gains", 0)
 
     # 4 folds x 2 classes x 5 codes are 40 cells, with a pick 200: counts from 320 and 1600 samples
     assert [gains(10_000, n) for n in (1, 2, 3, 6)] == [0, 0, 1, 4]

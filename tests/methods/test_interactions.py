@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -34,7 +35,7 @@ def problem_of(x, y, *, nominal=False, missing=-1):
 
 def found_by(x, y, order, top, tile=1000):
     """The tuples of codes (feature, sample), from the reduction alone, without a store."""
-    steps, total = find_interactions(problem_of(x, y), order, top, tile), None
+    steps, total = find_interactions(replace(problem_of(x, y), tile_width=tile), order, top), None
     while True:
         try:
             request = steps.send(total)

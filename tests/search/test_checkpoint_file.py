@@ -291,7 +291,7 @@ def test_forgery__is_described_without_control_characters(contents, tmp_path):
     assert r"  'note\x1b[2J'       '\ud800\x07'" in lines
 
 
-@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("version", [5, 7])
 def test_other_version_of_the_format__error_names_the_version(contents, version, tmp_path):
     text, arrays = opened(contents["jmi"])
     (tmp_path / FILE).write_bytes(forged({**text, "version": version}, arrays))

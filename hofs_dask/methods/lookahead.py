@@ -1,0 +1,275 @@
+"""Look-ahead of `joint`: tuples of features that say nothing alone, but much together.
+
+A search that adds one feature at a time cannot find two features whose exclusive or is the label.
+At its start, the search therefore looks for the tuples with the most synergy. A tuple waits until
+its gain per feature exceeds that of the best single candidate. Its features are then chosen one
+after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hofs_dask.engine.reduction import ALL_HASHES, Partial, Request
+from hofs_dask.engine.tuples import GROUP_COUNTS, TUPLES, GroupContext, TupleContext
+from hofs_dask.methods import fields
+from hofs_dask.methods.affinity import join
+from hofs_dask.methods.base import Ahead, Sizes
+from hofs_dask.methods.interactions import (
+    Tuples,
+    codes_of_order,
+    find_interactions,
+    heads_of_panel,
+    p_values,
+    panels,
+)
+from hofs_dask.methods.problem import Problem
+
+if TYPE_CHECKING:
+    from hofs_dask.methods.joint import Joint, JointScores, JointState
+
+#: Tuples are compared on about this many samples, drawn by a hash of their row number. A pair whose
+#: synergy is 0.002 nats, the least that two features have to gain, is then found with a
+#: probability of almost 1, see `smallest_synergy`.
+SCREENED = 2**15
+#: Maximum number of codes of a feature in these tuples. With an even number, the groups of a
+#: numeric feature do not cross its median.
+CODES = 4
+#: A tuple must be significant at this level, adjusted for all tuples of its order. It is stricter
+#: than usual because single features are tested as well.
+ALPHA = 1e-3
+#: Number of tuples from which those that wait are chosen, and maximum number of these.
+LISTED, WAITING = 100, 5
+#: A tuple is dropped if it did not gain enough this many times.
+MOST_TRIES = 2
+#: Maximum share of noise that is expected to gain as much as an accepted tuple.
+FALSE_SHARE = 0.5
+#: By default, a search looks ahead if all pairs take at most this many intersections of words of 64
+#: samples (about ten seconds), or this share of the samples times the features.
+MOST_WORDS, MOST_SHARE = 5e10, 0.5
+#: Approximate time to test a pair, in intersections of words.
+PAIR_WORDS = 300
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A tuple of features with significant synergy that has not been chosen yet.
+
+    Attributes
+    ----------
+    features
+        Columns, ascending.
+    worth
+        Gain that is expected of the tuple, in nats.
+    p_value
+        P-value of its synergy, not adjusted.
+    n_tries
+        How often its gain has been computed.
+    """
+
+    features: tuple[int, ...]
+    worth: float
+    p_value: float
+    n_tries: int
+
+
+def check_waiting(value: Any, sizes: fields.Sizes) -> None:
+    """Check tuples that are read from a checkpoint; None stands for a search not yet done."""
+    if value is None:
+        return
+    if type(value) is not tuple or len(value) > WAITING:
+        raise ValueError(f"is not a list of at most {WAITING} items")
+    for each in value:
+        fields.check_type(each, Waiting)
+        check_planned(each.features, sizes)
+        if type(each.n_tries) is not int or each.n_tries not in range(MOST_TRIES):
+            raise ValueError(f"has a number of tries that is not from 0 to {MOST_TRIES - 1}")
+        for number in (each.worth, each.p_value):
+            if type(number) is not float or not abs(number) <= fields.LARGEST:
+                raise ValueError("has a number that is not finite")
+
+
+def check_planned(value: Any, sizes: fields.Sizes) -> None:
+    """Check the columns of a tuple that are read from a checkpoint."""
+    if type(value) is not tuple or len(value) > 3 or len(set(value)) < len(value):
+        raise ValueError("is not a list of at most 3 different features")
+    for item in value:
+        fields.Whole("feature")(item, sizes)
+
+
+def smallest_synergy(n_samples: float, df: int, n_tuples: int, miss: float = 1e-6) -> float:
+    """Return the least synergy, in nats, that is found with probability ``1 - miss``.
+
+    Parameters
+    ----------
+    n_samples
+        Number of samples on which the tuples are compared.
+    df
+        Degrees of freedom of the test.
+    n_tuples
+        Number of tuples.
+    miss
+        Probability that a tuple with this synergy is not significant at the level `ALPHA`.
+
+    Notes
+    -----
+    The deviance of a tuple with synergy s is approximately a noncentral chi-square variable with
+    noncentrality ``2 n_samples s``.
+
+    Examples
+    --------
+    >>> round(smallest_synergy(2**15, 9, 19_900), 4)
+    0.002
+    """
+    from scipy.special import chdtri, chndtrinc
+
+    least = chdtri(df, ALPHA / n_tuples)
+    return float(chndtrinc(least, df, miss)) / (2 * n_samples)
+
+
+def default_order(n_samples: int, n_features: int, n_classes: int, n_codes: int) -> int:
+    """Return the order of the tuples that a search compares by default: 1 for none, or 2.
+
+    The result does not depend on the machine, so that neither does the selection.
+
+    Examples
+    --------
+    >>> [default_order(10_000, m, 2, 5) for m in (100, 2000, 50_000)]
+    [2, 2, 1]
+    """
+    n_drawn = min(n_samples, SCREENED)
+    n_groups = min(CODES, n_codes, codes_of_order(n_drawn, n_classes, 2))
+    n_words = (n_groups - 1) ** 2 * (n_drawn / 64 + n_classes) + PAIR_WORDS
+    cost = math.comb(n_features, 2) * n_words
+    return 2 if cost <= max(MOST_WORDS, MOST_SHARE * n_samples * n_features) else 1
+
+
+def tuple_requests(sizes: Sizes, order: int) -> tuple[Request, ...]:
+    """Return the requests that compare all tuples of up to ``order`` features.
+
+    Their arrays are placeholders.
+    """
+    n_drawn, m = min(sizes.n_samples, SCREENED), sizes.n_features
+    found: list[Request] = []
+    for each in range(2, min(order, m) + 1):
+        n_groups = min(CODES, sizes.n_codes, codes_of_order(n_drawn, sizes.n_classes, each))
+        groups = np.broadcast_to(np.uint8(0), (m, sizes.n_codes))
+        counts = np.broadcast_to(np.int64(0), (m, sizes.n_classes, n_groups))
+        below = ALL_HASHES * n_drawn // sizes.n_samples
+        if below < ALL_HASHES:
+            context = GroupContext(below, sizes.n_classes, n_groups, groups)
+            found.append(Request(GROUP_COUNTS, context))
+        tile = min(sizes.tile_width, m)
+        most = heads_of_panel(tile, sizes.n_classes, n_groups, each)
+        for columns, heads in panels(np.arange(m), each, most, tile):
+            panel = TupleContext(
+                order=each,
+                below=below,
+                top=LISTED,
+                least=0.0,
+                heads=heads,
+                columns=columns,
+                column_groups=groups[columns],
+                column_counts=counts[columns],
+                position=np.arange(m),
+                usable=np.broadcast_to(np.True_, m),
+                groups=groups,
+                counts=counts,
+            )
+            found.append(Request(TUPLES, panel, tuple(columns.tolist())))
+    return tuple(found)
+
+
+def look_ahead(
+    search: Joint, state: JointState, scores: JointScores
+) -> Generator[Request, Partial, tuple[JointState, JointScores]]:
+    """Yield requests; return the state and scores, which name the tuple that should be chosen."""
+    problem = search.problem
+    if search.order == 1 or len(state.chosen) < len(problem.included):
+        return state, scores
+    if state.planned:
+        return state, replace(scores, ahead=Ahead(state.planned[0], state.planned[1:], False))
+    if state.waiting is None:
+        state = replace(state, waiting=(yield from _find(problem, search.order)))
+    free = problem.candidates.copy()
+    free[list(state.chosen)] = False
+    waiting = tuple(each for each in state.waiting or () if free[list(each.features)].all())
+    state = replace(state, waiting=waiting)
+    if not waiting:
+        return state, scores
+    single = int(np.argmax(np.where(free, scores.score, -np.inf)))
+    best = max(waiting, key=lambda each: each.worth / len(each.features))
+    order = len(best.features)
+    least = max(float(scores.net_gain[single]), search.least_gain)
+    if best.worth / order <= least:
+        return state, scores
+    members, gain, penalty = yield from _simulate(search, state, scores, best.features)
+    n_tuples = math.comb(int(free.sum()), order)
+    evidence = float(problem.n_effective[list(members)].min()) * gain
+    tried = replace(best, worth=gain, n_tries=best.n_tries + 1)
+    left = [tried if each is best else each for each in waiting]
+    state = replace(state, waiting=tuple(each for each in left if each.n_tries < MOST_TRIES))
+    if gain / order > least and evidence >= math.log(n_tuples / FALSE_SHARE):
+        ahead = Ahead(
+            feature=members[0],
+            rest=members[1:],
+            is_first=True,
+            gain=(gain - penalty) / order,
+            p_value=best.p_value,
+            p_adjusted=min(best.p_value * n_tuples, 1.0),
+        )
+        return state, replace(scores, ahead=ahead)
+    return state, scores
+
+
+def _find(problem: Problem, order: int) -> Generator[Request, Partial, tuple[Waiting, ...]]:
+    """Return the tuples with the most significant synergy; no feature is in two of them."""
+    own = replace(problem, excluded=(*problem.excluded, *problem.included))
+    waiting: list[Waiting] = []
+    taken: set[int] = set()
+    for each in range(2, order + 1):
+        if int(own.candidates.sum()) < each:
+            continue
+        share = min(SCREENED / problem.n_samples, 1.0)
+        found = yield from find_interactions(own, each, LISTED, share=share, most_codes=CODES)
+        for t, p_value in enumerate(_p_values(problem, found, share)):
+            features = tuple(found.columns[t].tolist())
+            if p_value * found.n_tuples <= ALPHA and not taken & set(features):
+                worth = float(found.information[t])
+                waiting.append(Waiting(features, worth, float(p_value), 0))
+                taken |= set(features)
+    waiting.sort(key=lambda each: -each.worth / len(each.features))
+    return tuple(waiting[:WAITING])
+
+
+def _p_values(problem: Problem, found: Tuples, share: float) -> np.ndarray:
+    """Return the p-values of tuples, for the smallest effective size of their features."""
+    if problem.design_effect is None or not len(found.columns):
+        return found.p_value
+    sizes = share * problem.n_effective[found.columns].min(axis=1)
+    return p_values(found.synergy, sizes, found.df, np.ones(len(sizes)))
+
+
+def _simulate(
+    search: Joint, state: JointState, scores: JointScores, features: tuple[int, ...]
+) -> Generator[Request, Partial, tuple[tuple[int, ...], float, float]]:
+    """Return the features in the order of their gains, their gain together, and their penalty.
+
+    The features are added to the state one after the other, as rounds would do.
+    """
+    members = tuple(sorted(features, key=lambda i: (-float(scores.net_gain[i]), i)))
+    affinity = state.affinity[:, [members[0]]]
+    subset = int(join(affinity, state.subsets, search.options.threshold)[0])
+    gain = penalty = 0.0
+    for place, feature in enumerate(members):
+        if place:
+            state, scores = yield from search.score_single(state)
+        gain += float(scores.net_gain[feature])
+        penalty += float(search.pick_penalty(state)[feature])
+        state = search.add(state, scores, feature, subset)
+    return members, gain, penalty
