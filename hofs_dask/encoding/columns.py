@@ -45,7 +45,7 @@ class Job:
     path: str
     folder: str
     key: str  # the labels are written to the array labels/<key>
-    part: str = ""  # which part of the data the source is, for errors
+    part: str = ""  # name of the part of the data, for error messages
 
     @property
     def place(self) -> str:

@@ -209,18 +209,19 @@ def encode_together(
     room: Room | None = None,
     listeners: Sequence[Notify] = (),
 ) -> list[CodeStore]:
-    """Return new code stores of sources with the same data, each with samples of its own.
+    """Encode several sources that have the same data but different masks; return the code stores.
 
-    The data is read twice for all of them. The stores are those that `encode_source` makes.
+    The data is read twice in total, not twice for each source. The stores are the same as those
+    that `encode_source` would write.
 
     Parameters
     ----------
     sources : mapping of str to Source
-        Sources that differ in their masks only, by what they are called in errors.
+        The sources, by the names that error messages use. They differ only in their masks.
     stores : sequence of str
-        An empty folder for each source.
+        The path of an empty folder for each source.
     bins, target_kind, room, listeners
-        As for `encode_source`.
+        See `encode_source`.
     """
     checked_bins, kind = check_bins(bins), check_kind(target_kind)
     with contextlib.ExitStack() as stack:
@@ -247,12 +248,12 @@ _Made = tuple[Manifest, Coding]
 def _run(
     jobs: Sequence[Job], steps: Sequence[Steps[_Made]], listeners: Sequence[Notify]
 ) -> list[_Made]:
-    """Run encodings of the same data together, after a report of the kernels to compile."""
+    """Run encodings of the same data together; before that, report the kernels to compile."""
     source = jobs[0].source
     to_compile = kernels_to_compile(source)
     if to_compile:
         tell_all(listeners, CompileStarted(tuple(to_compile)))
-    # objects have no size of their own
+    # the bytes of objects are not known
     known = all(part.dtype.kind not in "OT" for part in source.parts)
     n_bytes = int(sum(part.nbytes for part in source.parts)) if known else 0
     made = run_together(steps, n_bytes, listeners)
@@ -261,7 +262,7 @@ def _run(
 
 
 def _named(job: Job, steps: Steps[_Made]) -> Steps[_Made]:
-    """Yield the steps of a part of the data; an error names the part."""
+    """Yield the steps of a job; add the name of its part of the data to the message of an error."""
     try:
         return (yield from steps)
     except (ValueError, TypeError) as error:
@@ -279,7 +280,7 @@ def _check_unchanged(source: Source) -> None:
 
 
 def _fingerprints(source: Source, bins: Bins, kind: TargetKind) -> tuple[str | None, str | None]:
-    """Return the fingerprint of the codes and the key of the labels; None if it is not known."""
+    """Return the fingerprint of the codes and the key of the labels, each None if unknown."""
     fingerprint = key = None
     # the samples of the store depend on the masks, and bins and tables also on the weights
     skip = [] if source.on_bad == "raise" else [source.on_bad]
@@ -636,17 +637,17 @@ def _write_tasks(
 
 
 def _pieces(part: da.Array, rows: tuple[int, ...]) -> list[list[Delayed]]:
-    """Return the rows of each chunk of the store, as a list of the task that reads them."""
+    """Return, for each chunk of the store, a list with the task that reads its rows."""
     # Without optimization, a chunk that several pieces need remains one key, so it is read once.
     cut = rechunked(part, (rows, (part.shape[1],))).to_delayed(optimize_graph=False)
     return [[piece] for piece in cut[:, 0]]
 
 
 def _kept_pieces(part: da.Array, spans: Sequence[Span]) -> list[list[Delayed]]:
-    """Return the kept rows of each chunk of the store, as a list of tasks, one for each block.
+    """Return, for each chunk of the store, a list of tasks that return its kept rows, by block.
 
-    The kept rows of a block are copied before those of other blocks are read, so that a block is
-    not in memory until a whole chunk is kept.
+    A task copies the kept rows of one block of the source, so that the block does not have to stay
+    in memory until all rows of the chunk were read.
     """
     whole = rechunked(part, (part.chunks[0], (part.shape[1],)))
     blocks = whole.to_delayed(optimize_graph=False)[:, 0]

@@ -38,7 +38,7 @@ class Span:
 
     @property
     def flags(self) -> np.ndarray:
-        """Whether each row is kept.
+        """A boolean array: whether each row is kept.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""The parts of a source that have one label each, as sources of their own."""
+"""Split a source into parts by the labels of the option ``by``; each part is a `Source`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from hofs_dask.scheduling.compute import compute
 if TYPE_CHECKING:
     from hofs_dask.io.source import Source
 
-#: Maximum number of parts.
+#: Maximum number of parts of a source.
 MOST_PARTS = 1000
 
 
 def split_source(source: Source) -> dict[Name, Source]:
-    """Return the part of each label of ``source.by``, in the order of the labels.
+    """Return a source for each label of ``source.by``, as a dict in the order of the labels.
 
-    Samples without a label are in no part. The labels are read; the data is not.
+    Each of these sources has an additional mask, which is true for the samples with its label.
+    Samples without a label are in no source. The labels are read, but the data is not.
 
     Examples
     --------
@@ -65,13 +66,13 @@ def split_source(source: Source) -> dict[Name, Source]:
 
 
 def _distinct(block: np.ndarray) -> np.ndarray:
-    """Return the different labels of a block, at most `MOST_PARTS` and one more."""
+    """Return the distinct labels of a block, but not more than `MOST_PARTS` + 1."""
     found = pd.unique(block[~pd.isna(block)])
     return np.asarray(found)[: MOST_PARTS + 1]
 
 
 def _merged(several: list[np.ndarray]) -> np.ndarray:
-    """Return the different labels of several blocks, sorted."""
+    """Return the sorted distinct labels of several blocks, but not more than `MOST_PARTS` + 1."""
     found = pd.unique(np.concatenate(several))
     try:
         found = np.sort(found)
@@ -85,7 +86,7 @@ def _has_label(block: np.ndarray, label: Any) -> np.ndarray:
 
 
 def _name(label: Any) -> Name:
-    """Return a label as a string or number; a date as its text."""
+    """Return a label as a string or number; a date becomes a string."""
     if isinstance(label, np.datetime64):
         return str(pd.Timestamp(label))
     return plain(label)

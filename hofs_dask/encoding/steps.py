@@ -1,6 +1,8 @@
-"""Encodings that run together: what they need next is computed at once.
+"""Run several encodings of the same data together.
 
-A chunk of the source that several encodings need is one task, so it is read once for all of them.
+An encoding is a generator, which yields the tasks whose results it needs next. The tasks of all
+encodings are computed in one call. A chunk of the source that several encodings need is one task,
+so it is read once for all of them.
 """
 
 from __future__ import annotations
@@ -19,18 +21,18 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Step:
-    """Tasks that an encoding needs next.
+    """The tasks whose results an encoding needs next.
 
     Attributes
     ----------
     tasks : tuple
         Tasks, or lists of tasks.
     here : bool
-        Whether to compute them in this thread.
+        Whether to compute the tasks in this thread.
     stage : str
-        The read of the source that they are, in events and names of tasks; empty if they are none.
+        For a read of the source, its name in events and in the names of tasks; otherwise empty.
     n_tasks : int
-        Number of tasks of the stage.
+        Number of tasks of this read.
     """
 
     tasks: tuple[Any, ...]
@@ -39,21 +41,21 @@ class Step:
     n_tasks: int = 0
 
 
-#: A generator of steps, which is sent the results of the tasks of each step.
+#: A generator that yields steps, receives the results of their tasks, and returns a result.
 Steps = Generator[Step, tuple[Any, ...], Result]
 
 
 def run_together(
     several: Sequence[Steps[Result]], n_bytes: int = 0, listeners: Sequence[Notify] = ()
 ) -> list[Result]:
-    """Return the results of steps that run together.
+    """Run several generators of steps together, and return their results.
 
     Parameters
     ----------
     several
-        The steps. Those that are at the same stage are computed at once.
+        The generators. Steps of the same stage are computed in one call.
     n_bytes
-        Size of the source, for events.
+        Bytes of the source, for events.
     listeners
         Called with the events `EncodeStarted`, `Advanced` and `EncodeEnded`.
 
@@ -98,7 +100,7 @@ def _kind(step: Step) -> tuple[bool, str]:
 def _computed(
     steps: Sequence[Step], n_bytes: int, listeners: Sequence[Notify]
 ) -> Sequence[tuple[Any, ...]]:
-    """Return the results of several steps of one kind; send the events of their stage."""
+    """Return the results of steps of one stage, computed in one call; send events of a read."""
     first, n_tasks = steps[0], sum(step.n_tasks for step in steps)
     tasks = [step.tasks for step in steps]
     if not first.stage or not listeners:

@@ -71,7 +71,7 @@ def take_column(data: Any, given: Any, role: str, others: Mapping[str, Any]) -> 
 
 
 def _is_of_date(data: xr.Dataset | xr.DataArray, given: Hashable) -> bool:
-    """Return whether a name is a part of the dates of a coordinate, such as ``time.season``.
+    """Return whether a name means a component of the dates of a coordinate, like ``time.season``.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def sample_column(given: Any, features: Features, role: str) -> Column:
 
 
 def by_column(given: Any, features: Features) -> Column:
-    """Return the labels of the parts of the data as a column, one per sample of the features.
+    """Return the option ``by`` as a column: for each sample, the label of its part of the data.
 
     Examples
     --------

@@ -121,7 +121,7 @@ class Source:
     weights : SampleColumn or None
         The weight of each sample; None if all samples count equally.
     by : SampleColumn or None
-        The label of the part of the data that each sample is in; None if there are no parts.
+        For each sample, the label of its part of the data; None if the data is not split.
     masks : tuple of SampleColumn
         One mask for each of the options ``lags`` and ``where`` that was given: true for the samples
         that the option keeps. A sample is used only if all masks are true.

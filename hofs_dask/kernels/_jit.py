@@ -18,7 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def const(array: Any) -> Any:
-    """Return the read-only type of an array, because arrays that tasks receive are read-only.
+    """Return the read-only form of a numba array type; arrays that tasks receive are read-only.
 
     Examples
     --------

@@ -1,8 +1,9 @@
-"""Kernels over the blocks of a source: ranges and distinct values of columns, and their codes.
+"""Kernels over the blocks of a source: ranges and distinct values of columns, or codes of values.
 
-Blocks are (sample, feature), but the results are stored by feature. A kernel therefore copies
-`ROWS` samples of `COLUMNS` features at a time into a transposed tile. The tile consists of short
-columns, which stay in the CPU cache. A loop over a short column is vectorized.
+A cell is one value of a block. Blocks are (sample, feature), but the results are stored by feature.
+A kernel therefore copies `ROWS` samples of `COLUMNS` features at a time into a transposed tile. The
+tile consists of short columns, which stay in the CPU cache. A loop over a short column is
+vectorized.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from hofs_dask.kernels._jit import const, jit
 from hofs_dask.kernels.planes import transpose_bits
 
 ROWS, COLUMNS = 256, 128
-#: Cells of padding after each short column; without it, short columns would evict each other from
-#: the L1 cache.
+#: Number of unused cells after each short column. Without them, short columns would evict each
+#: other from the L1 cache.
 GAP = 16
 
 
@@ -38,7 +39,7 @@ def as_cells(block: np.ndarray) -> np.ndarray:
 def make_room(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return work memory for a tile of a block: short columns, and one integer per sample.
 
-    The integers have as many bytes as the cells, so that a register holds as many of them.
+    An integer has as many bytes as a cell, so that a vector register holds equally many of both.
 
     Examples
     --------
@@ -51,7 +52,7 @@ def make_room(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @jit()
 def _transpose(block: np.ndarray, row: int, column: int, out: np.ndarray) -> None:
-    """Set ``out`` to the short columns of a tile; cells after its last row are not changed."""
+    """Set ``out`` to the short columns of a tile; entries after the last row are not changed."""
     n_rows = min(ROWS, block.shape[0] - row)
     for j in range(min(COLUMNS, block.shape[1] - column)):
         short = out[j]
@@ -170,7 +171,7 @@ def _widen(
     high: np.ndarray,
     n_missing: np.ndarray,
 ) -> None:
-    """Update the ranges and the missing counts of the columns by some more rows."""
+    """Update the minimum, the maximum and the missing count of each column with further rows."""
     n_features = block.shape[1]
     whole = n_rows - n_rows % 4
     for s in range(row, row + whole, 4):
@@ -198,7 +199,7 @@ def _widen(
 def _add_values(
     cells: np.ndarray, n_rows: int, values: np.ndarray, n_values: int, known: np.ndarray
 ) -> int:
-    """Append the new distinct values of a short column; return the number of values."""
+    """Append new distinct values of a short column to ``values``; return the number of values."""
     for s in range(ROWS):
         known[s] = 0
     last = n_values - 1
@@ -258,7 +259,7 @@ def add_columns(
     values: np.ndarray,
     n_values: np.ndarray,
 ) -> None:
-    """Update range, missing count and distinct values of the columns by a block of further rows.
+    """Update range, missing count and distinct values of each column with a block of further rows.
 
     Parameters
     ----------
@@ -269,7 +270,7 @@ def add_columns(
     low, high
         Minimum and maximum so far (feature,), with the dtype of the block; NaN is ignored.
     n_missing
-        Number of NaN so far, integers (feature,). Integers as large as a cell are fastest.
+        Number of NaN so far, integers (feature,). Integers with the bytes of a cell are fastest.
     values
         The distinct values so far (feature, limit), with the dtype of the block, unordered.
     n_values

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def design_effect(counts: np.ndarray, n_groups: int) -> np.ndarray:
-    """Return the factor by which dependent samples inflate the variance of counts, (feature,).
+    """Return the factor by which dependent samples inflate the variance of counts, per feature.
 
     The effective number of samples is the number of samples divided by this factor.
 
@@ -20,11 +20,11 @@ def design_effect(counts: np.ndarray, n_groups: int) -> np.ndarray:
 
     Notes
     -----
-    The factor of Moulton (1986), ``1 + (m - 1) r_x r_y`` for groups of m samples, with the
-    correlations r_x and r_y of two samples of a group. That of the feature is computed within
-    classes, so that a feature that depends on the class of a group, and on nothing else of it, has
-    a factor of 1. Codes and classes are indicators, each weighted by the inverse of its frequency.
-    The factor is at least 1.
+    This is the factor of Moulton (1986), ``1 + (m - 1) r_x r_y`` for groups of m samples. For two
+    samples of a group, r_x is the correlation of the feature and r_y the correlation of the class.
+    r_x is computed within classes, so that the factor is 1 for a feature that depends on the group
+    only through the class. Codes and classes are represented by indicator variables, each weighted
+    by the inverse of its frequency. The factor is at least 1.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def design_effect(counts: np.ndarray, n_groups: int) -> np.ndarray:
     weight = 1 / np.where(p_code > 0, p_code, 1.0)
     codes = np.einsum("igb,ib->ig", sums**2 - squares, weight)
     spread = np.einsum("igb,ib->i", squares, weight)
-    # samples of different groups of a cluster are uncorrelated pairs
+    # two samples of a cluster that are in different groups are uncorrelated
     n_pairs = np.maximum(size * (size - 1), 1.0) / max(n_groups / max(n_clusters, 1), 1.0)
     scale = spread * spread_of_labels / total
     excess = (codes * labels / n_pairs).sum(axis=1) / np.where(scale > 0, scale, 1.0)

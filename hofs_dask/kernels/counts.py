@@ -10,17 +10,19 @@ from numba.types import float64, int64, uint8, uint16, uint32, void
 from hofs_dask.kernels._jit import const, jit
 from hofs_dask.kernels.planes import unpack
 
-#: Maximum entries of a table of common counts of several features, and least samples per entry.
+#: Limits for tables that count several features together: maximum number of entries, and minimum
+#: number of samples per entry.
 MOST_ENTRIES, SAMPLES_PER_ENTRY = 8192, 8
-#: Samples whose total weight does not exceed 32 bits.
+#: Number of samples whose total weight always fits into 32 bits.
 RUN = 2**16
 
 
 @jit()
 def n_together(n_samples: int, n_cells: int, bits: int) -> int:
-    """Return how many features of some bits `add_counts` counts at a time, as one byte.
+    """Return how many features with ``bits`` bits each `add_counts` counts together, as one byte.
 
-    The table of their common counts must fit the L1 cache and be small compared with the samples.
+    The table of their joint counts must fit into the L1 cache, and must be small compared with the
+    number of samples.
 
     Examples
     --------
@@ -60,10 +62,10 @@ def add_counts(
 ) -> None:
     """Add the weight of each sample to the count of its cell and code, for features from ``first``.
 
-    The same loop fills every table. All variables except the code of the feature itself (fold,
-    class, code of a chosen feature) determine the number ``cells[s]``. Features whose codes fit
-    into a byte together are counted at a time: their bits are unpacked to one number, whose counts
-    are then summed for each feature.
+    A cell is a combination of all variables of a table except the code of the feature itself: fold,
+    class, code of a chosen feature. Several features whose codes fit into one byte are counted
+    together: their bits are unpacked to one number, the values of this number are counted, and
+    these counts are then summed for each feature.
 
     Parameters
     ----------
@@ -72,7 +74,7 @@ def add_counts(
     samples
         Integers (sample,): positions of the samples in the planes; empty for all samples in order.
     cells
-        Integers (sample,): the cell of a sample.
+        Integers (sample,): the index of the cell of each sample.
     weights
         Integers (sample,); empty if all samples have weight 1.
     n_cells, n_codes
@@ -82,7 +84,7 @@ def add_counts(
     out
         int64 (feature, count): counts of a cell and code at ``start + cell * n_codes + code``.
     start
-        The first cell of the table.
+        The position along the second axis of ``out`` where the table begins.
 
     Examples
     --------
@@ -107,7 +109,7 @@ def add_counts(
         shift = np.uint32(n_own * bits)
         several = planes[begin : begin + n_own]
         unpack(several.reshape((1, n_own * bits, n_octets)), words)
-        # the entry of a sample is computed in a loop of its own, which is vectorized
+        # the entries of the samples are computed in a separate loop, which is vectorized
         if samples.shape[0]:
             for s in range(n_samples):
                 entries[s] = cells[s] << shift | np.uint32(codes[samples[s]])
@@ -134,7 +136,7 @@ def add_counts(
 
 @jit()
 def _log_sum(counts: np.ndarray) -> float:
-    """Return the sum of n log n."""
+    """Return the sum of n log n over the counts n."""
     total = 0.0
     for cell in range(counts.shape[0]):
         count = counts[cell]

@@ -1,7 +1,7 @@
-"""How much a row increases the log posterior, computed with logarithms as it is defined.
+"""The increase of the log posterior by a row, computed from logarithms according to its formula.
 
-The kernels in `posterior` and `grids` compute the same faster, from probabilities. The tests
-compare them with this module. `posterior` explains what a row is.
+The kernels in `posterior` and `grids` compute the same values faster, from probabilities. The tests
+compare these kernels with this module. The docstring of `posterior` explains what a row is.
 """
 
 from __future__ import annotations

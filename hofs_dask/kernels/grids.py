@@ -1,6 +1,8 @@
-"""Linear rows with few combinations of codes.
+"""Linear rows that depend on few combinations of codes.
 
-Such a row is computed once for every combination, and then looked up for every sample.
+A linear row (see `posterior`) depends on the codes of a feature and its parents. If these codes
+have few combinations, the row is computed once for every combination, and then looked up for every
+sample.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from hofs_dask.kernels.vector import (
     sum_weighted,
 )
 
-#: If the ratio of two classes is larger than this, it is computed with logarithms.
+#: If the ratio of the factors of two classes is larger than this, logarithms must be used.
 HUGE = 1e75
-#: Maximum combinations of codes for which a linear row is tabulated.
+#: Maximum number of combinations of codes for which a linear row is tabulated.
 GRID = 1024
 
 
@@ -32,7 +34,10 @@ GRID = 1024
 def _fill_grid(
     own: np.ndarray, numbers: np.ndarray, parents: np.ndarray, k: int, grid: np.ndarray
 ) -> int:
-    """Set the values of k parents and the candidate in every cell; return the number of cells."""
+    """Set the values of k parents and the candidate in every cell; return the number of cells.
+
+    A cell is a combination of codes.
+    """
     width: int = numbers.shape[1]
     n_cells: int = own.shape[0]
     for _ in range(k):
@@ -178,10 +183,11 @@ def score_grids(
     out: np.ndarray,
     squares: np.ndarray,
 ) -> None:
-    """Set ``out[i]`` to the sum of ``log R_y - log Z`` of linear rows with few code combinations.
+    """Set ``out[i]`` to the sum of ``log R_y - log Z`` for candidate i, whose row is linear.
 
-    A row is computed once for every combination of the codes of its parents and of the candidate,
-    and then looked up for every sample. There are at most `GRID` combinations.
+    The docstring of `posterior` defines R and Z. A row is computed once for every combination of
+    the codes of its parents and of the candidate, and then looked up for every sample. There are at
+    most `GRID` combinations.
 
     Parameters
     ----------
@@ -192,8 +198,8 @@ def score_grids(
     parents, tables, slopes, shifts, scales, logistic, fold, starts, weights, probability
         See `posterior.score_linear`; here R is the table times the density.
     out, squares
-        See `posterior.score_linear`; NaN if a Z is below `vector.TINY` or a ratio of classes is too
-        large.
+        See `posterior.score_linear`; NaN if a Z is below `vector.TINY` or if the ratio of the
+        factors of two classes is too large.
 
     Examples
     --------
@@ -235,7 +241,8 @@ def score_grids(
                 row = (slopes[i, kind, fold, c], shifts[i, kind, fold, c], scales[i, kind, fold, c])
                 table = tables[i, kind, fold, c]
                 _grid_logs(grid, k, n_cells, places, table, *row, logistic, logs[c])
-            # with two classes, the ratios between them; otherwise the ratios to the largest class
+            # with two classes, the ratios of their factors; otherwise the ratios to the largest
+            # factor
             if n_classes == 2:
                 for cell in range(n_cells):
                     x = logs[1, cell] - logs[0, cell]

@@ -111,7 +111,7 @@ def multiplicity(rows: np.ndarray, n_samples: int, resample: int) -> np.ndarray:
     n_samples : int
         Total number of rows.
     resample : int
-        The number of the resample, from 0.
+        The index of the resample (0, 1, 2, ...).
 
     Notes
     -----
@@ -137,9 +137,9 @@ def draw_groups(n_groups: int, resample: int) -> np.ndarray:
     Parameters
     ----------
     n_groups : int
-        Number of groups; as many are drawn, with replacement.
+        Number of groups. The same number of groups is drawn, with replacement.
     resample : int
-        The number of the resample, from 0.
+        The index of the resample (0, 1, 2, ...).
 
     Examples
     --------

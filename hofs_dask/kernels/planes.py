@@ -82,7 +82,7 @@ def first_above(planes: np.ndarray, n_codes: np.ndarray, n_samples: int) -> int:
             run = slice(some[0], some[-1] + 1)
             cells = planes[run if some[-1] - some[0] < len(some) else some]
             above = work[: len(some)]
-            # from the lowest bit up, compute whether the bits so far are >= those of the limit
+            # from the lowest bit up, compute whether the bits so far are >= the bits of the limit
             lowest = (limit & -limit).bit_length() - 1
             np.bitwise_and(cells[:, lowest], last, out=above)
             for bit in range(lowest + 1, bits):
@@ -117,7 +117,7 @@ def pack(codes: np.ndarray, bits: int) -> np.ndarray:
     Parameters
     ----------
     codes
-        uint8 (feature, sample); higher bits are ignored.
+        uint8 (feature, sample); only the lowest ``bits`` bits are used.
     bits
         Number of planes per feature.
 
@@ -196,9 +196,9 @@ def unpack_some(
     first
         The first byte that is needed.
     places
-        Integers (sample,): sample positions relative to that byte.
+        Integers (sample,): sample positions relative to the first sample of this byte.
     words
-        Work memory, uint64 (byte,), one per byte that is needed.
+        Work memory, uint64 (byte,): one word per byte that is needed.
     out
         uint8 (feature, sample).
 
@@ -282,8 +282,9 @@ def _split(masks: np.ndarray, planes: np.ndarray, n_values: int, out: np.ndarray
 def cell_masks(within: np.ndarray, digits: Sequence[tuple[np.ndarray, int]]) -> np.ndarray:
     """Return the samples of each cell as bit masks, uint64 (strip, cell, word), zero-padded.
 
-    A cell is a combination of digits; the last digit varies fastest. The samples of a cell are
-    found by combining planes with ``&``, without a loop over samples.
+    A cell is a combination of the values of several variables (digits), such as fold and class; the
+    last digit varies fastest. The samples of a cell are found by combining planes with ``&``,
+    without a loop over samples.
 
     Parameters
     ----------
@@ -370,18 +371,20 @@ def _add_weighted(
 
 @jit(int64(const(uint16[::1]), uint64[:, ::1], uint16[:, ::1]))
 def split_words(weights: np.ndarray, masks: np.ndarray, values: np.ndarray) -> int:
-    """Split the samples of each word into sets of one weight; return the number of sets.
+    """Split the samples of each word into sets of equal weight; return the number of sets.
 
-    The sets of a word are the samples of each of its weights or, if these are more than the bits of
-    the weights, the samples that have each bit. The result is -1 if there is no room for the sets
-    of a word.
+    A word has one set for each of its distinct weights. If these are more than the bits that occur
+    in its weights, it has instead one set for each bit, with the samples whose weight has this bit;
+    a sample is then in several sets, and the values of its sets add up to its weight. The result is
+    -1 if a word has more sets than ``masks`` has room for.
 
     Parameters
     ----------
     weights
         Integers (sample,); samples of weight 0 are in no set.
     masks, values
-        The samples of each set, uint64 (set, word), and their weight, (set, word); zeros.
+        The samples of each set, uint64 (set, word), and the weight that the set stands for, (set,
+        word); both are zero before the call.
 
     Examples
     --------
@@ -418,7 +421,7 @@ def split_words(weights: np.ndarray, masks: np.ndarray, values: np.ndarray) -> i
                 values[k, word] = some[s]
                 n_own += 1
             masks[k, word] |= np.uint64(1) << np.uint64(s)
-        if n_own < 0:  # too many weights: the bits
+        if n_own < 0:  # too many weights: one set per bit
             if n_bits_set > room:
                 return -1
             n_own = 0
@@ -465,7 +468,7 @@ def add_plane_counts(
     out
         int64 (feature, count): counts of a cell and code at ``start + cell * n_codes + code``.
     start
-        The first cell of the table.
+        The position along the second axis of ``out`` where the table begins.
 
     Examples
     --------
@@ -479,7 +482,7 @@ def add_plane_counts(
     """
     n_features, bits, n_words = planes.shape
     n_cells = masks.shape[1]
-    n_sets = min(n_codes, 1 << bits)  # the table may have more codes than the planes
+    n_sets = min(n_codes, 1 << bits)  # n_codes may exceed what the planes hold
     sets = np.zeros((n_sets, STRIP), np.uint64)
     found, totals = np.empty((n_cells, n_sets), np.int64), np.zeros(n_cells, np.int64)
     for strip in range(masks.shape[0]):

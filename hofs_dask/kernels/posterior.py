@@ -127,7 +127,7 @@ def add_linear(
     fold: int,
     logistic: bool,
 ) -> None:
-    """Add the log density of a linear signal to log posteriors; nothing for missing codes.
+    """Add the log density of a linear signal to log posteriors, except for samples without a value.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def add_linear(
         The values of all columns, (column, sample), and the columns that are parents, padded with
         -1.
     slopes, shifts, scales
-        The row: (fold, class, parent), (fold, class) and (fold, class).
+        Parameters of the row: (fold, class, parent), (fold, class) and (fold, class).
     fold
         The fold of the samples.
     logistic
@@ -213,8 +213,8 @@ def sum_squares(
     """Return an upper bound of the sum of ``(w log(truth / total))**2`` over the first n samples.
 
     The bound is the sum of ``w**2 (r + 1 / r - 2)``, where ``r = truth / total`` and w is the
-    weight of a sample. ``weights[start]`` is the weight of the first one; if there are no weights,
-    all are 1.
+    weight of a sample. ``weights[start]`` is the weight of the first sample. If ``weights`` is
+    empty, all weights are 1.
 
     Examples
     --------
@@ -271,11 +271,11 @@ def score_tables(
     codes
         The candidates, uint8 (feature, sample); all samples are in one fold.
     bases
-        For each parent and sample, the offset in a table of the cells of the parent's code, uint16
-        (base, sample).
+        For each parent and sample, the position in a table where the entries for the code of the
+        parent begin, uint16 (base, sample).
     parents
-        For each table of each candidate, its row of ``bases``, (feature, table); -1 for a candidate
-        that has no row.
+        For each table of each candidate, the index of its parent in ``bases``, (feature, table); -1
+        for a candidate that is not scored.
     tables
         p(code | parent code, class), (feature, table, fold, class, base + code).
     fold
@@ -284,11 +284,12 @@ def score_tables(
         The index of the first sample of each class, then the number of samples, (class + 1,). The
         samples must be sorted by class. Only used if ``squares`` is not empty.
     weights
-        The weights of the samples, (sample,), which all sums are weighted by; empty for ones.
+        The weights of the samples in all sums, (sample,); empty if all weights are 1.
     probability
         The posterior, (class, sample).
     out
-        (feature,): NaN if Z is below `vector.TINY` for any sample, 0 for a candidate without a row.
+        (feature,): NaN if Z is below `vector.TINY` for any sample, 0 for a candidate that is not
+        scored.
     squares
         (feature,): an upper bound of the sum of squared gains of the samples; empty if it is not
         needed.
@@ -395,9 +396,10 @@ def score_linear(
         The values of all columns, (column, sample), and the parents of each candidate, (feature,
         parent), padded with -1.
     tables
-        The factors of the densities, (feature, kind, fold, class, code), at most 1.
+        The factors that multiply the densities, (feature, kind, fold, class, code), at most 1.
     slopes, shifts, scales
-        The rows, see `add_linear`, with axes (feature, kind, ...).
+        Parameters of the rows, see `add_linear`, with axes (feature, kind, ...). A candidate has
+        one row for each kind, which is a way to fit the slopes.
     logistic, fold
         Whether the density is logistic instead of Gaussian, and the fold of the samples.
     starts
@@ -512,14 +514,16 @@ def add_residuals(
     residuals: np.ndarray,
     sums: np.ndarray,
 ) -> None:
-    """Add the residuals of every sample to the cell of each feature.
+    """Add the residuals of every sample to the sums of its cell, for every feature.
+
+    A cell is a combination of the code of a feature and the code of its parent.
 
     Parameters
     ----------
     codes
         Codes (feature, sample).
     bases, parents
-        The cell is ``bases[parents[i], sample] + codes[i, sample]``.
+        The index of the cell is ``bases[parents[i], sample] + codes[i, sample]``.
     residuals
         Residuals (sample, class).
     sums

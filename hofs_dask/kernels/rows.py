@@ -1,7 +1,9 @@
 """The incremental ICA row: the next row of a lower-triangular unmixing matrix.
 
-A row is a vector ``theta = [w, b]`` of weights of the columns ``u = [t, -1, -z_1, ..., -z_d]``. The
-signal is ``s = u theta = w t - Z b``. All functions accept a batch of rows along the leading axes.
+A row is a vector ``theta = [w, b]`` of weights of the columns ``u = [t, -1, -z_1, ..., -z_d]``: the
+variable t that the row models, a constant, and the variables ``z_1`` to ``z_d`` that it may depend
+on. The signal is ``s = u theta = w t - Z b``, where Z consists of the constant and these variables.
+All functions accept a batch of rows along the leading axes.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from hofs_dask.kernels.vector import (
     sum_logs,
 )
 
-#: Maximum of ``w`` for a standardised column. It is reached if t is an exact function of Z.
+#: Maximum of ``w`` for a standardised column. It is reached if t is an exact linear function of Z.
 MAX_W = 100.0
 #: The standard deviation of the logistic density.
 LOGISTIC_SD = np.pi / np.sqrt(3.0)
@@ -127,7 +129,10 @@ def _add_sums(
     gradient: np.ndarray,
     hessian: np.ndarray,
 ) -> None:
-    """Add the gradient and Hessian sums of the members over a strip of one class."""
+    """Add the sums over a strip of one class to gradient and Hessian.
+
+    The entries of the candidate alone, such as the last of the gradient, are not changed.
+    """
     n_members = members.shape[0]
     own = n_classes + n_members
     gradient[c] += _sum(slope, n)
@@ -170,9 +175,9 @@ def _derive(
 def add_cells(
     codes: np.ndarray, cells: np.ndarray, weights: np.ndarray, stride: int, out: np.ndarray
 ) -> None:
-    """Add its weight to ``out[i, cells[s] + stride * codes[i, s]]`` for every sample and feature.
+    """Add the weight of sample s to ``out[i, cells[s] + stride * codes[i, s]]``, for all s and i.
 
-    The weights are empty if all are 1.
+    ``weights`` is empty if all weights are 1.
 
     Examples
     --------
@@ -222,7 +227,9 @@ def add_table_terms(
     gradient: np.ndarray,
     hessian: np.ndarray,
 ) -> None:
-    """Add the sums over samples of ``phi(s)`` and its derivatives in the rows, from counts.
+    """Add the sums over samples of ``phi(s)`` and its derivatives by the row, from counts.
+
+    The members are the features of a subset.
 
     Parameters
     ----------
@@ -234,7 +241,7 @@ def add_table_terms(
         (feature, row, class + member + 1): one intercept per class, the slopes of the members, the
         slope of the candidate.
     wanted
-        Whether to add a row, (feature, row).
+        Whether to compute the sums of a row, (feature, row).
     value, gradient, hessian
         The sums to add to, (feature, row) followed by 0, 1 and 2 axes (class + member + 1). Only
         the lower triangle of the Hessian is set.
@@ -471,11 +478,12 @@ class Newton:
 
 @dataclass(frozen=True)
 class Chain:
-    """The rows of the label columns, one row per label column, for a batch of candidates.
+    """The state of Newton's method for the rows of all label columns, for a batch of candidates.
 
-    The columns of row r are label column r, the intercept, the members, the label columns before r,
-    and the candidate. `expand` converts the row to the form that kernels use: one intercept per
-    class, the slopes of the members, and the slope of the candidate.
+    There is one row per label column. The columns of row r are label column r, the intercept, the
+    members, the label columns before r, and the candidate. `expand` converts the row to the form
+    that kernels use: one intercept per class, the slopes of the members, and the slope of the
+    candidate.
     """
 
     rows: tuple[Newton, ...]
@@ -483,7 +491,7 @@ class Chain:
 
     @classmethod
     def start(cls, theta: Sequence[np.ndarray], label_columns: np.ndarray) -> Chain:
-        """Return the initial state at rows (candidate, column), one array per label column.
+        """Return the initial state, given rows (candidate, column), one array per label column.
 
         ``label_columns`` (class, column) are the values of the label columns in each class.
         """
@@ -558,7 +566,7 @@ class Chain:
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    """Return a read-only view, since arrays on workers are read-only: one compilation is enough."""
+    """Return a read-only view, so that kernels are compiled only for read-only arrays."""
     view = array.view()
     view.setflags(write=False)
     return view

@@ -1,5 +1,9 @@
 """Counts of pairs and triples of features with the class, and their information about the class.
 
+The codes of a feature are merged into groups. A set contains the samples whose codes are in one
+group, as the bits of words. A head consists of one or two columns (features that are read for every
+tile), which are combined with every feature of a tile.
+
 The samples of a slice are sorted by class and weight into segments, and each segment starts at a
 new word. The sets of two features can then be intersected without a mask for the class. The counts
 of the first code of a feature follow from counts of fewer features, so a pair of features with b
@@ -19,8 +23,8 @@ from hofs_dask.kernels.planes import popcount
 #: Number of words of a set that are compared at a time, and number of sets in a block. A block of
 #: this size stays in the L1 cache.
 STRIP, BLOCK = 64, 32
-#: Maximum number of iterations of a fit. The fit ends earlier if the differences of its margins sum
-#: to less than `CLOSE` times the number of samples.
+#: Maximum number of iterations of a fit. The fit ends earlier if the absolute differences between a
+#: margin of the fit and of the table sum to less than `CLOSE` times the number of samples.
 MOST_CYCLES, CLOSE = 2000, 1e-9
 
 
@@ -44,7 +48,7 @@ def fill_sets(
     groups
         uint8 (feature, code): the group of each code.
     out
-        uint64 (feature, group - 1, word), zeros.
+        uint64 (feature, group - 1, word), zero before the call.
 
     Examples
     --------
@@ -85,7 +89,10 @@ def _add_block(
     first: int,
     out: np.ndarray,
 ) -> None:
-    """Add weight times the sizes of intersections of masks with sets from ``first`` to ``out``."""
+    """Add weight times the number of samples in both a mask and a set to ``out[mask, set]``.
+
+    Only the sets from ``first`` on are used.
+    """
     n_sets = sets.shape[0]
     for m in range(masks.shape[0]):
         mask, row = masks[m][:length], out[m]
@@ -126,7 +133,9 @@ def add_products(
     weights: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Add, for each class, the weights of the intersections of a head's and a feature's sets.
+    """Add, for each class, the weight of the samples in each set of a head and of a feature.
+
+    If a head has two columns, its sets are the intersections of the sets of these columns.
 
     Parameters
     ----------
@@ -141,9 +150,9 @@ def add_products(
     starts
         Integers (segment + 1,): the first word of each segment of samples.
     classes, weights
-        Integers (segment,): the class of its samples and their weight.
+        Integers (segment,): the class and the weight of the samples of each segment.
     out
-        int64 (class, head * (group - 1) ** n, feature * (group - 1)), n columns in a head.
+        int64 (class, head * (group - 1) ** n, feature * (group - 1)) for n columns per head.
 
     Examples
     --------
@@ -211,7 +220,7 @@ def _fill(
     of_features: np.ndarray,
     table: np.ndarray,
 ) -> None:
-    """Set the flat ``table`` to all counts; axes (code of each column, code of feature, class)."""
+    """Set the flat ``table`` to counts with axes (code of each column, code of feature, class)."""
     n_classes, b = of_features.shape[1], of_features.shape[2]
     g = b - 1
     for c in range(n_classes):
@@ -281,7 +290,7 @@ def _kirkwood(
     logs: np.ndarray,
     out: np.ndarray,
 ) -> float:
-    """Set ``out`` to the normalized Kirkwood approximation; return the divergence of the table."""
+    """Set ``out`` to the normalized Kirkwood approximation; return the divergence from it."""
     n_samples = 0
     for cell in range(table.shape[0]):
         n_samples += table[cell]
@@ -311,7 +320,7 @@ def _kirkwood(
 
 @jit()
 def _own_sums(counts: np.ndarray, logs: np.ndarray, out: np.ndarray) -> None:
-    """Set ``out[i]`` to the sums of n log n over the codes, and over the codes and classes."""
+    """Set ``out[i]`` to two sums of n log n: over the codes, and over the codes and classes."""
     codes = np.zeros(counts.shape[2], np.int64)
     for i in range(counts.shape[0]):
         for v in range(counts.shape[2]):
@@ -337,8 +346,8 @@ def pair_bounds(
 ) -> None:
     """Set ``out[h, i]`` to an upper bound of the synergy of a column and a feature, in nats.
 
-    The bound is the smallest of I(x_1 : x_2 | y), I(x_1 : y | x_2) and I(x_2 : y | x_1). Each is
-    the divergence from a model with fewer terms than the one that defines synergy.
+    The bound is the smallest of I(x_1 : x_2 | y), I(x_1 : y | x_2) and I(x_2 : y | x_1). Synergy is
+    the divergence from a model, and each of these is the divergence from a model with fewer terms.
 
     Parameters
     ----------
@@ -430,9 +439,9 @@ def bounds(
 ) -> None:
     """Set ``out[h, i]`` to an upper bound of the synergy of a head and a feature, in nats.
 
-    The bound is the smallest information that two of the variables, the class included, have about
-    each other given all others. It is the divergence from a model with fewer terms than the one
-    that defines synergy.
+    The bound is the smallest conditional mutual information of two variables given all others; the
+    class is one of the variables. Synergy is the divergence from a model, and each conditional
+    mutual information is the divergence from a model with fewer terms.
 
     Parameters
     ----------
@@ -454,7 +463,7 @@ def bounds(
     """
     n_subsets, n_cells = subsets.shape
     n_axes = heads.shape[1] + 2
-    full = n_subsets + 1  # all variables as bits; margin k has the variables k + 1
+    full = n_subsets + 1  # all variables as bits; the bits of k + 1 are the variables of margin k
     table = np.zeros(n_cells, np.int64)
     margins, sums = np.zeros((n_subsets, n_margin), np.int64), np.zeros(n_subsets)
     for h in range(heads.shape[0]):
@@ -500,7 +509,7 @@ def fill_tables(
     Parameters
     ----------
     chosen
-        Integers (tuple, 2).
+        Integers (tuple, 2): the indices of the head and of the feature.
     heads, joint, with_columns, among_columns, of_columns, of_features
         As for `bounds`.
     out
@@ -523,22 +532,22 @@ def fit_tables(
     least: float,
     out: np.ndarray,
 ) -> None:
-    """Set ``out[t]`` to the synergy, information, best subset, df and correction of a table.
+    """Set ``out[t]`` to the synergy and four other statistics of table t.
 
     Parameters
     ----------
     tables
         int64 (tuple, cell).
     subsets, signs, sizes
-        From `subsets_of`: margins, the sign of each, and its bits; the class is bit 0.
+        From `subsets_of`.
     n_margin, logs
         As for `bounds`.
     least
         A table is not fitted if its Kirkwood approximation shows that its synergy is below this.
     out
-        float64 (tuple, 5): the synergy, -1 if not fitted; the information of the tuple about the
-        class, and that of its best proper subset, in nats; the degrees of freedom; and Williams'
-        correction.
+        float64 (tuple, 5): the synergy, -1 if the table is not fitted; the information of the tuple
+        about the class; the largest information of a proper subset of its features about the class;
+        the degrees of freedom; and Williams' correction. Synergy and information are in nats.
 
     Notes
     -----
@@ -636,9 +645,9 @@ def fit_tables(
 def subsets_of(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return three arrays that describe the margins of a table.
 
-    The first has the cell of each margin that a cell of the table belongs to. The second has the
-    sign of the exponent of each margin in the Kirkwood approximation. The third has the variables
-    of each margin, as bits.
+    The first array contains, for each margin and each cell of the table, the index of the cell of
+    the margin. The second contains the sign of the exponent of each margin in the Kirkwood
+    approximation. The third contains the variables of each margin, as bits.
 
     Parameters
     ----------

@@ -14,7 +14,8 @@ from numba.extending import intrinsic, overload
 
 from hofs_dask.kernels._jit import jit
 
-#: Factors below this are computed with logarithms. A product of four larger ones cannot underflow.
+#: Factors below this are computed with logarithms. A product of four larger factors cannot
+#: underflow.
 TINY = 1e-75
 
 #: Samples that are processed at a time, so that their arrays stay in the L1 cache.
@@ -26,7 +27,7 @@ BITS = 1.0 / LOG_2  # bits per nat
 ROUND = 1.5 * 2.0**52
 
 MANTISSA, ONE = (1 << 52) - 1, 1023 << 52
-#: A small integer in the lowest bits of this number is the integer plus 2^52.
+#: If the lowest bits of this number are set to a small integer n, its bits are the float 2^52 + n.
 WHOLE = 1075 << 52
 SQRT_2 = math.sqrt(2.0)
 
@@ -154,7 +155,7 @@ def sum_logs(factors: np.ndarray, n: int) -> float:
     """Return the sum of the logs of the first n factors; NaN if one is below `TINY`.
 
     Factors must be at most 1e75. Four factors at a time are multiplied. The product is split into
-    an exponent, which is added to a sum, and a mantissa, which is multiplied with the others. The
+    an exponent, which is added to a sum, and a mantissa, which is a factor of the next round. The
     array is overwritten and must have length n + 3.
 
     Examples
@@ -212,9 +213,10 @@ def weighted_logs(factors: np.ndarray, weights: np.ndarray, n: int) -> float:
 
 @jit()
 def sum_weighted(factors: np.ndarray, weights: np.ndarray, start: int, n: int) -> float:
-    """Return the weighted sum of logs of a strip that begins at ``start``; no weights are ones.
+    """Return the sum of weight times log of the first n factors; NaN if one is below `TINY`.
 
-    The factors are overwritten.
+    ``weights[start]`` is the weight of the first factor. If ``weights`` is empty, all weights are
+    1, and the factors are overwritten.
 
     Examples
     --------

@@ -312,7 +312,7 @@ def as_digits(checksums: np.ndarray) -> str:
 
 def _parsed(document: dict[str, Any]) -> Manifest:
     """Return the manifest of a document, or raise an error if its parts are inconsistent."""
-    # stores of this version that were written before columns were kept do not have them
+    # stores of this version that were written before this field was added do not have it
     known = {"columns": (), **document}
     known = {name: known[name] for name in (field.name for field in fields(Manifest))}
     content = known["content"]
