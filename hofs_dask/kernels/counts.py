@@ -156,8 +156,8 @@ def pair_terms(
     counts
         int64 (feature, parent code, class, code).
     parent, numbers
-        The values of the codes: of the parent, (parent code,), and of all features, (feature,
-        code). The value of a missing code is zero.
+        The values of the codes of the parent, (parent code,), and of the codes of all features,
+        (feature, code). The value of a missing code is zero.
     out
         float64 (feature, 3 + class): I(x_i : x_f), I(x_i : y | x_f), H(x_i, x_f, y) in nats, and
         the sum of products of the values in each class.

@@ -56,7 +56,7 @@ def add_tables(
     tables: np.ndarray,
     fold: int,
 ) -> None:
-    """Add ``tables[j, fold, class, bases[parents[j]] + codes]`` for all j to log posteriors.
+    """Add ``tables[j, fold, class, bases[parents[j]] + codes]`` to log posteriors, for all j.
 
     Examples
     --------

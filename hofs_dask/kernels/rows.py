@@ -227,7 +227,7 @@ def add_table_terms(
     gradient: np.ndarray,
     hessian: np.ndarray,
 ) -> None:
-    """Add the sums over samples of ``phi(s)`` and its derivatives by the row, from counts.
+    """Add sums over samples of ``phi(s)`` and its derivatives with respect to rows, from counts.
 
     The members are the features of a subset.
 
@@ -236,10 +236,11 @@ def add_table_terms(
     counts
         Integers (feature, class, code, cell); a cell is a combination of the members' codes.
     members, values
-        The values of the members in each cell, (member, cell), and of the codes, (feature, code).
+        The values of the members in each cell, (member, cell), and the values of the codes of the
+        candidates, (feature, code).
     rows
-        (feature, row, class + member + 1): one intercept per class, the slopes of the members, the
-        slope of the candidate.
+        (feature, row, class + member + 1): one intercept per class, the slopes of the members, and
+        the slope of the candidate.
     wanted
         Whether to compute the sums of a row, (feature, row).
     value, gradient, hessian
@@ -311,7 +312,7 @@ def add_table_terms(
 def _add_members(
     row: np.ndarray, first: int, members: np.ndarray, start: int, n: int, out: np.ndarray
 ) -> None:
-    """Add the members of a strip, multiplied by their slopes ``row[first:]``, to ``out``."""
+    """Add the values of the members in a strip, times their slopes ``row[first:]``, to ``out``."""
     for j in range(members.shape[0]):
         slope, number = row[first + j], members[j, start:]
         for s in range(n):

@@ -133,7 +133,7 @@ def add_products(
     weights: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Add, for each class, the weight of the samples in each set of a head and of a feature.
+    """Add, for each class, the weight of the samples in both a set of a head and one of a feature.
 
     If a head has two columns, its sets are the intersections of the sets of these columns.
 
@@ -360,7 +360,7 @@ def pair_bounds(
     logs
         Values of n log n, from 0 on.
     out
-        float64 (head, feature); unchanged for features before the first.
+        float64 (head, feature); unchanged for features before ``first[h]``.
 
     Examples
     --------
@@ -459,7 +459,7 @@ def bounds(
     logs
         Values of n log n, from 0 on.
     out
-        float64 (head, feature); unchanged for features before the first.
+        float64 (head, feature); unchanged for features before ``first[h]``.
     """
     n_subsets, n_cells = subsets.shape
     n_axes = heads.shape[1] + 2
