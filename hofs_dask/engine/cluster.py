@@ -161,7 +161,7 @@ def memory_limits() -> list[tuple[int, int]]:
 
 
 def check_cluster(client: Client) -> None:
-    """Raise a RuntimeError that names every package whose version differs on the cluster.
+    """Raise a RuntimeError if a package has another version on the cluster than here.
 
     Examples
     --------

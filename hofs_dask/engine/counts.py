@@ -45,7 +45,7 @@ def as_it_is(context: Context, total: Partial) -> Partial:
 
 @dataclass(frozen=True)
 class MarginalContext(Context):
-    """Context of `MARGINAL_COUNTS`."""
+    """The parameters of the reduction `MARGINAL_COUNTS`."""
 
     n_classes: int
     n_codes: int  # the largest number of codes of a feature
@@ -53,7 +53,7 @@ class MarginalContext(Context):
 
 @dataclass(frozen=True)
 class GroupsContext(Context):
-    """Context of `DESIGN_EFFECTS`."""
+    """The parameters of the reduction `DESIGN_EFFECTS`."""
 
     n_classes: int
     n_codes: int  # the largest number of codes of a feature
@@ -62,7 +62,7 @@ class GroupsContext(Context):
 
 @dataclass(frozen=True)
 class PairContext(Context):
-    """Context of `PAIR_COUNTS`."""
+    """The parameters of the reduction `PAIR_COUNTS`."""
 
     n_classes: int
     n_codes: int  # the largest number of codes of a feature
@@ -71,7 +71,7 @@ class PairContext(Context):
 
 @dataclass(frozen=True)
 class PairTermsContext(Context):
-    """Context of `PAIR_TERMS`."""
+    """The parameters of the reduction `PAIR_TERMS`."""
 
     n_classes: int
     parents: np.ndarray  # (column, code) the numeric value of each code of each column
@@ -105,7 +105,7 @@ def _add(
     digits
         The digits that form the cell number of each sample; the last digit varies fastest.
     counts
-        int64, C-contiguous.
+        The counts to add to, int64 and C-contiguous.
     first
         Features of the tile before this position are skipped.
     table

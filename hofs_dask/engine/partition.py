@@ -67,9 +67,9 @@ class Partition:
         return cuts(slice(0, n_samples), length * -(-n_chunks // n_spans))
 
     def groups(self, n_threads: int) -> list[slice]:
-        """Return the spans that each map task of a tile reads.
+        """Return, for each map task of a tile, the slice of `spans` that the task reads.
 
-        They are divided so that all threads get about equal work.
+        The spans are divided so that all threads get about equal work.
         """
         cells_a_thread = self.layout.n_samples * self.layout.n_features / n_threads
         n_tasks = n_threads * min(max(round(cells_a_thread / self.task_cells), 1), self.most_tasks)

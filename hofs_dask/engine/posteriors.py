@@ -172,7 +172,7 @@ class CandidateRows(FeatureRecord):
 
 @dataclass(frozen=True)
 class GainsContext(Context):
-    """Context of `POSTERIOR_GAINS`."""
+    """The parameters of the reduction `POSTERIOR_GAINS`."""
 
     prior: np.ndarray  # (class,) log probabilities
     rows: tuple[PosteriorRow, ...]  # rows of the current posterior
@@ -215,7 +215,7 @@ class _Piece:
 
     @cached_property
     def bases(self) -> np.ndarray:
-        """Where the cells of the code of each column start in a pair table, uint16.
+        """The position in a pair table of the first cell of a column's code, uint16.
 
         The shape is (1 + column, sample). The first entry is zero, for a row without a parent.
         """
@@ -332,7 +332,7 @@ def _gain_layout(_context: GainsContext, n_features: int) -> Layout:
 
 
 def narrowed(context: GainsContext) -> GainsContext:
-    """Return the context of the wanted features only, with `places` set."""
+    """Return the context without the features that are not wanted, and with `places` set."""
     if context.places is not None:
         return context
     places = np.flatnonzero(context.wanted)
@@ -342,7 +342,7 @@ def narrowed(context: GainsContext) -> GainsContext:
 
 
 def prepared(context: GainsContext) -> GainsContext | None:
-    """Return the context of the wanted features with `grids` set, or None if none is wanted."""
+    """Return the `narrowed` context with `grids` set, or None if no feature is wanted."""
     context = narrowed(context)
     if not len(context.wanted):
         return None

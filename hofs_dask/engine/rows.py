@@ -36,7 +36,7 @@ BLOCK = 8192
 
 @dataclass(frozen=True)
 class RowValuesContext(Context):
-    """Context of `ROW_VALUES`."""
+    """The parameters of the reduction `ROW_VALUES`."""
 
     members: np.ndarray  # (member, code) the numeric value of each code
     sizes: tuple[int, ...]  # (member,) number of codes
@@ -48,7 +48,7 @@ class RowValuesContext(Context):
 
 @dataclass(frozen=True)
 class RowTermsContext(Context):
-    """Context of `ROW_TERMS`, see `kernel.add_table_terms`."""
+    """The parameters of the reduction `ROW_TERMS`, see `kernel.add_table_terms`."""
 
     members: np.ndarray  # (member, code) the numeric value of each code
     n_classes: int

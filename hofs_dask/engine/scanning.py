@@ -45,8 +45,8 @@ from hofs_dask.store.codes import CodeStore, read_column
 from hofs_dask.store.copies import add_copies, copy_chunks, joined, known_copies, write_copy
 from hofs_dask.store.layout import Layout, cuts, layout_of
 
-#: Columns are copied only if they are at most this fraction of a tile. For more columns, reading
-#: whole tiles costs no more than copying.
+#: The columns of a scan are the features that the tasks of all tiles need. They are copied only if
+#: they are at most this fraction of a tile. For more columns, reading whole tiles costs no more.
 COPY_SHARE = 0.125
 #: Up to this many columns are copied even if the tiles are narrow.
 COPY_ALWAYS = 32
@@ -119,7 +119,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Job:
-    """A reduction of a scan, without its context."""
+    """A reduction of a scan, without its parameters (the context)."""
 
     reduction: Reduction[Any]
     columns: tuple[int, ...]  # positions among the columns of the scan

@@ -52,7 +52,10 @@ KEYS = 2**16
 
 @dataclass(frozen=True)
 class TupleContext(Context):
-    """Context of `TUPLES`. The codes of a feature are merged into a few groups."""
+    """The parameters of the reduction `TUPLES`.
+
+    The codes of a feature are merged into a few groups.
+    """
 
     order: int  # features in a tuple: 2 or 3
     below: int  # only samples with a hash below this number are counted
@@ -79,7 +82,7 @@ class TupleContext(Context):
 
     @property
     def first(self) -> np.ndarray:
-        """For each head, the first feature of the tile that comes after its last column."""
+        """For each head, the position in the tile of the first feature that comes after it."""
         after = self.columns[self.heads[:, -1]]
         return np.searchsorted(self.position, after, side="right").astype(np.int64)
 

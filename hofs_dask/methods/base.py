@@ -226,7 +226,7 @@ class Method(ABC):
 
     @property
     def subset_threshold(self) -> float:
-        """A feature joins a subset if its mean affinity exceeds this number."""
+        """A feature joins a subset if its mean affinity to the subset exceeds this number."""
         return THRESHOLD
 
     @property
@@ -246,15 +246,15 @@ class Method(ABC):
 
     @abstractmethod
     def search(self, problem: Problem) -> Search[Any, Any]:
-        """Return the search of this method on a problem."""
+        """Return an object that runs the search of this method on an encoded data set."""
 
     @abstractmethod
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that need the most memory, with placeholder arrays."""
+        """Return the requests of a search that need the most memory, with placeholder arrays."""
 
     @abstractmethod
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
-        """Return the maximum number of reductions of a search, without the marginal counts."""
+        """Return the maximum number of reductions of a search, besides the marginal counts."""
 
     def _check(self, option: str, valid: tuple[object, ...]) -> None:
         given = getattr(self, option)

@@ -21,7 +21,7 @@ LEAST_REDUNDANCY = 1e-12
 
 @dataclass(frozen=True)
 class MIM(PairwiseMethod):
-    """Mutual information maximisation: score each feature by its relevance alone.
+    """Method: mutual information maximisation, which uses only the relevance of each feature.
 
     Notes
     -----
@@ -48,7 +48,7 @@ class MIM(PairwiseMethod):
 
 @dataclass(frozen=True)
 class MIFS(PairwiseMethod):
-    """Mutual information feature selection (Battiti 1994): relevance minus redundancy.
+    """Method: mutual information feature selection (Battiti 1994), relevance minus redundancy.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class MIFS(PairwiseMethod):
 
 @dataclass(frozen=True)
 class MRMR(PairwiseMethod):
-    """Minimum redundancy, maximum relevance (Peng, Long & Ding 2005).
+    """Method: minimum redundancy, maximum relevance (Peng, Long & Ding 2005).
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class MRMR(PairwiseMethod):
 
 @dataclass(frozen=True)
 class JMI(PairwiseMethod):
-    """Joint mutual information (Yang & Moody 1999).
+    """Method: joint mutual information (Yang & Moody 1999).
 
     Notes
     -----
@@ -140,7 +140,7 @@ class JMI(PairwiseMethod):
 
 @dataclass(frozen=True)
 class CMIM(PairwiseMethod):
-    """Conditional mutual information maximisation (Fleuret 2004).
+    """Method: conditional mutual information maximisation (Fleuret 2004).
 
     Notes
     -----
@@ -162,7 +162,7 @@ class CMIM(PairwiseMethod):
 
 @dataclass(frozen=True)
 class SpecCMI(PairwiseMethod):
-    """Global selection by conditional mutual information (Nguyen et al. 2014).
+    """Method: global selection by conditional mutual information (Nguyen et al. 2014).
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class SpecCMI(PairwiseMethod):
 
 @dataclass(frozen=True)
 class CIFE(PairwiseMethod):
-    """Conditional infomax feature extraction (Lin & Tang 2006).
+    """Method: conditional infomax feature extraction (Lin & Tang 2006).
 
     Notes
     -----
@@ -224,7 +224,7 @@ class CIFE(PairwiseMethod):
 
 @dataclass(frozen=True)
 class ICAP(PairwiseMethod):
-    """Interaction capping (Jakulin 2005): subtract redundancy, and ignore synergy.
+    """Method: interaction capping (Jakulin 2005), which subtracts redundancy, ignoring synergy.
 
     Notes
     -----
@@ -246,7 +246,7 @@ class ICAP(PairwiseMethod):
 
 @dataclass(frozen=True)
 class DISR(PairwiseMethod):
-    """Double input symmetrical relevance (Meyer & Bontempi 2006).
+    """Method: double input symmetrical relevance (Meyer & Bontempi 2006).
 
     Notes
     -----
@@ -267,7 +267,7 @@ class DISR(PairwiseMethod):
 
 @dataclass(frozen=True)
 class JMIM(PairwiseMethod):
-    """Joint mutual information maximisation (Bennasar, Hicks & Setchi 2015).
+    """Method: joint mutual information maximisation (Bennasar, Hicks & Setchi 2015).
 
     Notes
     -----
@@ -288,7 +288,7 @@ class JMIM(PairwiseMethod):
 
 @dataclass(frozen=True)
 class CFR(PairwiseMethod):
-    """Composition of feature relevancy (Gao, Hu, Zhang & He 2018).
+    """Method: composition of feature relevancy (Gao, Hu, Zhang & He 2018).
 
     Notes
     -----
@@ -310,7 +310,7 @@ class CFR(PairwiseMethod):
 
 @dataclass(frozen=True)
 class DCSF(PairwiseMethod):
-    """Dynamic change of selected features with the class (Gao, Hu & Zhang 2018).
+    """Method: dynamic change of selected features with the class (Gao, Hu & Zhang 2018).
 
     Notes
     -----
@@ -332,7 +332,7 @@ class DCSF(PairwiseMethod):
 
 @dataclass(frozen=True)
 class MRI(PairwiseMethod):
-    """Maximal relevance and maximal independence (Wang, Wei, Yang & Wang 2017).
+    """Method: maximal relevance and maximal independence (Wang, Wei, Yang & Wang 2017).
 
     Notes
     -----
@@ -354,7 +354,7 @@ class MRI(PairwiseMethod):
 
 @dataclass(frozen=True)
 class NJMIM(PairwiseMethod):
-    """Normalised joint mutual information maximisation (Bennasar, Hicks & Setchi 2015).
+    """Method: normalised joint mutual information maximisation (Bennasar, Hicks & Setchi 2015).
 
     Notes
     -----

@@ -12,8 +12,8 @@ import numpy as np
 from hofs_dask.kernels.rows import LOGISTIC_SD, MAX_W
 from hofs_dask.methods.problem import Problem, to_unit_scale
 
-#: The slopes and the scale of a class are shrunk to those that all classes share, which have the
-#: weight of this many samples.
+#: The slopes and the scale of a class are shrunk to values that all classes share. These shared
+#: values have the weight of this many samples.
 SLOPE_PRIOR = 20.0
 #: Ridge term that is added to the variances of standardized parents.
 SLOPE_RIDGE = 1e-3
@@ -34,7 +34,9 @@ def without_each_fold(counts: np.ndarray, axis: int) -> np.ndarray:
 
 
 def fit_tables(problem: Problem) -> np.ndarray:
-    """Return p(code | class), fitted for each fold to the others, (feature, fold, class, code).
+    """Return p(code | class), fitted for each fold to the other folds.
+
+    The axes are (feature, fold, class, code).
 
     Notes
     -----
@@ -159,9 +161,10 @@ def fit_pairs(problem: Problem, pair_counts: np.ndarray, tables: np.ndarray) -> 
 
 
 def parent_gain(pair_counts: np.ndarray, pairs: np.ndarray, tables: np.ndarray) -> np.ndarray:
-    """Return how much knowing the parent increases the mean log-likelihood, (feature, fold).
+    """Return how much knowing the parent increases the log-likelihood of each feature.
 
-    The mean over all samples is the sum over the folds. It is out of sample.
+    The axes are (feature, fold). The sum over the folds is the mean over all samples, which is out
+    of sample.
     """
     counts = pair_counts.transpose(0, 1, 3, 2, 4)
     gains = np.log(pairs / tables[:, :, :, None])

@@ -22,7 +22,7 @@ Order = Literal[1, 2]
 
 @dataclass(frozen=True)
 class HOFS(Method):
-    """Higher Order Feature Selection (Wu, Gupta & Bajaj 2016).
+    """Method: Higher Order Feature Selection (Wu, Gupta & Bajaj 2016).
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class HOFS(Method):
 
     @property
     def subset_threshold(self) -> float:
-        """A feature joins a subset if its mean affinity exceeds this number."""
+        """A feature joins a subset if its mean affinity to the subset exceeds this number."""
         return self.threshold
 
     @property
@@ -112,7 +112,7 @@ class HOFS(Method):
         return JointState if self.criterion == "joint" else TotalState
 
     def search(self, problem: Problem) -> Search[Any, Any]:
-        """Return the search of this method on a problem."""
+        """Return an object that runs the search of this method on an encoded data set."""
         return Joint(problem, self) if self.criterion == "joint" else Total(problem, self)
 
     def order_for(self, sizes: Sizes) -> int:
@@ -128,13 +128,13 @@ class HOFS(Method):
         return default_order(sizes.n_samples, sizes.n_features, sizes.n_classes, sizes.n_codes)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that need the most memory, with placeholder arrays."""
+        """Return the requests of a search that need the most memory, with placeholder arrays."""
         if self.criterion == "joint":
             return Joint.largest_requests(sizes, self.order_for(sizes))
         return Total.largest_requests(sizes)
 
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
-        """Return the maximum number of reductions of a search, without the marginal counts."""
+        """Return the maximum number of reductions of a search, besides the marginal counts."""
         if self.criterion == "joint":
             return Joint.bound_reductions(sizes, self.order_for(sizes))
         return Total.bound_reductions(sizes, on_samples=self.source == "logistic")

@@ -29,7 +29,7 @@ class Tuples:
     columns: np.ndarray  # int64 (tuple, order) positions of the features, ascending
     synergy: np.ndarray  # (tuple,) nats
     information: np.ndarray  # (tuple,) information of the tuple about y, in nats
-    added: np.ndarray  # (tuple,) information minus that of the best proper subset, in nats
+    added: np.ndarray  # (tuple,) information beyond the best proper subset, in nats
     df: np.ndarray  # (tuple,) int64 degrees of freedom
     p_value: np.ndarray  # (tuple,)
     p_adjusted: np.ndarray  # (tuple,) p-value times the number of tuples, at most 1
@@ -160,7 +160,8 @@ def find_interactions(
             least = float(terms[-1, 0])
     n_tuples = math.comb(int(problem.candidates.sum()), order)
     synergy, information, best_subset, df, correction = terms.T
-    correction = 1.0 + (correction - 1.0) / problem.evidence  # it was computed from counts
+    # `fit_tables` computed the correction from counts, not from effective samples
+    correction = 1.0 + (correction - 1.0) / problem.evidence
     p_value = p_values(synergy, effective_size, df, correction)
     return Tuples(
         columns=found,

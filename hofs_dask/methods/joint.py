@@ -1,4 +1,4 @@
-"""HOFS with the criterion `joint`: a class-conditional posterior of all chosen features."""
+"""HOFS with the criterion `joint`, which uses the posterior of the class given the picks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 
 #: Prior probability of a class without samples. Such a class can occur in a bootstrap resample.
 LEAST_SHARE = 1e-300
-#: The selection penalty is this factor times log(number of candidates) / n_samples.
+#: The selection penalty is this factor times the log of the number of candidates, divided by the
+#: effective number of samples.
 PENALTY = 2.0
 #: A search restarts if more than this fraction of the best candidates are expected to be noise.
 FALSE_SHARE = 0.5
@@ -70,8 +71,8 @@ DEVIATIONS = 6.0
 #: samples, a reduction over the samples is faster.
 CELL_SAMPLES = 8
 PARTS = tuple(range(N_PARTS))
-#: The parts of the first fold. Screening reads the parts of one fold because their runs of
-#: consecutive samples are the longest.
+#: The parts of the first fold. Candidates are screened on parts of one fold, because the samples of
+#: a piece, which has one fold (see `engine.posteriors.pieces`), are then closest together.
 FIRST_FOLD = PARTS[::N_FOLDS]
 #: From `STAGED` samples on, candidates are screened on the first fold. From `STAGED_TWICE` samples
 #: on, they are first screened on one part of this fold. With fewer samples, the additional scan
@@ -81,7 +82,7 @@ STAGED, STAGED_TWICE = 100_000, 500_000
 
 @dataclass(frozen=True, kw_only=True)
 class JointState(PosteriorState):
-    """The state of `joint` after some rounds."""
+    """The state of a search with the criterion `joint` after some rounds."""
 
     kinds: ClassVar[tuple[str, ...]] = KINDS
 
@@ -181,7 +182,7 @@ class Joint(Search[JointState, JointScores]):
 
     @staticmethod
     def largest_requests(sizes: Sizes, order: int) -> tuple[Request, ...]:
-        """Return the requests that need the most memory, with placeholder arrays."""
+        """Return the requests of a search that need the most memory, with placeholder arrays."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         rows = CandidateRows.empty(
             (m, N_FOLDS, c, b), linear=("shared", "class"), n_parents=k, n_pairs=1
@@ -206,7 +207,7 @@ class Joint(Search[JointState, JointScores]):
 
     @staticmethod
     def bound_reductions(sizes: Sizes, order: int) -> ReductionBound:
-        """Return the maximum number of reductions of a search, without the marginal counts.
+        """Return the maximum number of reductions of a search, besides the marginal counts.
 
         Parameters
         ----------
@@ -432,7 +433,7 @@ class Joint(Search[JointState, JointScores]):
         return replace(state, **self._new_epoch(), earlier=earlier, epoch=state.epoch + 1)
 
     def _new_epoch(self) -> dict[str, Any]:
-        """Return the initial fields of an epoch: no rows, parents, information or penalty."""
+        """Return the values that some fields of the state have at the start of an epoch."""
         problem = self.problem
         width = problem.table_width
         shape = (problem.n_features, N_FOLDS, width, problem.n_classes, width)

@@ -87,11 +87,11 @@ class PairwiseMethod(Method):
         return PairwiseState
 
     def search(self, problem: Problem) -> Pairwise:
-        """Return the search of this method on a problem."""
+        """Return an object that runs the search of this method on an encoded data set."""
         return Pairwise(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that need the most memory, with placeholder arrays."""
+        """Return the requests of a search that need the most memory, with placeholder arrays."""
         width = _panel_width(sizes) if self.all_pairs else 1
         context = PairTermsContext(
             n_classes=sizes.n_classes,
@@ -104,7 +104,7 @@ class PairwiseMethod(Method):
         return (Request(PAIR_TERMS, context, tuple(range(width))),)
 
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
-        """Return the maximum number of reductions of a search, without the marginal counts.
+        """Return the maximum number of reductions of a search, besides the marginal counts.
 
         Each pick except the last needs one reduction. If all pairs are needed, there is also one
         reduction per panel of columns.

@@ -107,7 +107,7 @@ class Problem:
 
     @cached_property
     def numeric(self) -> np.ndarray:
-        """Whether each feature is numeric; a nominal feature with two categories also counts."""
+        """Whether each feature is used as a number, as is a nominal one with two categories."""
         n_categories = self.n_codes - (self.missing_code >= 0)
         return ~self.nominal | (n_categories <= 2)
 

@@ -39,7 +39,10 @@ LEAST_CODES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class TotalState(State):
-    """The state of `sum` and `mean` after some rounds; ``information`` is the sum of ``known``."""
+    """The state of a search with the criterion `sum` or `mean` after some rounds.
+
+    ``information`` is the sum of ``known``.
+    """
 
     # (rank, feature, class) sums of products of the values of a pick and a feature
     gram: np.ndarray = checked(Floats(("learned", "feature", "class")))
@@ -77,7 +80,7 @@ class Total(Search[TotalState, Scores]):
 
     @staticmethod
     def largest_requests(sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that need the most memory, with placeholder arrays."""
+        """Return the requests of a search that need the most memory, with placeholder arrays."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         rows, values = placeholder(m, c - 1, k + c + 1), placeholder(m, b)
         n_cells = max(MOST_CELLS // (c * b), 1)
@@ -94,7 +97,7 @@ class Total(Search[TotalState, Scores]):
 
     @staticmethod
     def bound_reductions(sizes: Sizes, *, on_samples: bool) -> ReductionBound:
-        """Return the maximum number of reductions of a search, without the marginal counts.
+        """Return the maximum number of reductions of a search, besides the marginal counts.
 
         Parameters
         ----------

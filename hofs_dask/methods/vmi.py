@@ -31,7 +31,7 @@ VMIForm = Literal["naive", "pairwise"]
 
 @dataclass(frozen=True)
 class VMI(Method):
-    """Variational information maximization (Gao, Ver Steeg & Galstyan 2016).
+    """Method: variational information maximization (Gao, Ver Steeg & Galstyan 2016).
 
     Parameters
     ----------
@@ -66,11 +66,11 @@ class VMI(Method):
         return VMIState
 
     def search(self, problem: Problem) -> VariationalInformation:
-        """Return the search of this method on a problem."""
+        """Return an object that runs the search of this method on an encoded data set."""
         return VariationalInformation(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests that need the most memory, with placeholder arrays."""
+        """Return the requests of a search that need the most memory, with placeholder arrays."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         pairwise = self.form == "pairwise"
         counted = MIM().largest_requests(sizes)  # counts of a pick with every feature
@@ -92,7 +92,7 @@ class VMI(Method):
         return (*counted, Request(POSTERIOR_GAINS, context, tuple(range(k))))
 
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
-        """Return the maximum number of reductions of a search, without the marginal counts.
+        """Return the maximum number of reductions of a search, besides the marginal counts.
 
         A pick needs one reduction that counts it, one that scores the candidates after it, and
         another one if the search restarts.
@@ -129,7 +129,7 @@ class VMIState(PosteriorState):
 
 @dataclass(frozen=True)
 class VariationalInformation(Search[VMIState, PosteriorScores]):
-    """The search of VMI.
+    """The search of the method `VMI`.
 
     The score is ``H(y) + mean(log posterior of the true class)``, a lower bound of the information.
     It is computed in sample, from tables without smoothing. The posterior of a class c is
@@ -199,7 +199,7 @@ class VariationalInformation(Search[VMIState, PosteriorScores]):
         return replace(state, **self._new_epoch(), epoch=state.epoch + 1)
 
     def _new_epoch(self) -> dict[str, Any]:
-        """Return the initial fields of an epoch."""
+        """Return the values that some fields of the state have at the start of an epoch."""
         m, _, c, b = self.problem.counts.shape
         return {
             "rows": (),

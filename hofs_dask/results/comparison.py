@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "load"]
 
-#: Variables of a comparison in addition to those of its selections.
+#: Variables that a comparison has in addition to the variables of a selection.
 AGREEMENT = {
     "overlap": Variable(
         ("rank", "method", "other"),

@@ -111,7 +111,7 @@ def _orders(dims: Sequence[Hashable], most: int) -> list[list[Hashable]]:
 
 
 def _tables(data: xr.DataArray, dims: Sequence[Hashable]) -> list[dict[tuple[Any, ...], int]]:
-    """Return, for each dim, the position of each label; labels of all its coordinates count."""
+    """Return, for each dim, the position of each label of each coordinate along the dim."""
     from hofs_dask.io.feature_names import labels_along
 
     tables = []

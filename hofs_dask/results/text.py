@@ -323,7 +323,7 @@ def fitted(names: list[str], width: int) -> str:
 
 
 def remarks(dataset: xr.Dataset) -> list[str]:
-    """Return texts that explain tuples, restarts and zero gains in the shown ranks, and the end.
+    """Return texts that explain tuples, restarts, zero gains, and why the search ended.
 
     Examples
     --------
