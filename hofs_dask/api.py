@@ -116,12 +116,12 @@ class _Request:
         return {label: self._described(codes) for label, codes in zip(parts, stores, strict=True)}
 
     def columns_of(self, codes: CodeStore, columns: Sequence[int]) -> list[int]:
-        """Return the columns of a store of the features at some positions of the data."""
+        """Return the positions in a code store of the features at these positions in the data."""
         names = [self.data.names[column] for column in columns]
         return [codes.names.index(name) for name in names if name in codes.names]
 
     def _described(self, codes: CodeStore) -> CodeStore:
-        """Return a store with what the data says about its columns."""
+        """Return a code store with the units, coordinates and columns of the data."""
         assert not isinstance(self.data, CodeStore)
         # an earlier encoding may have had other units, coordinates or columns without features
         axis, columns = self.data.axis, self.data.columns
@@ -354,10 +354,10 @@ def select_by(
 ) -> Selections:
     """Select features for each part of the data: each season, station or region.
 
-    The result of a part is that of `select` with ``where=`` this part: bins, categories and the
-    ranges of a continuous target are those of the part, so that a shift between the parts, such as
-    cold winters, does not leave few bins for each. The data is read twice for all parts together.
-    Each round then reads the codes of every sample once, part by part.
+    The result of a part is the same as that of `select` with only the samples of this part in
+    ``where``. Each part has its own bins, categories and ranges of a continuous target. A shift
+    between the parts, such as cold winters, therefore does not leave few bins for a part. The data
+    is read twice for all parts together. After that, only the codes of each part are read.
 
     Parameters
     ----------
@@ -371,15 +371,15 @@ def select_by(
     feature_dim, feature_coord, nominal, target_kind, bins, where, ignore_label
         As for `select`.
     lags
-        As for `select`. A lagged value may be in another part: that of the day before the first
-        winter day is an autumn value.
+        As for `select`. A lagged value may be from another part: the day before the first winter
+        day is an autumn day.
     groups, weights, join, on_bad, include, exclude, min_gain, alpha, callback, progress
         As for `select`.
 
     Returns
     -------
     Selections
-        A mapping of labels to selections. ``to_dataset()`` has a dim of the labels.
+        A mapping from the label of each part to its selection.
 
     Examples
     --------

@@ -233,7 +233,7 @@ class Block:
     start: int = 0  # row number of the first sample of the chunk
 
     def drawn(self, below: int) -> np.ndarray:
-        """Return the positions of the samples whose row numbers have a hash below a number.
+        """Return the positions of the samples whose row number has a hash below ``below``.
 
         Examples
         --------

@@ -241,7 +241,7 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
 
 @dataclass(frozen=True)
 class GroupContext(Context):
-    """Context of `GROUP_COUNTS`."""
+    """The parameters of the reduction `GROUP_COUNTS`."""
 
     below: int  # only samples with a hash below this number are counted
     n_classes: int
@@ -264,7 +264,7 @@ def _group_chunk(context: GroupContext, block: Block, partial: Partial) -> None:
         counts += found.reshape(shape).astype(np.int64)
 
 
-#: ``counts[i]``: the samples of each class and group of codes of feature i, (class, group).
+#: ``counts[i, class, group]``: number of samples per class and group of codes of feature i.
 GROUP_COUNTS = Reduction("group-counts", _group_layout, _group_chunk, as_it_is)
 
 

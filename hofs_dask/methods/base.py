@@ -95,18 +95,18 @@ class Scores:
 
 @dataclass(frozen=True)
 class Ahead:
-    """The next feature of a tuple that is chosen as a whole.
+    """The next feature to choose, if all features of a tuple are to be chosen one after the other.
 
     Attributes
     ----------
     feature, rest
-        The column, and those of the features of the tuple that come after it.
+        Position of this feature, and positions of the features of the tuple that follow it.
     is_first
-        Whether it is the first feature of the tuple.
+        Whether this feature is the first of the tuple.
     gain
         Gain of the tuple per feature, minus penalties, in nats.
     p_value, p_adjusted
-        P-value of the synergy, and the same adjusted for the number of tuples.
+        P-value of the synergy, and this p-value adjusted for the number of tuples.
     """
 
     feature: int

@@ -53,7 +53,7 @@ class HOFS(Method):
         exclusive or. With 2, all pairs of features are compared at the start of the search, on at
         most about 33,000 samples. With 1, every feature is chosen alone. The default is 2, or 1 if
         there are so many features that comparing all pairs would take much longer than the search.
-        It depends on the numbers of features, samples, codes and classes alone.
+        This default depends only on the numbers of features, samples, codes and classes.
 
     Examples
     --------

@@ -111,7 +111,7 @@ def find_interactions(
     top
         Maximum number of tuples to return.
     share
-        Share of the samples to use. They are drawn by a hash of their row number.
+        Fraction of the samples to use. These samples are drawn by a hash of the row number.
     most_codes
         Maximum number of codes of a feature, after codes are merged.
     """
@@ -197,7 +197,7 @@ def p_values(
 
 
 def heads_of_panel(tile: int, n_classes: int, n_groups: int, order: int) -> int:
-    """Return the maximum number of heads of a panel, given the features of a tile."""
+    """Return the maximum number of heads of a panel for tiles of ``tile`` features."""
     n_bytes = 8 * tile * n_classes * (n_groups - 1) ** order
     return max(PANEL_BYTES // max(n_bytes, 1), 1)
 

@@ -43,14 +43,16 @@ CODES = 4
 #: A tuple must be significant at this level, adjusted for all tuples of its order. It is stricter
 #: than usual because single features are tested as well.
 ALPHA = 1e-3
-#: Number of tuples from which those that wait are chosen, and maximum number of these.
+#: At most `WAITING` tuples wait. They are taken from the `LISTED` tuples of each order with the
+#: most synergy.
 LISTED, WAITING = 100, 5
-#: A tuple is dropped if it did not gain enough this many times.
+#: A tuple is dropped when its gain has been computed this many times without being sufficient.
 MOST_TRIES = 2
-#: Maximum share of noise that is expected to gain as much as an accepted tuple.
+#: A tuple is accepted only if at most this many tuples without information are expected to gain as
+#: much by chance.
 FALSE_SHARE = 0.5
-#: By default, a search looks ahead if all pairs take at most this many intersections of words of 64
-#: samples (about ten seconds), or this share of the samples times the features.
+#: By default, a search looks ahead if comparing all pairs takes at most `MOST_WORDS` intersections
+#: of words of 64 samples (about ten seconds), or `MOST_SHARE` times the samples times the features.
 MOST_WORDS, MOST_SHARE = 5e10, 0.5
 #: Approximate time to test a pair, in intersections of words.
 PAIR_WORDS = 300
@@ -63,13 +65,13 @@ class Waiting:
     Attributes
     ----------
     features
-        Columns, ascending.
+        Positions of the features, ascending.
     worth
-        Gain that is expected of the tuple, in nats.
+        Gain that is expected if all features of the tuple are chosen, in nats.
     p_value
-        P-value of its synergy, not adjusted.
+        P-value of the synergy, not adjusted for the number of tuples.
     n_tries
-        How often its gain has been computed.
+        How often the gain of the tuple has been computed.
     """
 
     features: tuple[int, ...]
@@ -188,7 +190,10 @@ def tuple_requests(sizes: Sizes, order: int) -> tuple[Request, ...]:
 def look_ahead(
     search: Joint, state: JointState, scores: JointScores
 ) -> Generator[Request, Partial, tuple[JointState, JointScores]]:
-    """Yield requests; return the state and scores, which name the tuple that should be chosen."""
+    """Yield requests; return the updated state and scores.
+
+    If a tuple should be chosen, ``scores.ahead`` names its next feature.
+    """
     problem = search.problem
     if search.order == 1 or len(state.chosen) < len(problem.included):
         return state, scores
@@ -228,7 +233,7 @@ def look_ahead(
 
 
 def _find(problem: Problem, order: int) -> Generator[Request, Partial, tuple[Waiting, ...]]:
-    """Return the tuples with the most significant synergy; no feature is in two of them."""
+    """Yield requests; return tuples with significant synergy, without a feature in two of them."""
     own = replace(problem, excluded=(*problem.excluded, *problem.included))
     waiting: list[Waiting] = []
     taken: set[int] = set()
@@ -258,9 +263,9 @@ def _p_values(problem: Problem, found: Tuples, share: float) -> np.ndarray:
 def _simulate(
     search: Joint, state: JointState, scores: JointScores, features: tuple[int, ...]
 ) -> Generator[Request, Partial, tuple[tuple[int, ...], float, float]]:
-    """Return the features in the order of their gains, their gain together, and their penalty.
+    """Yield requests; return features sorted by gain, their total gain, and their total penalty.
 
-    The features are added to the state one after the other, as rounds would do.
+    The features are added to the state one after the other, as in the rounds of a search.
     """
     members = tuple(sorted(features, key=lambda i: (-float(scores.net_gain[i]), i)))
     affinity = state.affinity[:, [members[0]]]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-#: Names of the Dataset that the dim of the parts cannot have.
+#: Names that the dim of the parts cannot have, because the Dataset uses them otherwise.
 _USED = {*VARIABLES, *COORDINATES, "n_samples", "label_entropy"}
 
 
@@ -66,8 +66,9 @@ class Selections(Mapping[Name, Selection]):
         """Return all selections as one Dataset, with a dim of the parts.
 
         Variables by rank are padded where a part has fewer ranks than others: whole numbers with
-        -1, other numbers with NaN, and names with an empty string. Positions are those among the
-        features of the Dataset. A feature that was skipped in a part has the relevance NaN there.
+        -1, other numbers with NaN, and names with an empty string. Positions refer to the dim
+        ``feature`` of this Dataset. A feature that was skipped in a part has the relevance NaN
+        there.
 
         Examples
         --------
