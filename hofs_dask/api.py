@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from hofs_dask.encoding.encode import encode_source, encode_together
+from hofs_dask.encoding.here import encode_here
 from hofs_dask.encoding.parts import take_samples
 from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
@@ -27,6 +28,7 @@ from hofs_dask.results.datasets import feature_attrs, label_array
 from hofs_dask.results.interactions import Interactions
 from hofs_dask.results.selection import Selection
 from hofs_dask.results.selections import Selections
+from hofs_dask.scheduling.compute import is_here
 from hofs_dask.search.checkpoint import Checkpoint, open_checkpoint, open_part
 from hofs_dask.search.picks import Ranking
 from hofs_dask.search.progress import Listener, RoundProgress, ScanProgress
@@ -72,15 +74,33 @@ class _Request:
         store = self.store
         return self.data.places if store is None else (*self.data.places, as_path(store))
 
-    def encoded(self, stack: ExitStack, listeners: Sequence[Notify]) -> CodeStore:
-        """Return the code store of the data; closing the stack removes a temporary code store."""
+    def encoded(
+        self, stack: ExitStack, listeners: Sequence[Notify], *, to_file: bool = False
+    ) -> CodeStore:
+        """Return the code store of the data; closing the stack removes a temporary one.
+
+        The code store of data in memory is in memory too, unless tasks run in other processes, or
+        ``to_file`` is true, as for a checkpoint, which identifies the content of a store.
+        """
         if isinstance(self.data, CodeStore) and self.samples is None:
             return self.data
+        how, in_file = self.reading, to_file or self.store is not None
+        if not in_file and not isinstance(self.data, CodeStore):
+            memory = self.data.memory
+            if memory is not None and is_here():
+                codes = encode_here(
+                    self.data,
+                    memory,
+                    bins=how.bins,
+                    target_kind=how.target_kind,
+                    room=room(),
+                    listeners=listeners,
+                )
+                return self._described(codes)
         place = stack.enter_context(temporary_store()) if self.store is None else self.store
         if isinstance(self.data, CodeStore):
             assert self.samples is not None
             return take_samples(self.data, self.samples, as_path(place), room=room())
-        how = self.reading
         codes = encode_source(
             self.data,
             place,
@@ -312,7 +332,7 @@ def select(
         if checkpoint is not None:
             kept = stack.enter_context(open_checkpoint(checkpoint, sources=request.places))
         listeners = _listeners(stack, callback, RoundProgress, progress)
-        codes = request.encoded(stack, listeners)
+        codes = request.encoded(stack, listeners, to_file=kept is not None)
         steps = search(
             codes,
             chosen,
@@ -551,7 +571,7 @@ def compare(
             for label in chosen
         }
         listeners = _listeners(stack, callback, ScanProgress, progress)
-        codes = request.encoded(stack, listeners)
+        codes = request.encoded(stack, listeners, to_file=checkpoint is not None)
         searches: dict[Hashable, Steps[Ranking]] = {}
         for number in numbers:
             for label, method in chosen.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 from dask.delayed import Delayed, delayed
 
 from hofs_dask.encoding.kept import Kept, Mask, take
+from hofs_dask.encoding.stages import warn_of_rounding
 from hofs_dask.encoding.steps import Step, Steps
 from hofs_dask.store.chunks import COLUMNS, chunk_file, write_chunk
 from hofs_dask.store.groups import (
@@ -23,7 +23,7 @@ from hofs_dask.store.groups import (
     merge_groups,
 )
 from hofs_dask.store.labels import Coding, encode_target
-from hofs_dask.store.manifest import MOST_WEIGHT, GroupRecord, WeightRecord, as_digits
+from hofs_dask.store.manifest import GroupRecord, WeightRecord, as_digits
 from hofs_dask.store.metadata import write_column_metadata
 from hofs_dask.store.weights import WeightSums, quantise, sum_weights
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from hofs_dask.io.source import Source
 
 FAN_IN = 16
-#: Rounding may change the total weight by this fraction without a warning.
-MOST_EXCESS = 0.01
 
 
 @dataclass(frozen=True)
@@ -202,14 +200,7 @@ def write_weights(
     weights = job.source.weights
     if weights is None or kept.unit is None or sums is None:
         return None
-    excess = sums.total * kept.unit / kept.weight - 1
-    if abs(excess) > MOST_EXCESS:
-        warnings.warn(
-            f"the largest weight of {weights.name!r} is so far above the others that rounding to "
-            f"{MOST_WEIGHT} levels changes their total by {100 * excess:.1f} %; limit the largest "
-            "weights, for example with weights.clip(max=...)",
-            stacklevel=3,
-        )
+    warn_of_rounding(weights.name, kept.unit, kept.weight, sums)
     tasks = _write_tasks(job, "weights", weights.values, kept, chunk_rows, _weight, kept.unit)
     (written,) = yield Step((tasks,), here=weights.in_memory)
     return WeightRecord(

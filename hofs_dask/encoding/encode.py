@@ -8,7 +8,6 @@ import itertools
 import math
 import os
 import uuid
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -27,9 +26,20 @@ from hofs_dask.encoding.columns import (
     write_weights,
 )
 from hofs_dask.encoding.kept import Kept, Mask, Span, find_kept, take
+from hofs_dask.encoding.stages import (
+    bytes_of,
+    empty_note,
+    judge_tables,
+    resolve_bins,
+    source_rows,
+    tables_of_columns,
+    target_notes,
+    with_warnings,
+    without_refused,
+)
 from hofs_dask.encoding.steps import Step, Steps, run_together
 from hofs_dask.engine.chunking import Room, choose_layout
-from hofs_dask.errors import CodeStoreError, refusal, skipped, some_of
+from hofs_dask.errors import CodeStoreError, some_of
 from hofs_dask.events import CompileStarted, Notify, tell_all
 from hofs_dask.io import places
 from hofs_dask.io.files import check_apart, digest
@@ -46,14 +56,11 @@ from hofs_dask.store.bins import (
     Feature,
     Refusal,
     check_bins,
-    count_bins,
     encode_planes,
-    make_tables,
     most_bins,
 )
 from hofs_dask.store.chunks import chunk_file, whole_planes, write_chunk
 from hofs_dask.store.codes import CodeStore, load_codes, store_version, writing
-from hofs_dask.store.groups import FEW_GROUPS
 from hofs_dask.store.labels import (
     Coding,
     TargetKind,
@@ -85,9 +92,6 @@ if TYPE_CHECKING:
 
 #: Maximum bytes of the sampled rows from which one task makes the tables of its features.
 TILE_BYTES = 32 * 2**20
-#: A warning is given if at least this share of the samples misses every feature, and if the share
-#: is more than 1.5 times the share that is expected by chance.
-MANY_EMPTY = 0.01
 #: Up to this many tiles, the tasks that use a tile also slice it from its block. With more tiles,
 #: each slice is a separate task, which delays the next block of the worker.
 FEW_TILES = 4
@@ -110,6 +114,9 @@ def kernels_to_compile(source: Source) -> list[str]:
         for part in source.parts
         if part.dtype.kind in "biuf" and math.prod(map(max, part.chunks)) >= MANY_CELLS
     }
+    if dtypes <= PROCESS.announced:
+        return []
+    PROCESS.announced |= dtypes  # looking up files takes longer than a short encoding
     found = [name for name in missing(kernels_in([cells]), dtypes) if name not in PROCESS.announced]
     PROCESS.announced.update(found)
     return found
@@ -253,10 +260,7 @@ def _run(
     to_compile = kernels_to_compile(source)
     if to_compile:
         tell_all(listeners, CompileStarted(tuple(to_compile)))
-    # the bytes of objects are not known
-    known = all(part.dtype.kind not in "OT" for part in source.parts)
-    n_bytes = int(sum(part.nbytes for part in source.parts)) if known else 0
-    made = run_together(steps, n_bytes, listeners)
+    made = run_together(steps, bytes_of(source), listeners)
     release()
     return made
 
@@ -317,10 +321,8 @@ def _encode(
     source, kept = job.source, (yield from find_kept(job.source))
     first_read = yield from _first_read(job, kept, bins, kind)
     coding, features, n_bins, empty, sums, problems = first_read
-    if problems:
-        notes = (*source.notes, *skipped(_texts(source, problems)))
-        source = replace(source.without([each.column for each in problems]), notes=notes)
-        job = replace(job, source=source)
+    source = without_refused(source, problems)
+    job = replace(job, source=source)
     grid = choose_layout(
         kept.n_rows,
         source.n_features,
@@ -364,24 +366,11 @@ def _encode(
         kept=kept.digest,
         n_absent=source.n_absent_chunks,
         content=content,
-        targets=(_target(job, kept, coding, [*coded, *more], groups, _empty_note(empty)),),
+        targets=(_target(job, kept, coding, [*coded, *more], groups, empty_note(empty)),),
         axis=source.axis,
         columns=() if len(source.columns) == source.n_features else source.columns,
     )
     return manifest, coding
-
-
-def _empty_note(share: float) -> tuple[str, ...]:
-    """Return a note, and warn, if many samples miss every feature."""
-    if share < MANY_EMPTY:
-        return ()
-    found = f"{share:.1%} of the samples miss every feature"
-    warnings.warn(
-        f"{found}, and a missing value has a separate code, which may predict the target; if these "
-        "samples are outside of a mask, leave them out with where=",
-        stacklevel=5,
-    )
-    return (found,)
 
 
 def _first_read(
@@ -403,7 +392,7 @@ def _first_read(
         ]
         merged_sums = tree(merge_sums, several, f"encode-merge-weights-{run}")
         sums = delayed(merge_sums)(merged_sums, dask_key_name=f"encode-total-weight-{run}")
-    n_bins = delayed(_resolve_bins)(
+    n_bins = delayed(resolve_bins)(
         bins, kept.n_rows, sums, coding, dask_key_name=f"encode-bins-{run}"
     )
     tables = []
@@ -448,7 +437,7 @@ def _first_read(
                     own = [each[tile] for each in summaries]
                     merged = tree(merge_summaries, own, f"encode-merge-{tile}-{name}")
                 tables.append(
-                    delayed(_make_tables)(
+                    delayed(tables_of_columns)(
                         merged,
                         slice(begin, end) if few else None,
                         first_feature + begin,
@@ -462,31 +451,8 @@ def _first_read(
     made, coded, resolved, summed = yield Step(
         (tables, coding, n_bins, sums), stage="encode-read", n_tasks=n_tasks
     )
-    problems = [problem for _, several, *_ in made for problem in several]
-    problems.sort(key=lambda problem: problem.column)
-    if problems and (source.on_bad == "raise" or len(problems) == source.n_features):
-        raise _refused(source, problems)
-    empty = [flags for _, _, flags, _ in made]
-    share = 0.0
-    if not any(flags is None for flags in empty):
-        share = int(np.unpackbits(np.bitwise_and.reduce(empty)).sum()) / rows
-        by_chance = math.prod(each for *_, each in made)
-        share = share if share > 1.5 * by_chance else 0.0
-    found = [feature for several, *_ in made for feature in several]
+    found, share, problems = judge_tables(source, made, rows)
     return coded, found, resolved, share, summed, problems
-
-
-def _refused(source: Source, problems: list[Refusal]) -> Exception:
-    """Return one error for all features whose values cannot be used."""
-    names = [source.names[each.column] for each in problems]
-    kinds = {each.error for each in problems}
-    return (kinds.pop() if len(kinds) == 1 else ValueError)(
-        refusal(_texts(source, problems), names)
-    )
-
-
-def _texts(source: Source, problems: list[Refusal]) -> list[str]:
-    return [f"feature {source.names[each.column]!r} {each.text}" for each in problems]
 
 
 def _add_labels(
@@ -532,11 +498,7 @@ def _target(
     notes: tuple[str, ...] = (),
 ) -> Target:
     """Return the manifest entry of the written labels."""
-    if coding.n_whole and coding.kind == "class":
-        found = f"{coding.n_whole} different whole numbers as floats"
-        notes = (f"target {job.source.target_name!r} holds {found}, which are classes", *notes)
     counts = np.sum([each for _, each in written], axis=0)
-    roles = [mask.role for mask in job.source.masks]
     return Target(
         key=job.key,
         name=job.source.target_name,
@@ -547,7 +509,7 @@ def _target(
         n_dropped=kept.dropped.n_missing,
         checksums=digits_of(written),
         groups=groups,
-        notes=(*job.source.notes, *kept.dropped.notes(roles, job.source.ignore_label), *notes),
+        notes=target_notes(job.source, kept, coding, notes),
     )
 
 
@@ -708,11 +670,6 @@ def _summarise_target(
     return summarise_target(take(block, mask), first_row, n_samples, target_kind, kind, weights)
 
 
-def _resolve_bins(bins: Bins, n_samples: int, sums: WeightSums | None, coding: Coding) -> int:
-    size = n_samples if sums is None else sums.total**2 / sums.squares
-    return count_bins(bins, size, coding.n_classes)
-
-
 def _write_codes(
     pieces: list[list[np.ndarray]],
     features: list[Feature],
@@ -740,73 +697,7 @@ def _write_codes(
     return write_chunk(place, chunk_file("codes", *chunk), whole_planes(planes, n_rows, grid))
 
 
-def _make_tables(
-    summaries: list[Summary], cut: slice | None, first: int, bins: Bins, n_bins: int
-) -> tuple[list[Feature], list[Refusal], np.ndarray | None, float]:
-    """Return the coding of each feature, refusals, and two results about missing values.
-
-    These are packed bits, 1 for sampled rows that miss all features, and the probability that a
-    row misses all features if the features are missing independently.
-    """
-    if cut is not None:
-        summaries = [each.columns(cut.start, cut.stop) for each in summaries]
-    merged = merge_summaries(summaries)
-    features, refusals = make_tables(merged, first, bins, n_bins)
-    by_chance = float(np.prod(merged.n_missing / merged.n_rows))
-    return features, refusals, merged.empty_rows(), by_chance
-
-
 def _make_coding(
     summaries: list[TargetSummary], name: str, target_kind: TargetKind, kind: TargetType
 ) -> Coding:
     return make_coding(merge_targets(summaries), name, target_kind, kind)
-
-
-def source_rows(source: Source) -> int | None:
-    """Return the number of rows per chunk of the source; the last chunk may be smaller.
-
-    The result is None if there is only one chunk, or if chunks have different sizes.
-
-    Examples
-    --------
-    >>> from hofs_dask.io.source import open_source
-    >>> import dask.array as da
-    >>> source_rows(open_source(da.zeros((25, 2), chunks=(10, 2)), None))
-    10
-    """
-    rows = source.parts[0].chunks[0]
-    regular = len(rows) > 1 and set(rows[:-1]) == {rows[0]} and rows[-1] <= rows[0]
-    return int(rows[0]) if regular else None
-
-
-def with_warnings(store: CodeStore, coding: Coding | None = None) -> CodeStore:
-    """Return the store; warn about classes of one sample, possible classes, and few groups.
-
-    Possible classes are whole numbers, stored as floats, that were not interpreted as classes.
-    ``coding`` is None if the labels were already in the store.
-    """
-    labels = store.labels
-    if coding is not None and coding.n_whole and labels.kind == "continuous":
-        warnings.warn(
-            f"target {labels.name!r} holds {coding.n_whole} different whole numbers as floats and "
-            f"is cut into {len(labels.classes)} ranges; if the numbers are classes, give "
-            'target_kind="class", otherwise target_kind="continuous"',
-            stacklevel=3,
-        )
-    single = [c for c, n in zip(labels.classes, labels.counts, strict=True) if n == 1]
-    if single and labels.kind != "continuous":
-        numbers = all(type(each) in (int, float) for each in labels.classes)
-        otherwise = ', or give target_kind="continuous" if it is a number' if numbers else ""
-        warnings.warn(
-            f"target {labels.name!r} has only one sample of class {some_of(single)}; drop such "
-            f"samples or merge the classes{otherwise}",
-            stacklevel=3,
-        )
-    groups = store.groups
-    if groups is not None and groups.n_groups < FEW_GROUPS:
-        warnings.warn(
-            f"groups {groups.name!r} has only {groups.n_groups} groups, so estimates by fold and "
-            f"resample vary strongly; give {FEW_GROUPS} groups or more if a finer grouping exists",
-            stacklevel=3,
-        )
-    return store

@@ -23,6 +23,7 @@ from hofs_dask.store.summary import clean_objects
 from hofs_dask.store.weights import WeightSummary, merge_weights, summarise_weights, unit_of
 
 if TYPE_CHECKING:
+    from hofs_dask.io.memory import Memory
     from hofs_dask.io.source import Source
 
 #: Packed bits that mark the rows of a block that are kept; None if all rows are kept.
@@ -219,6 +220,32 @@ def find_kept(source: Source) -> Steps[Kept]:
         ),
         here=in_memory and all(mask.in_memory for mask in source.masks),
     )
+    return _merge(source, sizes, made)
+
+
+def find_kept_here(source: Source, memory: Memory) -> Kept:
+    """Return the samples of a source in memory that are kept, as one block.
+
+    Examples
+    --------
+    >>> from hofs_dask.io.source import open_source
+    >>> source = open_source(np.eye(3), [1.0, np.nan, 2.0])
+    >>> find_kept_here(source, source.memory).n_rows
+    2
+    """
+    target, size = memory.target, len(memory.target)
+    block = None if target.dtype.kind in "iub" and source.ignore_label is None else target
+    return _merge(
+        source, (size,), [_keep(size, block, memory.masks, source.ignore_label, memory.weights)]
+    )
+
+
+def _merge(
+    source: Source,
+    sizes: tuple[int, ...],
+    made: Sequence[tuple[Mask, Dropped, WeightSummary | None]],
+) -> Kept:
+    """Return the kept samples of all blocks; raise a ValueError if there is none."""
     dropped = Dropped(
         tuple(map(sum, zip(*(each.n_outside for _, each, _ in made), strict=True))),
         sum(each.n_ignored for _, each, _ in made),

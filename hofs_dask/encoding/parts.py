@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from dask.delayed import delayed
 
-from hofs_dask.encoding.encode import with_warnings
+from hofs_dask.encoding.stages import with_warnings
 from hofs_dask.engine.chunking import Room, choose_layout
 from hofs_dask.io.files import digest
 from hofs_dask.kernels.hashing import N_FOLDS

@@ -13,7 +13,7 @@ from dask.delayed import delayed
 
 from hofs_dask.encoding.columns import tree
 from hofs_dask.io.columns import plain
-from hofs_dask.io.files import digest
+from hofs_dask.io.fingerprint import combine
 from hofs_dask.io.kinds import Name
 from hofs_dask.io.reading import BY
 from hofs_dask.scheduling.compute import compute
@@ -59,9 +59,9 @@ def split_source(source: Source) -> dict[Name, Source]:
             by,
             values=da.map_blocks(_has_label, by.values, label, dtype=bool, meta=np.empty(0, bool)),
             role=BY,
-            fingerprint=None if by.fingerprint is None else digest([by.fingerprint, str(label)]),
+            identity=combine([by.identity], str(label)),
         )
-        parts[_name(label)] = replace(source, masks=(*source.masks, mask), by=None)
+        parts[_name(label)] = replace(source, masks=(*source.masks, mask), by=None, memory=None)
     return parts
 
 

@@ -30,6 +30,8 @@ LINE = 8 * WORD
 #: Bytes per combination of two codes and a class in `PAIR_COUNTS`, the reduction with the largest
 #: partials: an int64 for each of four folds.
 PAIR_BYTES = 4 * 8
+#: Bytes of the pair counts of a tile of a store in memory.
+HELD_BYTES = 64 * 2**20
 #: Fractions of the free memory of a worker that are planned for partials and for chunks.
 PARTIAL_SHARE, CHUNK_SHARE = 0.5, 0.25
 
@@ -104,6 +106,20 @@ def choose_layout(
         "no compression: the bits are already packed; a checksum detects damage",
     )
     return Layout(n_samples, n_features, shape, bits, reasons)
+
+
+def widest_tile(n_features: int, bits: int, n_classes: int) -> int:
+    """Return how many features a tile of a store in memory may have.
+
+    Wide tiles need few calls. Their pair counts take at most `HELD_BYTES`.
+
+    Examples
+    --------
+    >>> widest_tile(20_000, 2, 2), widest_tile(20_000, 5, 10)
+    (20000, 204)
+    """
+    per_feature = PAIR_BYTES * n_classes * 4**bits
+    return min(n_features, max(1, HELD_BYTES // per_feature))
 
 
 def _tile(n_features: int, per_feature: int, free: Room) -> tuple[int, str]:

@@ -86,7 +86,7 @@ def current_workers(scan: Sequence[Request] = (), *, anew: bool = False) -> tupl
             _give_back()
         free = psutil.virtual_memory().available
         resident = _resident()
-        return (Worker("", _local_threads(), resident + PROCESS.chunks.nbytes + free, resident),)
+        return (Worker("", local_threads(), resident + PROCESS.chunks.nbytes + free, resident),)
     known = session(client)
     if anew:
         known.workers.clear()
@@ -117,9 +117,13 @@ def kernels_to_compile(scan: Sequence[Request]) -> list[str]:
     >>> kernels_to_compile([])
     []
     """
-    client, modules = current_client(), _modules(scan)
+    modules = _modules(scan)
+    if modules <= PROCESS.announced:
+        return []
+    client = current_client()
     if client is not None and modules <= session(client).compiled:
         return []
+    PROCESS.announced |= modules  # looking up files takes longer than a short scan
     found = [name for name in missing(_kernels(modules)) if name not in PROCESS.announced]
     PROCESS.announced.update(found)
     return found
@@ -156,7 +160,7 @@ def memory_limits() -> list[tuple[int, int]]:
     client = current_client()
     if client is None:
         memory = psutil.virtual_memory().available + psutil.Process().memory_info().rss
-        return [(memory, _local_threads())]
+        return [(memory, local_threads())]
     return list(ask(client, client.run_on_scheduler, _limits).values())
 
 
@@ -202,7 +206,14 @@ def _check_limits(client: Client) -> None:
             )
 
 
-def _local_threads() -> int:
+def local_threads() -> int:
+    """Return the number of threads of this process that Dask would use without a client.
+
+    Examples
+    --------
+    >>> local_threads() > 0
+    True
+    """
     scheduler = dask.config.get("scheduler", None)
     if isinstance(scheduler, str) and scheduler.startswith("sync"):
         return 1

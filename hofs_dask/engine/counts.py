@@ -11,6 +11,7 @@ import numpy as np
 from hofs_dask.engine.reduction import (
     N_CLUSTERS,
     N_FOLDS,
+    NO_FLOATS,
     NO_WEIGHTS,
     Block,
     Context,
@@ -23,8 +24,9 @@ from hofs_dask.engine.reduction import (
 from hofs_dask.kernels import counts as counting
 from hofs_dask.kernels import hashing, planes
 from hofs_dask.kernels.clusters import design_effect
-from hofs_dask.kernels.counts import add_counts, pair_terms
+from hofs_dask.kernels.counts import add_counts, fill_logs, pair_terms
 from hofs_dask.kernels.planes import add_plane_counts, cell_masks
+from hofs_dask.scheduling.process import PROCESS
 
 #: The modules of the kernels that the reductions call.
 KERNEL_MODULES = (counting, hashing, planes)
@@ -36,6 +38,10 @@ KERNEL_MODULES = (counting, hashing, planes)
 MOST_PRODUCTS = 200
 #: The same limit for weighted samples. It is lower, because counts are multiplied by weights.
 MOST_WEIGHTED = 64
+
+
+#: Logarithms of counts up to this one are looked up in a table, which fits the L2 cache.
+MOST_LOGS = 2**16
 
 
 def as_it_is(context: Context, total: Partial) -> Partial:
@@ -231,17 +237,27 @@ def _terms_chunk(context: PairTermsContext, block: Block, partial: Partial) -> N
 
 
 def _terms(context: PairTermsContext, total: Partial) -> Partial:
-    counts, parents = total["counts"], context.parents
-    terms = np.zeros((len(counts), len(parents), 3 + context.n_classes))
-    for j, parent in enumerate(parents):
-        one = np.zeros((len(counts), terms.shape[2]))
-        table = counts[:, j].copy()
-        # The cells of a parent's first code are not counted: they are the marginal counts minus
-        # the counts of the other codes.
-        table[:, 0] = context.marginals - table[:, 1:].sum(axis=1)
-        pair_terms(frozen(table), parent, context.numbers, one)
-        terms[:, j] = one
+    counts, parents = frozen(total["counts"]), context.parents
+    terms = np.empty((len(counts), len(parents), 3 + context.n_classes))
+    n_samples = int(context.marginals[0].sum()) if len(counts) else 0
+    logs = log_table(n_samples)
+    for column in range(len(parents)):
+        pair_terms(counts, column, context.marginals, parents, context.numbers, logs, terms)
     return {"terms": terms}
+
+
+def log_table(largest: int) -> np.ndarray:
+    """Return n log n for n from 0 to ``largest`` or more; empty if there would be too many."""
+    if largest > MOST_LOGS:
+        return NO_FLOATS
+
+    def fill(n: int) -> np.ndarray:
+        logs = np.empty(n)
+        fill_logs(logs)
+        return logs
+
+    table: np.ndarray = frozen(PROCESS.table("logs", largest + 1, fill))
+    return table
 
 
 #: ``terms[i, j]`` for every feature i and every column j: I(x_i : x_j), I(x_i : y | x_j),

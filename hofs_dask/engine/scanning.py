@@ -19,7 +19,7 @@ import numpy as np
 from dask.delayed import Delayed, delayed
 
 from hofs_dask.engine.budget import check, estimate, size_of
-from hofs_dask.engine.cluster import Worker, current_workers
+from hofs_dask.engine.cluster import Worker, current_workers, local_threads
 from hofs_dask.engine.partition import FAN_IN, Partition
 from hofs_dask.engine.reduction import (
     N_CLUSTERS,
@@ -37,10 +37,10 @@ from hofs_dask.engine.reduction import (
 )
 from hofs_dask.kernels.hashing import draw_groups, fold_of, multiplicity
 from hofs_dask.kernels.planes import WORD, first_above
-from hofs_dask.scheduling.compute import compute
+from hofs_dask.scheduling.compute import compute, threads
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.scheduling.waits import StrandedError, watch_tasks
-from hofs_dask.store.chunks import COLUMNS, Chunks
+from hofs_dask.store.chunks import COLUMNS, Chunks, HeldChunks
 from hofs_dask.store.codes import CodeStore, read_column
 from hofs_dask.store.copies import add_copies, copy_chunks, joined, known_copies, write_copy
 from hofs_dask.store.layout import Layout, cuts, layout_of
@@ -55,6 +55,12 @@ COPY_ALWAYS = 32
 SMALL_GRAPH, PLAN_BYTES = 2**18, 2**10
 
 
+#: Bytes of partials and samples up to which a scan in memory is not checked for memory.
+LIGHT_BYTES = 2**27
+#: Cells of a scan in memory from which on threads are used.
+THREAD_CELLS = 2**20
+
+
 #: For each copied column, the checksums of some of its row chunks. A row chunk is the part of an
 #: array for the samples of one chunk.
 _Copied = dict[int, np.ndarray]
@@ -64,11 +70,11 @@ _Copied = dict[int, np.ndarray]
 class _Place:
     """The chunks that the tasks of a tile read, and the values that are valid in them."""
 
-    codes: Chunks  # of the tiles that the tasks read
-    labels: Chunks
-    groups: Chunks | None
+    codes: Chunks | HeldChunks  # of the tiles that the tasks read
+    labels: Chunks | HeldChunks
+    groups: Chunks | HeldChunks | None
     n_groups: int  # 0 if the samples are not grouped
-    weights: Chunks | None
+    weights: Chunks | HeldChunks | None
     largest_weight: int  # 1 if all samples count equally
     copied: _Copied  # the columns that have been copied, with checksums for all row chunks
     columns: tuple[int, ...]
@@ -90,16 +96,16 @@ class _Place:
         cache: int,
     ) -> _Place:
         """Return the chunks for the tasks of the tile of ``features``."""
-        layout = partition.layout
+        layout, held = partition.layout, codes.held
         width = layout.chunks[1]
         tiles = {features.start // width}
         tiles |= {column // width for column in columns if column not in copied}
         return cls(
-            codes=codes.code_chunks.only(tiles),
-            labels=codes.label_chunks,
-            groups=codes.group_chunks,
+            codes=held.codes if held else codes.code_chunks.only(tiles),
+            labels=held.labels if held else codes.label_chunks,
+            groups=held.groups if held else codes.group_chunks,
             n_groups=codes.groups.n_groups if codes.groups else 0,
-            weights=codes.weight_chunks,
+            weights=held.weights if held else codes.weight_chunks,
             largest_weight=codes.weights.largest if codes.weights else 1,
             copied=copied,
             columns=columns,
@@ -107,7 +113,7 @@ class _Place:
             n_codes={tile: codes.n_codes[tile * width : (tile + 1) * width] for tile in tiles},
             n_classes=codes.labels.n_classes,
             partition=partition,
-            identity=codes.problem_identity,
+            identity="" if held else codes.problem_identity,
             cache=cache,
         )
 
@@ -150,7 +156,8 @@ def scans(
     By default, the workers are those of the current client. They first compile the kernels of the
     requests.
     """
-    if len(requests) == 1:  # skip the query of the workers, which takes time
+    # skip the query of the workers, which takes time
+    if len(requests) == 1 or (codes.held is not None and _is_light(codes, requests)):
         return [list(requests)]
     workers = workers or current_workers(requests)
     found: list[list[Request]] = []
@@ -178,6 +185,8 @@ def run(
     has to read a second tile. ``report`` is called with the number of map tasks that have ended
     and the number of all map tasks, if there are several map tasks.
     """
+    if codes.held is not None and _is_light(codes, scan):
+        return _run_here(codes, scan, partition, report)
     workers = current_workers(scan)
     found = estimate(codes, scan, workers)
     if len(scan) == 1 and not found.fits:  # `scans` combines several only if they fit
@@ -185,6 +194,8 @@ def run(
         workers = current_workers(scan, anew=True)
         found = estimate(codes, scan, workers)
         check(codes, scan[0], found, workers)
+    if codes.held is not None:
+        return _run_here(codes, scan, partition, report)
     partition = partition or Partition(layout_of(codes))
     tiles, spans = partition.layout.tiles, partition.spans
     groups = partition.groups(sum(worker.n_threads for worker in workers))
@@ -195,21 +206,10 @@ def run(
     if len(tiles) > 1 and len(columns) <= max(COPY_SHARE * codes.chunks[1], COPY_ALWAYS):
         rows = [slice(spans[group.start].start, spans[group.stop - 1].stop) for group in groups]
         copied, copies = _copies(codes, columns, rows, name)
-    jobs = tuple(
-        _Job(
-            request.reduction,
-            tuple(columns.index(column) for column in request.columns),
-            request.resample,
-        )
-        for request in scan
-    )
     totals = []
     for number, features in enumerate(tiles):
-        contexts = tuple(
-            request.reduction.narrow(request.context.take(features)) for request in scan
-        )
-        place = _Place.of(codes, partition, columns, copied, features, found.cache)
-        of_plan = _tasks_of(_Plan(place, features, jobs, contexts), len(groups), workers)
+        plan = _plan(codes, scan, partition, columns, copied, features, found.cache)
+        of_plan = _tasks_of(plan, len(groups), workers)
         partials = []
         for position, (group, copy) in enumerate(zip(groups, copies, strict=True)):
             # Neighbouring groups go to the same worker in every round, because its cache holds
@@ -240,6 +240,82 @@ def run(
     return [_joined([part[number] for part in parts]) for number in range(len(scan))]
 
 
+def _plan(
+    codes: CodeStore,
+    scan: Sequence[Request],
+    partition: Partition,
+    columns: tuple[int, ...],
+    copied: _Copied,
+    features: slice,
+    cache: int,
+) -> _Plan:
+    """Return the plan of the tasks of a tile."""
+    jobs = tuple(
+        _Job(
+            request.reduction,
+            tuple(columns.index(column) for column in request.columns),
+            request.resample,
+        )
+        for request in scan
+    )
+    whole = features.stop - features.start == codes.n_features
+    contexts = tuple(
+        request.reduction.narrow(request.context if whole else request.context.take(features))
+        for request in scan
+    )
+    place = _Place.of(codes, partition, columns, copied, features, cache)
+    return _Plan(place, features, jobs, contexts)
+
+
+def _is_light(codes: CodeStore, scan: Sequence[Request]) -> bool:
+    """Return whether the partials of a scan in memory are so small that none needs a check."""
+    n_bytes = sum(each.reduction.nbytes(each.context, codes.n_features) for each in scan)
+    return n_bytes <= LIGHT_BYTES and codes.n_samples * len(scan) <= LIGHT_BYTES
+
+
+def _run_here(
+    codes: CodeStore,
+    scan: Sequence[Request],
+    partition: Partition | None,
+    report: Callable[[int, int], None] | None,
+) -> list[Partial]:
+    """Return the totals of a scan over a store in memory, by the functions of tasks, without Dask.
+
+    The spans and the tree of float sums are those of tasks, so the totals have the same bits.
+    """
+    partition = partition or Partition(layout_of(codes))
+    columns = tuple(dict.fromkeys(column for request in scan for column in request.columns))
+    plans = [
+        _plan(codes, scan, partition, columns, {}, features, 0)
+        for features in partition.layout.tiles
+    ]
+    n_cells = codes.n_samples * codes.n_features * len(scan)
+    n_threads = 1 if n_cells < THREAD_CELLS else local_threads()
+    groups = partition.groups(n_threads)
+    work = [(plan, group) for plan in plans for group in groups]
+
+    def map_one(one: tuple[_Plan, slice]) -> tuple[_Nodes, ...]:
+        plan, group = one
+        return _map_spans(plan, group.start, group.stop, None)
+
+    partials = []
+    with nullcontext(map) if n_threads == 1 or len(work) == 1 else threads(n_threads) as each:
+        for partial in each(map_one, work):
+            partials.append(partial)
+            if report is not None:
+                report(len(partials), len(work))
+        n_groups = len(groups)
+        parts = list(
+            each(
+                lambda place: _finish(
+                    plans[place], *partials[place * n_groups : (place + 1) * n_groups]
+                ),
+                range(len(plans)),
+            )
+        )
+    return [_joined([part[number] for part in parts]) for number in range(len(scan))]
+
+
 def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int, Chunks]) -> Block:
     """Return the samples of a row chunk: codes of a tile and of the scan's columns, and labels."""
     layout, n_rows = place.layout, rows.stop - rows.start
@@ -263,13 +339,15 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
         return PROCESS.chunks.get(place.identity, key, place.cache, n_bytes, read, check)
 
     def tile(number: int, *, own: bool) -> np.ndarray:
-        n_features = len(place.n_codes[number])
+        chunks, n_features = place.codes, len(place.n_codes[number])
+        if isinstance(chunks, HeldChunks):
+            return chunks.arrays[number, row]
 
         def read(keep: bool) -> np.ndarray:
-            content = place.codes.read(number, row, keep=keep or not own)
+            content = chunks.read(number, row, keep=keep or not own)
             return _as_planes(content, (width, layout.bits), n_features, n_words)
 
-        return cached(place.codes, number, n_features, read, place.n_codes[number])
+        return cached(chunks, number, n_features, read, place.n_codes[number])
 
     def copy(column: int, n_codes: int) -> np.ndarray:
         def read(_keep: bool) -> np.ndarray:
@@ -323,13 +401,15 @@ def read_weights(place: _Place, rows: slice) -> np.ndarray:
 
 
 def _read_column(
-    place: _Place, chunks: Chunks, rows: slice, least: int, limit: int, what: str
+    place: _Place, chunks: Chunks | HeldChunks, rows: slice, least: int, limit: int, what: str
 ) -> np.ndarray:
     """Return a row chunk of an array with one value per sample.
 
     A chunk with a value below ``least``, or not below ``limit``, is refused.
     """
     row, n_rows = rows.start // place.layout.chunks[0], rows.stop - rows.start
+    if isinstance(chunks, HeldChunks):
+        return chunks.arrays[0, row]
 
     def read(_keep: bool) -> np.ndarray:
         return read_column(chunks, row, n_rows)
@@ -483,6 +563,8 @@ def _map_spans(
 
 def _copied_chunks(place: _Place, first_row: int, new: _Copied | None) -> dict[int, Chunks]:
     """Return the copied columns that a task can read, from row chunk ``first_row`` on."""
+    if isinstance(place.codes, HeldChunks):
+        return {}
     checksums = dict(place.copied)
     for column, own in (new or {}).items():
         checksums[column] = np.concatenate([np.zeros(first_row, np.uint32), own])

@@ -10,6 +10,7 @@ import xarray as xr
 
 from hofs_dask.io.fingerprint import Identity, array_identity, unique_digest
 from hofs_dask.io.graphs import classic, guard_arrays, guard_node, with_fixed_tasks
+from hofs_dask.scheduling.compute import is_here
 
 #: Data without chunks is split into blocks of rows with about this many bytes.
 BLOCK_BYTES = 64 * 2**20
@@ -76,6 +77,25 @@ def open_zarr(array: Any, identity: Identity) -> Any:
     return da.from_array(array, chunks=chunks, name=f"source-{token}")
 
 
+class InPlace:
+    """A numpy array that tasks of this process slice; Dask would copy the array itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> InPlace(np.arange(3))[1:]
+    array([1, 2])
+    """
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
+
+    def __getitem__(self, place: Any) -> np.ndarray:
+        found: np.ndarray = self._array[place]
+        return found
+
+
 def row_blocks(array: Any, row_bytes: int, name: str) -> Any:
     """Return an array as a dask array; data in memory is split into row blocks of about 64 MiB.
 
@@ -92,7 +112,8 @@ def row_blocks(array: Any, row_bytes: int, name: str) -> Any:
         return array
     rows = max(1, BLOCK_BYTES // max(row_bytes, 1))
     chunks = (min(rows, len(array)), *array.shape[1:])
-    return da.from_array(np.asarray(array), chunks=chunks, name=name)
+    held = np.asarray(array)
+    return da.from_array(InPlace(held) if is_here() else held, chunks=chunks, name=name)
 
 
 def without_mask(array: Any) -> Any:
@@ -130,6 +151,23 @@ def canonical(array: Any) -> Any:
     if dtype.kind == "f" and dtype.itemsize > 8:
         return array.astype(np.float64)
     return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+
+
+def native(array: np.ndarray) -> np.ndarray:
+    """Return a numpy array as native numbers or objects, without a mask; see `canonical`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> native(np.ones(3, dtype=">f4")).dtype.isnative
+    True
+    """
+    array = np.asarray(without_mask(array))
+    if array.dtype.kind in "UST":
+        return _as_objects(array)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        return array.astype(np.float64)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def unify(parts: list[da.Array]) -> tuple[da.Array, ...]:

@@ -122,6 +122,8 @@ def plain(name: Hashable) -> Name:
     >>> plain(np.int64(3)), plain(("a", 1)), plain(None)
     (3, ('a', 1), 'None')
     """
+    if type(name) is str:  # names are many
+        return name
     if isinstance(name, np.generic):
         name = name.item()
     if isinstance(name, tuple):

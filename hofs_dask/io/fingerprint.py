@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import zarr
 
 from hofs_dask.io.listings import UNKNOWN, Origin
@@ -42,6 +43,35 @@ class Identity:
         '/data/x.zarr'
         """
         return replace(self, origins=tuple(replace(origin, place=place) for origin in self.origins))
+
+
+class LaterIdentity(Identity):
+    """The identity of data in memory, whose content is hashed when the fingerprint is needed.
+
+    Parameters
+    ----------
+    make : function
+        Returns the fingerprint.
+    origins : tuple of Origin
+        See `Identity`.
+
+    Examples
+    --------
+    >>> LaterIdentity(lambda: "a").fingerprint
+    'a'
+    """
+
+    def __init__(self, make: Callable[[], str | None], origins: tuple[Origin, ...] = ()) -> None:
+        vars(self).update(_make=make, origins=origins)
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The fingerprint."""
+        known = vars(self)
+        if "_known" not in known:
+            known["_known"] = known["_make"]()
+        found: str | None = known["_known"]
+        return found
 
 
 #: The identity of data whose changes cannot be detected.
@@ -78,9 +108,15 @@ def combine(identities: Sequence[Identity], *parts: object) -> Identity:
     >>> combine([Identity("a"), Identity(None)]).fingerprint is None
     True
     """
-    prints = [each.fingerprint for each in identities]
-    known = None if None in prints else digest([prints, *parts])
-    return Identity(known, tuple(origin for each in identities for origin in each.origins))
+
+    def known() -> str | None:
+        prints = [each.fingerprint for each in identities]
+        return None if None in prints else digest([prints, *parts])
+
+    origins = tuple(origin for each in identities for origin in each.origins)
+    if any(isinstance(each, LaterIdentity) for each in identities):
+        return LaterIdentity(known, origins)
+    return Identity(known(), origins)
 
 
 def array_identity(array: Any) -> Identity:
@@ -88,14 +124,20 @@ def array_identity(array: Any) -> Identity:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> array_identity(np.arange(3)) == array_identity(np.array([0, 1, 2]))
+    >>> one, other = array_identity(np.arange(3)), array_identity(np.array([0, 1, 2]))
+    >>> one.fingerprint == other.fingerprint
     True
     """
-    from hofs_dask.io.graphs import Trail  # it imports dask.array
+    from hofs_dask.io.graphs import Trail, is_mapped  # it imports dask.array
 
-    trail = Trail()
-    trail.visit(array)
+    def visited() -> Trail:
+        trail = Trail()
+        trail.visit(array)
+        return trail
+
+    if type(array) is np.ndarray and not is_mapped(array):
+        return LaterIdentity(lambda: visited().fingerprint)
+    trail = visited()
     return Identity(trail.fingerprint, trail.origins)
 
 

@@ -40,6 +40,20 @@ _NODES = (TaskRef, Alias, DataNode, Task)
 _TYPES = (bool, int, float, complex, str, bytes, tuple, list, dict, set, slice)
 
 
+def is_mapped(array: np.ndarray) -> bool:
+    """Return whether an array is a file that is mapped to memory.
+
+    Examples
+    --------
+    >>> is_mapped(np.zeros(3))
+    False
+    """
+    base: Any = array
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    return isinstance(base, np.memmap) and base.filename is not None
+
+
 class Trail:
     """Collects the fingerprint and the origins of data while its graph is traversed.
 
@@ -166,12 +180,12 @@ class Trail:
                 self._container(dict(layer))
 
     def _memory(self, array: np.ndarray) -> None:
+        if not is_mapped(array):
+            self._add("numpy", tokenize(array))
+            return
         base: Any = array
         while isinstance(base.base, np.ndarray):
             base = base.base
-        if not isinstance(base, np.memmap) or base.filename is None:
-            self._add("numpy", tokenize(array))
-            return
         # the file at this path may have been replaced, and a write through another memory map
         # need not change its timestamps
         self._unknown()

@@ -114,6 +114,9 @@ def find_columns(names: Sequence[Hashable], given: Iterable[Hashable], what: str
     if isinstance(given, str) or not isinstance(given, Iterable):
         example = given if isinstance(given, str) else names[0]
         raise TypeError(f"{what} is {given!r}; give a list of names, such as [{example!r}]")
+    given = list(given)
+    if not given:
+        return []
     by_name = {name: i for i, name in enumerate(names)}
     positions = all(isinstance(name, str) for name in names)
     columns: list[int] = []

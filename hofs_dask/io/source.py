@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from zarr.storage import LocalStore
 from hofs_dask.errors import unknown
 from hofs_dask.io.arrays import from_array, from_path, from_zarr
 from hofs_dask.io.axes import Axis
-from hofs_dask.io.blocks import canonical, row_blocks, unify, without_mask
+from hofs_dask.io.blocks import InPlace, canonical, row_blocks, unify, without_mask
 from hofs_dask.io.columns import (
     Column,
     Features,
@@ -28,7 +29,7 @@ from hofs_dask.io.columns import (
     refuse_dtype,
     refuse_sparse,
 )
-from hofs_dask.io.fingerprint import digest, unique_digest
+from hofs_dask.io.fingerprint import Identity, LaterIdentity, digest, unique_digest
 from hofs_dask.io.frames import from_dask_frame, from_frame
 from hofs_dask.io.grids import from_data_array, from_dataset, open_node, within_groups
 from hofs_dask.io.groups import groups_column
@@ -38,6 +39,7 @@ from hofs_dask.io.labelled import on_grid
 from hofs_dask.io.listings import Origin
 from hofs_dask.io.mappings import from_mapping
 from hofs_dask.io.masks import mask_column
+from hofs_dask.io.memory import Memory, memory_of
 from hofs_dask.io.netcdf import is_netcdf, open_netcdf
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.reading import BY, DEFAULTS, GROUPS, LAGS, WEIGHTS, WHERE, Reading, find_columns
@@ -47,6 +49,7 @@ from hofs_dask.io.tables import from_table, is_table, open_table
 from hofs_dask.io.targets import as_series, check_ignored, fits
 from hofs_dask.io.units import without_units
 from hofs_dask.io.unusable import check_on_bad, usable
+from hofs_dask.scheduling.compute import is_here
 
 #: The kinds of data that `open_source` reads.
 KINDS = (
@@ -76,15 +79,20 @@ class SampleColumn:
         The option that gave the column.
     name : str
         The name of the column; if it has none, the name of the option.
-    fingerprint : str or None
-        Fingerprint of the values, see `Source`.
+    identity : Identity
+        Has the fingerprint of the values.
     """
 
     values: da.Array
     in_memory: bool
     role: str
     name: str
-    fingerprint: str | None
+    identity: Identity
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The fingerprint of the values, see `Source`."""
+        return self.identity.fingerprint
 
 
 @dataclass(frozen=True)
@@ -108,10 +116,8 @@ class Source:
         The name of the target, ``"target"`` if it has none.
     target_type : {"nominal", "integer", "number"}
         The type of the target, inferred from its dtype.
-    fingerprint, target_fingerprint : str or None
-        Fingerprints of the features and of the target: equal only for equal content. None if a
-        change of the content cannot be detected, for example if tasks run functions of the user;
-        such data is encoded every time.
+    identity, target_identity : Identity
+        Have the fingerprints of the features and of the target.
     origins : tuple of Origin
         The files and Zarr arrays that features, target and further columns are read from.
     opened_state : str
@@ -137,6 +143,8 @@ class Source:
         The names of all features, including those that were left out, in the order of the data.
     on_bad : {"raise", "skip"}
         What to do with features whose values cannot be used.
+    memory : Memory or None
+        The same content as numpy arrays, if all of it is in the memory of this process.
     """
 
     names: tuple[Name, ...]
@@ -146,8 +154,8 @@ class Source:
     target_in_memory: bool
     target_name: str
     target_type: TargetType
-    fingerprint: str | None
-    target_fingerprint: str | None
+    identity: Identity
+    target_identity: Identity
     origins: tuple[Origin, ...] = ()
     opened_state: str = ""
     groups: SampleColumn | None = None
@@ -160,6 +168,7 @@ class Source:
     axis: Axis | None = None
     columns: tuple[Name, ...] = ()
     on_bad: str = "raise"
+    memory: Memory | None = None
 
     def state(self) -> str:
         """Return a digest of the current state of all input files, without reading data.
@@ -175,6 +184,20 @@ class Source:
         True
         """
         return digest([origin.state() for origin in self.origins])
+
+    @property
+    def fingerprint(self) -> str | None:
+        """A digest of the features that is equal only for equal content.
+
+        It is None if a change of the content cannot be detected, for example if tasks run functions
+        of the user; such data is encoded every time.
+        """
+        return self.identity.fingerprint
+
+    @property
+    def target_fingerprint(self) -> str | None:
+        """The same for the target."""
+        return self.target_identity.fingerprint
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -196,10 +219,11 @@ class Source:
         ('x0', 'x2')
         """
         kept = [j for j in range(self.n_features) if j not in columns]
-        parts, first = [], 0
+        parts, places, first = [], [], 0
         for part in self.parts:
             own = [j - first for j in kept if first <= j < first + part.shape[1]]
             first += part.shape[1]
+            places.append(own)
             if own:
                 parts.append(part if len(own) == part.shape[1] else part[:, own])
         names = tuple(self.names[j] for j in kept)
@@ -209,7 +233,8 @@ class Source:
             parts=tuple(parts),
             nominal=self.nominal[kept],
             axis=None if self.axis is None else self.axis.take(kept),
-            fingerprint=_known([self.fingerprint, names]),
+            identity=_named(self.identity, names),
+            memory=None if self.memory is None else self.memory.without(places),
         )
 
     @property
@@ -348,8 +373,14 @@ def _absolute(node: zarr.Array[Any] | zarr.Group) -> Any:
     return zarr.open(store, path=node.path, mode="r")
 
 
-def _known(parts: list[Any]) -> str | None:
-    return None if parts[0] is None else digest(parts)
+def _named(identity: Identity, names: tuple[Name, ...]) -> Identity:
+    """Return the identity of features with these names."""
+
+    def known() -> str | None:
+        found = identity.fingerprint
+        return None if found is None else digest([found, names])
+
+    return LaterIdentity(known, identity.origins)
 
 
 # Checks of every input
@@ -388,7 +419,8 @@ def _check(
     names = tuple(plain(name) for name in features.names)
     # The bytes of a row are summed over all parts, so that all parts get the same row chunks.
     row_bytes = sum(part[:1].nbytes for part in features.parts)
-    token = unique_digest([features.identity.fingerprint])
+    # the tasks of other processes have names that depend on the content
+    token = uuid.uuid4().hex if is_here() else unique_digest([features.identity.fingerprint])
     whole = [part if isinstance(part, da.Array) else without_mask(part) for part in features.parts]
     lazy = [row_blocks(part, row_bytes, f"source-{j}-{token}") for j, part in enumerate(whole)]
     parts = unify([canonical(part) for part in lazy])
@@ -419,8 +451,8 @@ def _check(
         target_in_memory=column is not None and isinstance(column.array, np.ndarray),
         target_name=column.name if column else "",
         target_type=column.type if column else "number",
-        fingerprint=_known([features.identity.fingerprint, names]),
-        target_fingerprint=column.identity.fingerprint if column else "",
+        identity=_named(features.identity, names),
+        target_identity=column.identity if column else Identity(""),
         origins=origins,
         opened_state=digest([origin.opened_state() for origin in origins]),
         groups=checked.get(GROUPS),
@@ -431,6 +463,7 @@ def _check(
         axis=features.axis,
         columns=tuple(features.columns),
         on_bad=reading.on_bad,
+        memory=memory_of(features.parts, column, further),
     )
 
 
@@ -443,7 +476,7 @@ def _further(
         isinstance(column.array, np.ndarray),
         role,
         column.name,
-        column.identity.fingerprint,
+        column.identity,
     )
 
 
@@ -470,10 +503,12 @@ def _check_target(
         )
     if isinstance(array, np.ndarray):
         # A single chunk would be sent to one worker, and from there to all others.
+        here = is_here()
+        token = uuid.uuid4().hex if here else column.identity.fingerprint
         array = da.from_array(
-            array.reshape(-1),
+            InPlace(array.reshape(-1)) if here else array.reshape(-1),
             chunks=(row_chunks,),
-            name=f"{role}-{unique_digest([column.identity.fingerprint, row_chunks])}",
+            name=f"{role}-{unique_digest([token, row_chunks])}",
         )
     checked: da.Array = canonical(array.reshape(-1).rechunk((row_chunks,)))
     return checked

@@ -134,10 +134,29 @@ def add_counts(
                         counts[cell * n_codes + code] += np.int64(table[entry])
 
 
+@jit(void(float64[::1]))
+def fill_logs(out: np.ndarray) -> None:
+    """Set ``out[n]`` to n log n, for n from 0 on; 0 for 0 and 1.
+
+    Examples
+    --------
+    >>> out = np.empty(3)
+    >>> fill_logs(out)
+    >>> out.round(4)
+    array([0.    , 0.    , 1.3863])
+    """
+    for n in range(out.shape[0]):
+        out[n] = n * math.log(n) if n > 1 else 0.0
+
+
 @jit()
-def _log_sum(counts: np.ndarray) -> float:
-    """Return the sum of n log n over the counts n."""
+def _log_sum(counts: np.ndarray, logs: np.ndarray, largest: int) -> float:
+    """Return the sum of n log n over counts up to ``largest``, by table if it is long enough."""
     total = 0.0
+    if largest < logs.shape[0]:
+        for cell in range(counts.shape[0]):
+            total += logs[counts[cell]]
+        return total
     for cell in range(counts.shape[0]):
         count = counts[cell]
         if count > 1:
@@ -145,60 +164,104 @@ def _log_sum(counts: np.ndarray) -> float:
     return total
 
 
-@jit(void(const(int64[:, :, :, ::1]), const(float64[::1]), const(float64[:, ::1]), float64[:, ::1]))
+@jit(
+    void(
+        const(int64[:, :, :, :, ::1]),
+        int64,
+        const(int64[:, :, ::1]),
+        const(float64[:, ::1]),
+        const(float64[:, ::1]),
+        const(float64[::1]),
+        float64[:, :, ::1],
+    )
+)
 def pair_terms(
-    counts: np.ndarray, parent: np.ndarray, numbers: np.ndarray, out: np.ndarray
+    counts: np.ndarray,
+    column: int,
+    marginals: np.ndarray,
+    parents: np.ndarray,
+    numbers: np.ndarray,
+    logs: np.ndarray,
+    out: np.ndarray,
 ) -> None:
-    """Set ``out[i]`` to information terms and Gram sums of feature i and a parent f.
+    """Set ``out[i, column]`` to information terms and Gram sums of feature i and a parent f.
 
     Parameters
     ----------
     counts
-        int64 (feature, parent code, class, code).
-    parent, numbers
-        The values of the codes of the parent, (parent code,), and of the codes of all features,
+        int64 (feature, column, parent code, class, code). The counts of the first parent code are
+        not used: they are the marginal counts minus those of the other codes.
+    column
+        The column of the parent.
+    marginals
+        int64 (feature, class, code).
+    parents, numbers
+        The values of the codes: of the parents, (column, parent code), and of all features,
         (feature, code). The value of a missing code is zero.
+    logs
+        n log n for n from 0 on, by `fill_logs`; counts after its end are computed.
     out
-        float64 (feature, 3 + class): I(x_i : x_f), I(x_i : y | x_f), H(x_i, x_f, y) in nats, and
-        the sum of products of the values in each class.
+        float64 (feature, column, 3 + class): I(x_i : x_f), I(x_i : y | x_f), H(x_i, x_f, y) in
+        nats, and the sum of products of the values in each class.
 
     Examples
     --------
-    >>> counts = np.array([[5, 0], [0, 5]]).reshape(1, 2, 1, 2)
-    >>> numbers, out = np.array([[-1.0, 1.0]]), np.zeros((1, 4))
-    >>> pair_terms(counts, numbers[0], numbers, out)
-    >>> out.round(4)
+    >>> counts = np.array([[0, 0], [0, 5]]).reshape(1, 1, 2, 1, 2)
+    >>> numbers, out = np.array([[-1.0, 1.0]]), np.zeros((1, 1, 4))
+    >>> pair_terms(counts, 0, np.array([[[5, 5]]]), numbers, numbers, np.zeros(0), out)
+    >>> out[0].round(4)
     array([[ 0.6931,  0.    ,  0.6931, 10.    ]])
     """
-    n_features, n_parent, n_classes, n_codes = counts.shape
+    n_features, _, n_parent, n_classes, n_codes = counts.shape
+    joint = np.zeros((n_parent, n_classes, n_codes), np.int64)
+    without_class = np.zeros((n_parent, n_codes), np.int64)
+    without_code = np.zeros((n_parent, n_classes), np.int64)
+    own, other = np.zeros(n_codes, np.int64), np.zeros(n_parent, np.int64)
+    parent = parents[column]
     for i in range(n_features):
-        joint = counts[i]
-        without_class = np.zeros((n_parent, n_codes), np.int64)
-        without_code = np.zeros((n_parent, n_classes), np.int64)
-        own, other = np.zeros(n_codes, np.int64), np.zeros(n_parent, np.int64)
+        for c in range(n_classes):
+            for b in range(n_codes):
+                joint[0, c, b] = marginals[i, c, b]
+        for a in range(1, n_parent):
+            for c in range(n_classes):
+                for b in range(n_codes):
+                    count = counts[i, column, a, c, b]
+                    joint[a, c, b] = count
+                    joint[0, c, b] -= count
+        for b in range(n_codes):
+            own[b] = 0
         n_samples = 0
+        for a in range(n_parent):
+            other[a] = 0
+            for c in range(n_classes):
+                without_code[a, c] = 0
+            for b in range(n_codes):
+                without_class[a, b] = 0
         for c in range(n_classes):
             gram = 0.0
             for a in range(n_parent):
-                row = 0.0
+                row, within = 0.0, 0
                 for b in range(n_codes):
                     count = joint[a, c, b]
                     without_class[a, b] += count
-                    without_code[a, c] += count
                     own[b] += count
-                    other[a] += count
-                    n_samples += count
+                    within += count
                     row += count * numbers[i, b]
+                without_code[a, c] = within
+                other[a] += within
+                n_samples += within
                 gram += row * parent[a]
-            out[i, 3 + c] = gram
+            out[i, column, 3 + c] = gram
         if n_samples == 0:
+            for k in range(3):
+                out[i, column, k] = 0.0
             continue
         top = math.log(n_samples)
-        h_joint = top - _log_sum(joint.ravel()) / n_samples
-        h_pair = top - _log_sum(without_class.ravel()) / n_samples
-        h_label = top - _log_sum(without_code.ravel()) / n_samples
-        h_own = top - _log_sum(own) / n_samples
-        h_other = top - _log_sum(other) / n_samples
-        out[i, 0] = max(h_own + h_other - h_pair, 0.0)
-        out[i, 1] = max(h_pair + h_label - h_other - h_joint, 0.0)
-        out[i, 2] = h_joint
+        h_joint = top - _log_sum(joint.ravel(), logs, n_samples) / n_samples
+        h_pair = top - _log_sum(without_class.ravel(), logs, n_samples) / n_samples
+        h_label = top - _log_sum(without_code.ravel(), logs, n_samples) / n_samples
+        h_own = top - _log_sum(own, logs, n_samples) / n_samples
+        h_other = top - _log_sum(other, logs, n_samples) / n_samples
+        out[i, column, 0] = max(h_own + h_other - h_pair, 0.0)
+        out[i, column, 1] = max(h_pair + h_label - h_other - h_joint, 0.0)
+        out[i, column, 2] = h_joint

@@ -73,6 +73,43 @@ class State:
     epoch: int = checked(Whole("epoch"))
 
 
+#: Marks a row of memory that no state uses, in its first entry; no term has this value.
+FREE = -np.inf
+#: Rows of memory for which there is room at first.
+ROOM = 16
+
+
+def append_row(rows: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Return rows with one more, which is written behind them if there is free memory.
+
+    Other arrays do not change: memory is free until a row has been written to it.
+
+    Examples
+    --------
+    >>> one = append_row(np.zeros((0, 2)), np.array([1.0, 2.0]))
+    >>> two, other = append_row(one, np.array([3.0, 4.0])), append_row(one, np.array([5.0, 6.0]))
+    >>> two.tolist(), other.tolist(), two.base is one.base
+    ([[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [5.0, 6.0]], True)
+    """
+    n_rows, memory = len(rows), rows.base
+    has_room = (
+        isinstance(memory, np.ndarray)
+        and memory.shape[1:] == rows.shape[1:]
+        and memory.ctypes.data == rows.ctypes.data
+        and len(memory) > n_rows
+        and memory.flags.writeable
+        and memory[n_rows, 0] == FREE
+    )
+    if not has_room:
+        memory = np.empty((max(2 * n_rows, ROOM), rows.shape[1]))
+        memory[:n_rows] = rows
+        memory[n_rows:, 0] = FREE
+    assert memory is not None
+    memory[n_rows] = row
+    result: np.ndarray = memory[: n_rows + 1]
+    return result
+
+
 @dataclass(frozen=True)
 class Scores:
     """The scores of one round, as arrays (feature,); only the values of candidates are used.

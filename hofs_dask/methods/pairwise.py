@@ -11,7 +11,16 @@ import numpy as np
 from hofs_dask.engine.counts import PAIR_TERMS, PairTermsContext
 from hofs_dask.engine.reduction import Partial, Request, placeholder
 from hofs_dask.methods.affinity import correlation_of
-from hofs_dask.methods.base import LEARNED, Method, ReductionBound, Scores, Search, Sizes, State
+from hofs_dask.methods.base import (
+    LEARNED,
+    Method,
+    ReductionBound,
+    Scores,
+    Search,
+    Sizes,
+    State,
+    append_row,
+)
 from hofs_dask.methods.fields import Floats, checked
 from hofs_dask.methods.problem import Problem
 from hofs_dask.methods.significance import conditional_p_values, marginal_p_values
@@ -168,10 +177,10 @@ class Pairwise(Search[PairwiseState, Scores]):
             terms = yield from learn(self.problem, state.chosen[-1])
             state = replace(
                 state,
-                affinity=np.vstack([state.affinity, terms.correlation]),
-                redundancy=np.vstack([state.redundancy, terms.redundancy]),
-                conditional=np.vstack([state.conditional, terms.conditional]),
-                joint_entropy=np.vstack([state.joint_entropy, terms.joint_entropy]),
+                affinity=append_row(state.affinity, terms.correlation),
+                redundancy=append_row(state.redundancy, terms.redundancy),
+                conditional=append_row(state.conditional, terms.conditional),
+                joint_entropy=append_row(state.joint_entropy, terms.joint_entropy),
             )
         relevance = self.problem.relevance
         if self.method.all_pairs:
@@ -307,7 +316,7 @@ def _context(problem: Problem, parents: np.ndarray, after: np.ndarray) -> PairTe
         after=after,
         numbers=problem.filled,
         position=np.arange(problem.n_features),
-        marginals=problem.counts.sum(axis=1),
+        marginals=problem.marginals,
     )
 
 

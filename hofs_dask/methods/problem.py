@@ -85,9 +85,15 @@ class Problem:
         return entropy(self.counts.sum(axis=(1, 2)), 1)
 
     @cached_property
+    def marginals(self) -> np.ndarray:
+        """The counts of every feature over all folds, (feature, class, code)."""
+        result: np.ndarray = self.counts.sum(axis=1)
+        return result
+
+    @cached_property
     def relevance(self) -> np.ndarray:
         """I(x_i : y) of every feature, in nats, estimated from counts."""
-        return information(self.counts.sum(axis=1))
+        return information(self.marginals)
 
     @cached_property
     def usable(self) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from dask.utils import format_bytes
 
-from hofs_dask.encoding.encode import source_rows
+from hofs_dask.encoding.stages import source_rows
 from hofs_dask.engine.budget import Estimate, check, estimate, room
 from hofs_dask.engine.chunking import choose_layout
 from hofs_dask.engine.cluster import RESIDENT, Worker, current_workers

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,35 @@ def _scheduler(here: bool) -> str | None:
     # to find out that there is no client, Dask would import distributed, which takes 0.2 s
     unset = dask.config.get("scheduler", None) is None and dask.config.get("pool", None) is None
     return "threads" if "distributed" not in sys.modules and unset else None
+
+
+def is_here() -> bool:
+    """Return whether tasks would run in this process: there is no client, nor other processes.
+
+    Examples
+    --------
+    >>> is_here()
+    True
+    """
+    scheduler = dask.config.get("scheduler", None)
+    local = scheduler is None or (
+        isinstance(scheduler, str) and scheduler.startswith(("sync", "thread", "single"))
+    )
+    return local and current_client() is None
+
+
+@contextmanager
+def threads(n_threads: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """Provide a `map` that runs in threads of this process, for work that needs no graph.
+
+    Examples
+    --------
+    >>> with threads(2) as each:
+    ...     list(each(abs, [-1, 2]))
+    [1, 2]
+    """
+    with ThreadPoolExecutor(n_threads) as pool:
+        yield pool.map
 
 
 def release() -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
+from functools import cached_property
+from importlib.metadata import version
 
 import numpy as np
 
@@ -101,8 +103,10 @@ class Process:
 
     def __init__(self) -> None:
         self.chunks = ChunkCache()
-        self.announced: set[str] = set()  # kernels whose compilation was reported
+        # kernels whose compilation was reported, and the modules or types that were looked up
+        self.announced: set[str] = set()
         self._thread = threading.local()
+        self._tables: dict[str, np.ndarray] = {}
 
     def memory(self, use: str, n_bytes: int) -> np.ndarray:
         """Return a uint8 array of at least ``n_bytes`` bytes as work memory of this thread.
@@ -123,11 +127,31 @@ class Process:
             found = kept[use] = np.empty(n_bytes, np.uint8)
         return found
 
+    def table(self, name: str, n: int, fill: Callable[[int], np.ndarray]) -> np.ndarray:
+        """Return a table of a function of 0, 1, ... with at least ``n`` entries, made by ``fill``.
+
+        Examples
+        --------
+        >>> process = Process()
+        >>> len(process.table("squares", 3, lambda n: np.arange(n) ** 2)) >= 3
+        True
+        """
+        found = self._tables.get(name)
+        if found is None or len(found) < n:
+            found = self._tables[name] = fill(n)
+        return found
+
+    @cached_property
+    def version(self) -> str:
+        """The version of the package, which takes milliseconds to read."""
+        return version("hofs-dask")
+
     def reset(self) -> None:
         """Remove all chunks, the record of reported kernels, and the work memory of all threads."""
         self.chunks.clear()
         self.announced.clear()
         self._thread = threading.local()
+        self._tables = {}
 
 
 #: The state of this process.

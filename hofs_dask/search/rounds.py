@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,6 +34,7 @@ from hofs_dask.methods.interactions import Tuples, find_interactions
 from hofs_dask.methods.pairwise import PairMatrices, learn_all
 from hofs_dask.methods.problem import Problem
 from hofs_dask.scheduling.compute import release
+from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.search.checkpoint import Checkpoint
 from hofs_dask.search.picks import Pick, Ranking
 from hofs_dask.search.snapshot import Snapshot
@@ -159,7 +159,7 @@ def attributes(codes: CodeStore, problem: Problem) -> dict[str, str | float]:
         "n_classes": problem.n_classes,
         "label_entropy": problem.label_entropy,
         "n_absent_chunks": codes.n_absent,
-        "hofs_dask_version": version("hofs-dask"),
+        "hofs_dask_version": PROCESS.version,
         **({"n_columns": len(codes.columns)} if codes.columns else {}),
         **({"feature_dims": json.dumps(codes.feature_dims)} if codes.feature_dims else {}),
         **({"notes": "\n".join(codes.labels.notes)} if codes.labels.notes else {}),

@@ -16,7 +16,14 @@ import numpy as np
 
 from hofs_dask.kernels.cells import as_cells, make_room, set_planes
 from hofs_dask.kernels.planes import pack
-from hofs_dask.store.summary import MANY_CELLS, MAX_DISTINCT, Category, Summary, clean_objects
+from hofs_dask.store.summary import (
+    EXACT,
+    MANY_CELLS,
+    MAX_DISTINCT,
+    Category,
+    Summary,
+    clean_objects,
+)
 
 Bins = int | Literal["auto", "width"] | None
 
@@ -199,10 +206,13 @@ def _make_feature(
     if j in summary.counts:
         return _make_nominal(summary.counts[j], summary.n_rows, n_missing, summary.dtype == object)
     n_bins = min(n_bins, MAX_CODES - (n_missing > 0))
-    # Different integers above 2**53 can be equal as floats.
-    distinct = np.unique(summary.distinct[: summary.n_distinct[j], j])
-    if summary.n_distinct[j] <= n_bins and summary.n_distinct[j] < len(summary.distinct):
-        edges, values = distinct[1:], distinct
+    n_distinct = summary.n_distinct[j]
+    if n_distinct <= n_bins and n_distinct < len(summary.distinct):
+        values = summary.distinct[:n_distinct, j]
+        if not -EXACT <= low <= high <= EXACT:
+            # different integers above 2**53 can be equal as floats
+            values = np.unique(values)
+        edges = values[1:]
     else:
         kind = np.float32 if summary.dtype == np.float32 else np.float64
         column = summary.sample[j].astype(kind, copy=False)
@@ -535,9 +545,10 @@ def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarra
     edges = [
         each.edges if own else each.edges[:0] for each, own in zip(features, numeric, strict=True)
     ]
-    limits = np.full((len(edges), max(len(each) for each in edges)), np.nan, dtype)
-    for each, row in zip(edges, limits, strict=True):
-        row[: len(each)] = _round_up(each, dtype)
+    exact = np.full((len(edges), max(len(each) for each in edges)), np.nan)
+    for each, row in zip(edges, exact, strict=True):
+        row[: len(each)] = each
+    limits = _round_up(exact, dtype)
     # Features with categories are coded below.
     codes = [f.n_codes - 1 if f.has_missing else -1 for f in features]
     missing = np.where(numeric, codes, 0)

@@ -163,6 +163,28 @@ class Chunks:
         return damaged(self.store, self.name, (tile, row), what)
 
 
+@dataclass(frozen=True)
+class HeldChunks:
+    """The chunks of an array of a code store that is in the memory of this process.
+
+    Attributes
+    ----------
+    name : str
+        Name of the array.
+    arrays : dict of tuple of int to ndarray
+        The chunks by tile and row chunk. Chunks of codes are bit planes, uint64 (feature, bit,
+        word), without padding; all others have one value per sample.
+    """
+
+    name: str
+    arrays: Mapping[tuple[int, int], np.ndarray]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all chunks."""
+        return sum(each.nbytes for each in self.arrays.values())
+
+
 def chunk_file(name: str, tile: int, row: int) -> str:
     """Return the file name of a chunk. For labels, groups and weights, the tile is not part of it.
 

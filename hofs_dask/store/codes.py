@@ -41,7 +41,7 @@ from hofs_dask.io.paths import as_path, is_url
 from hofs_dask.io.temporary import temporary_store
 from hofs_dask.kernels.planes import WORD, n_bits, unpacked
 from hofs_dask.store.bins import Feature
-from hofs_dask.store.chunks import COLUMNS, Chunks, read_table
+from hofs_dask.store.chunks import COLUMNS, Chunks, HeldChunks, read_table
 from hofs_dask.store.groups import Groups
 from hofs_dask.store.labels import Labels, interval_names
 from hofs_dask.store.manifest import (
@@ -66,6 +66,19 @@ FOLDER = "codes-"
 PARTIAL = re.compile(r"(zarr|manifest)\.json\.[0-9a-f]{32}\.partial")
 #: Maximum bytes of the files that are read to find out whether a path is a code store.
 MOST_METADATA = 2**26
+
+
+@dataclass(frozen=True)
+class Held:
+    """The chunks of a code store in memory: codes, labels, and groups and weights if it has them.
+
+    Tasks read them as they read the files of a store, but in this process and without a copy.
+    """
+
+    codes: HeldChunks
+    labels: HeldChunks
+    groups: HeldChunks | None = None
+    weights: HeldChunks | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +127,8 @@ class CodeStore:
         Number of samples of the source, including those that are not in the store.
     columns : tuple
         Names of all columns of the source; empty if all of them are features of the store.
+    held : Held or None
+        The chunks, if they are in the memory of this process and not in files.
 
     Examples
     --------
@@ -146,6 +161,7 @@ class CodeStore:
     weights: Weights | None = None
     n_source: int = 0
     columns: tuple[Name, ...] = ()
+    held: Held | None = None
 
     @property
     def positions(self) -> np.ndarray | None:

@@ -1,9 +1,11 @@
 """Counts compared with loops, on read-only and empty input; pair terms with entropies."""
 
+import math
+
 import numpy as np
 import pytest
 
-from hofs_dask.kernels.counts import add_counts, n_together, pair_terms
+from hofs_dask.kernels.counts import add_counts, fill_logs, n_together, pair_terms
 from hofs_dask.kernels.entropy import entropy, information
 from hofs_dask.kernels.planes import (
     pack,
@@ -73,22 +75,46 @@ def test_counts__accept_zero_samples():
     assert out.sum() == 0
 
 
+@pytest.mark.parametrize("length", [0, 5, 1000])
 @pytest.mark.parametrize("function", [pair_terms, pair_terms.py_func])
-def test_pair_terms__agree_with_entropies_and_products(function):
+def test_pair_terms__agree_with_entropies_and_products(function, length):
     rng = np.random.default_rng(3)
-    counts = rng.integers(0, 5, (4, 3, 2, 3))  # feature, parent code, class, code
+    counts = rng.integers(0, 5, (4, 2, 3, 2, 3))  # feature, column, parent code, class, code
     counts[1] = 0
-    parent, numbers = rng.normal(size=3), rng.normal(size=(4, 3))
-    out = np.full((4, 5), 7.0)
-    out[1] = 0
-    function(counts, parent, numbers, out)
-    pair, label, other = counts.sum(axis=2), counts.sum(axis=3), counts.sum(axis=(2, 3))
+    marginals = counts[:, 0].sum(axis=1)
+    parents, numbers = rng.normal(size=(2, 3)), rng.normal(size=(4, 3))
+    logs, out = np.zeros(length), np.full((4, 2, 5), 7.0)
+    fill_logs(logs)
+    table, counts[:, 0, 0] = counts[:, 0].copy(), 7  # the first parent code is not used
+    function(counts, 0, marginals, parents, numbers, logs, out)
+    assert (out[:, 1] == 7).all()
+    out = out[:, 0]
+    pair, label, other = table.sum(axis=2), table.sum(axis=3), table.sum(axis=(2, 3))
     np.testing.assert_allclose(out[:, 0], information(pair), atol=1e-14)
-    given = entropy(pair, 2) + entropy(label, 2) - entropy(other, 1) - entropy(counts, 3)
+    given = entropy(pair, 2) + entropy(label, 2) - entropy(other, 1) - entropy(table, 3)
     np.testing.assert_allclose(out[:, 1], given, atol=1e-14)
-    np.testing.assert_allclose(out[:, 2], entropy(counts, 3), atol=1e-14)
-    gram = np.einsum("iacb,a,ib->ic", counts, parent, numbers)
+    np.testing.assert_allclose(out[:, 2], entropy(table, 3), atol=1e-14)
+    gram = np.einsum("iacb,a,ib->ic", table, parents[0], numbers)
     np.testing.assert_allclose(out[:, 3:], gram, atol=1e-12)
+
+
+def test_pair_terms__have_the_same_bits_with_and_without_a_table():
+    rng = np.random.default_rng(4)
+    counts = rng.integers(0, 500, (50, 1, 4, 3, 4))
+    marginals, numbers = counts[:, 0].sum(axis=1), rng.normal(size=(50, 4))
+    found = []
+    for length in (0, 100_000):
+        logs, out = np.zeros(length), np.zeros((50, 1, 6))
+        fill_logs(logs)
+        pair_terms(counts, 0, marginals, numbers[:1], numbers, logs, out)
+        found.append(out)
+    np.testing.assert_array_equal(*found)
+
+
+def test_fill_logs__has_the_bits_of_the_math_library():
+    logs = np.zeros(70_000)
+    fill_logs(logs)
+    assert logs.tolist() == [0.0, 0.0, *(n * math.log(n) for n in range(2, len(logs)))]
 
 
 def test_entropy__of_known_tables():
