@@ -11,7 +11,12 @@ from dask.base import tokenize
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from hofs_dask.api import encode, select
 from hofs_dask.io.columns import is_dask_frame, plain
@@ -105,7 +110,7 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> HOFSSelector:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> HOFSSelector:
         """Select features.
 
         Parameters
@@ -130,6 +135,7 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             "target_kind": self.target_kind,
             "bins": self.bins,
             "groups": groups,
+            "weights": self._checked_weights(sample_weight, X),
         }
         chosen: dict[str, Any] = {
             "method": as_method(self.method),
@@ -189,6 +195,12 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         if y.dtype == object:
             type_of_target(y, input_name="y", raise_unknown=True)
         return frame, y
+
+    def _checked_weights(self, weights: Any, X: Any) -> Any:
+        """Return the weights as an array after the checks of scikit-learn. Lazy ones are kept."""
+        if weights is None or _is_lazy(X) or _is_lazy(weights):
+            return weights
+        return _check_sample_weight(weights, X, dtype=np.float64)
 
     def _check_lazy(self, X: Any, *, reset: bool) -> None:
         """Check the names and the number of features of lazy data, which is not computed."""

@@ -38,10 +38,20 @@ def nothing_kept():
     session.reset()
 
 
+#: A weight does not add evidence: bins, penalties and tests use the effective number of samples,
+#: (sum w)^2 / sum w^2, which is larger for repeated samples.
+EXPECTED_FAILURES = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "weights do not add evidence"
+    for kind in ("dense", "sparse")
+}
+
+
 @pytest.mark.filterwarnings("ignore")  # of classes with one sample
 @pytest.mark.parametrize("selector", [hd.HOFSSelector(), hd.HOFSSelector(1, method=hd.MRMR())])
 def test_checks__of_scikit_learn_all_pass(selector):
-    results = check_estimator(selector, on_fail=None, on_skip=None)
+    results = check_estimator(
+        selector, on_fail=None, on_skip=None, expected_failed_checks=EXPECTED_FAILURES
+    )
     assert len(results) > 40
     failed = [
         (each["check_name"], each["exception"]) for each in results if each["status"] == "failed"
@@ -64,6 +74,35 @@ def test_fit__describes_the_selection():
     assert np.array_equal(selector.transform(X), X[:, selector.support_])
     assert selector.n_features_in_ == 8
     assert not hasattr(selector, "feature_names_in_")
+
+
+def test_weights__are_those_of_select():
+    weight = np.where(X[:, 5] > 1, 0.5, 2.0)
+    weight[:50] = 0
+    selector = hd.HOFSSelector(3).fit(X, Y, sample_weight=weight)
+    np.testing.assert_array_equal(
+        selector.selection_.scores, hd.select(X, Y, 3, weights=weight).scores
+    )
+    again = hd.HOFSSelector(3).fit(X, Y)
+    assert not np.array_equal(again.selection_.scores, selector.selection_.scores)
+    lazy = hd.HOFSSelector(3).fit(da.from_array(X, chunks=(200, 8)), Y, sample_weight=weight)
+    assert lazy.selection_.features == selector.selection_.features
+    with pytest.raises(ValueError, match="sample_weight.shape == "):
+        selector.fit(X, Y, sample_weight=weight[:-1])
+    with pytest.raises(ValueError, match="negative for"):
+        selector.fit(X, Y, sample_weight=-1.0 - weight)
+
+
+def test_weights__are_routed_through_a_pipeline():
+    weight = np.where(np.arange(N) < N // 2, 0.0, 1.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(
+            hd.HOFSSelector(2, method="jmi").set_fit_request(sample_weight=True),
+            LogisticRegression().set_fit_request(sample_weight=False),
+        )
+        pipeline.fit(X, Y, sample_weight=weight)
+    half = hd.select(X[N // 2 :], Y[N // 2 :], 2, method="jmi")
+    np.testing.assert_array_equal(pipeline[0].selection_.scores, half.scores)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -111,6 +112,20 @@ class Result(ABC):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Result):
             return NotImplemented
-        return bool(self._dataset.identical(other._dataset))
+        return bool(_without_origin(self._dataset).identical(_without_origin(other._dataset)))
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _without_origin(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a dataset without the fingerprints of its data, which data in memory does not have."""
+    attrs = {name: value for name, value in dataset.attrs.items() if name != "fingerprint"}
+    if "selections" in attrs:
+        each = json.loads(attrs["selections"])
+        attrs["selections"] = {
+            label: {name: value for name, value in own.items() if name != "fingerprint"}
+            for label, own in each.items()
+        }
+    found = dataset.copy()
+    found.attrs = attrs
+    return found
