@@ -1,4 +1,4 @@
-# Sourced by test.sh and demo.sh: makes or reuses .venv in the repository, and sets `root` and
+# Sourced by demo.sh, test.sh and docs.sh: makes or reuses .venv in the repository, and sets `root` and
 # `python`. PYTHON chooses the interpreter to make it with; anything from 3.11 on will do.
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
