@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
+import dask
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+import hofs_dask as hd
+from pipelines.paper.data import DataSet
 from pipelines.quality.models import N_COPIES, N_GROUPS, groups_found, wide
-from pipelines.quality.protocol import select
 
 N_COPIED = N_GROUPS * N_COPIES
 N_TEST = 5000
 
 
-def evaluate_wide(n_features: int, seed: int, method: str, n_picks: int) -> tuple[float, ...]:
-    """Return how many latent variables of `wide` a method found, and two other numbers.
+def evaluate_wide(
+    n_features: int, seed: int, methods: Sequence[str], n_picks: int
+) -> list[tuple[float, ...]]:
+    """Return how many latent variables of `wide` each method found, and two other numbers.
 
     These are the number of noise features that the method chose, and the accuracy of a logistic
     regression on new samples.
@@ -23,14 +29,22 @@ def evaluate_wide(n_features: int, seed: int, method: str, n_picks: int) -> tupl
     ----------
     n_features, seed
         Number of features and seed of the data, which has 500 samples.
-    method
-        Name of the method.
+    methods
+        Names of the methods.
     n_picks
         Number of features to choose.
     """
     data = wide(500, n_features, seed)
-    ranking = select(data, np.arange(data.n_samples), method, n_picks)
     other = wide(N_TEST, N_COPIED, seed + 10_000)
+    with dask.config.set(scheduler="synchronous"):
+        found = hd.compare(data.x, data.y, n_picks, methods=methods, progress=False)
+    return [_evaluated(data, other, found[name].indices.tolist(), seed) for name in methods]
+
+
+def _evaluated(
+    data: DataSet, other: DataSet, ranking: list[int], seed: int
+) -> tuple[float, float, float]:
+    """Return groups found, noise features and the accuracy on the other samples."""
     noise = np.random.default_rng((seed, N_TEST)).normal(size=(N_TEST, len(ranking)))
     test = np.column_stack(
         [other.x[:, j] if j < N_COPIED else noise[:, i] for i, j in enumerate(ranking)]
@@ -51,7 +65,7 @@ def main(features: int, seeds: int, first: int, picks: int, methods: str) -> Non
     names = methods.split(",")
     rows = []
     for seed in range(first, first + seeds):
-        rows.append([evaluate_wide(features, seed, name, picks) for name in names])
+        rows.append(evaluate_wide(features, seed, names, picks))
         each = ", ".join(
             f"{name} {row[0]} {row[1]} {row[2]:.4f}"
             for name, row in zip(names, rows[-1], strict=True)
