@@ -45,12 +45,17 @@ def _run_of(word: str, tag: str) -> Run:
     help="Methods, separated by commas. 'hofs@variant1' has a tag of its own. The first one is "
     "tested against the others.",
 )
+@click.option(
+    "--sets",
+    help="Names of sets, separated by commas. Default: all. With 'musk2-grouped', folds of samples "
+    "and of cross-fitting keep groups together.",
+)
 @click.option("--tag", default="before", show_default=True, help="Version that is evaluated.")
 @click.option("--stored", is_flag=True, help="Only print the tables of stored results.")
-def main(data: Path, cache: Path, methods: str, tag: str, stored: bool) -> None:
+def main(data: Path, cache: Path, methods: str, sets: str | None, tag: str, stored: bool) -> None:
     """Evaluate methods by a linear SVM, 3-NN and a forest, selected inside the folds."""
     runs = [_run_of(word, tag) for word in methods.split(",")]
-    names = sorted(path.stem for path in data.glob("*.npz"))
+    names = sets.split(",") if sets else sorted(path.stem for path in data.glob("*.npz"))
     rows = []
     for name in names:
         found = reduced(load(name, data))

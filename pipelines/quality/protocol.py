@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import dask
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import hofs_dask as hd
@@ -59,7 +59,13 @@ def reduced(data: DataSet) -> DataSet:
 
 
 def folds(data: DataSet) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return training and test rows: five stratified folds, three from 3000 samples on."""
+    """Return training and test rows: five stratified folds, three from 3000 samples on.
+
+    If there are groups, there are five folds of whole groups.
+    """
+    if data.groups is not None:
+        grouped = StratifiedGroupKFold(5, shuffle=True, random_state=SEED)
+        return list(grouped.split(data.x, data.y, data.groups))
     n_folds = 3 if data.n_samples >= LARGE else 5
     return list(StratifiedKFold(n_folds, shuffle=True, random_state=SEED).split(data.x, data.y))
 
@@ -70,7 +76,9 @@ def select(data: DataSet, rows: np.ndarray, method: str, n_features: int) -> lis
     usable = int((x != x[0]).any(axis=0).sum())
     nominal = [f"x{column}" for column in np.flatnonzero(data.nominal)]
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
-        codes = hd.encode(x, y, f"{folder}/codes.zarr", nominal=nominal, target_kind="class")
+        groups = None if data.groups is None else data.groups[rows]
+        path = f"{folder}/codes.zarr"
+        codes = hd.encode(x, y, path, nominal=nominal, target_kind="class", groups=groups)
         count = min(n_features, usable)
         found = hd.select(codes, None, count, method=as_method(method), progress=False)
         chosen: list[int] = found.indices.tolist()

@@ -1,13 +1,14 @@
 """The evaluation selects inside folds, reuses stored folds, and ranks methods."""
 
 import doctest
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from pipelines.paper.data import DataSet
-from pipelines.quality import models, protocol
+from pipelines.quality import generated, models, protocol, regression
 from pipelines.quality.__main__ import main
 from pipelines.quality.protocol import Run, fold_errors, folds, reduced, select, sizes, table
 
@@ -20,7 +21,7 @@ def made_up(n_samples=120, n_features=12):
     return DataSet("toy", x, y.astype(np.int64), np.zeros(n_features, bool))
 
 
-@pytest.mark.parametrize("module", [models, protocol])
+@pytest.mark.parametrize("module", [models, protocol, regression])
 def test_examples__run(module):
     assert doctest.testmod(module).failed == 0
 
@@ -44,6 +45,16 @@ def test_fold_errors__are_low_and_stored_by_tag(tmp_path):
     path.write_text(path.read_text().replace(str(found["svm"]), "0.75"))
     assert fold_errors(data, 0, Run("mim", "a"), tmp_path)["svm"] == 0.75
     assert fold_errors(data, 0, Run("mim", "b"), tmp_path)["svm"] == found["svm"]
+
+
+def test_groups__stay_in_one_fold_and_cross_fit():
+    data = models.grouped(0, n_subjects=30, n_rows=40, n_noise=10)
+    for train, test in folds(data):
+        assert not set(data.groups[train]) & set(data.groups[test])
+    assert len(folds(data)) == 5
+    train = folds(data)[0][0]
+    assert select(data, train, "hofs", 3)[0] == 0
+    assert select(replace(data, groups=None), train, "hofs", 3)[0] != 0
 
 
 def test_reduced__has_6000_samples_and_three_folds():
@@ -90,3 +101,34 @@ def test_grouped__noise_belongs_to_subjects():
         rows = data.groups == subject
         assert len(np.unique(data.y[rows])) == 1
         assert data.x[rows, 1].std() < 0.2 < data.x[rows, 0].std()
+
+
+def test_generated__prints_every_seed_and_the_means():
+    words = ["--features", "80", "--seeds", "2", "--picks", "10", "--methods", "jmi,mim"]
+    done = CliRunner().invoke(generated.main, words)
+    assert done.exit_code == 0, done.output
+    assert "seed 0: jmi " in done.output
+    assert "seed 1: jmi " in done.output
+    assert "| mim | " in done.output
+    (jmi,) = generated.evaluate_wide(80, 0, ["jmi"], 10)
+    assert jmi[0] >= 5
+    assert jmi[2] > 0.7
+
+
+def test_regression__ranks_the_true_features_first():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 6 + regression.N_NOISE))
+    y = x[:, 1] + np.abs(x[:, 4]) + 0.1 * rng.normal(size=300)
+    table = regression.Table(x, y, np.zeros(x.shape[1], bool))
+    for way in ("hofs, 8 classes", "hofs, 16 classes", "jmi, 8 classes"):
+        assert set(regression.select(table, np.arange(300), way, 2)) == {1, 4}
+    # a line does not see |x4|
+    linear = regression.select(table, np.arange(300), "hofs sum, gaussian, ranks", 1)
+    assert linear == [1]
+    assert regression.evaluate(table, "hofs, 8 classes")["forest"] < 0.2
+
+
+def test_regression__loads_a_set_with_noise():
+    table = regression.load("diabetes")
+    assert table.x.shape == (442, 10 + regression.N_NOISE)
+    assert not table.nominal.any()
