@@ -100,6 +100,52 @@ def test_auto__finds_rare_classes():
     assert len(hd.select(x, y, 12, min_gain=0.01).features) < 3
 
 
+def continuous(seed, n=400):
+    """Return noise features, of which x3 and |x6| determine a continuous target, and groups."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 10))
+    y = x[:, 3] + 1.5 * np.abs(x[:, 6]) + 0.5 * rng.normal(size=n)
+    return x, y, np.arange(n) % 40, rng.random(n) + 0.1
+
+
+@pytest.mark.parametrize("given", ["nothing", "groups", "weights", "both"])
+def test_auto__of_a_continuous_target_takes_groups_and_weights(given):
+    x, y, groups, weights = continuous(0)
+    options = {}
+    if given in ("groups", "both"):
+        options["groups"] = groups
+    if given in ("weights", "both"):
+        options["weights"] = weights
+    found = hd.select(x, y, "auto", **options)
+    assert sorted(found.features) == ["x3", "x6"]
+    assert (found.to_dataset()["p_value"] < 0.005).all()
+
+
+@pytest.mark.parametrize("given", ["nothing", "groups", "weights"])
+def test_auto__of_a_continuous_target_rarely_chooses_noise(given):
+    """In 0.05 of the runs; 5 or more of 25 have a probability of 0.007 at that rate."""
+    chosen = 0
+    for seed in range(25):
+        x, _, groups, weights = continuous(seed, 240)
+        options = {"groups": {"groups": groups}, "weights": {"weights": weights}}.get(given, {})
+        y = np.random.default_rng((seed, 1)).normal(size=240)
+        chosen += len(hd.select(x, y, "auto", **options).features) > 0
+    assert chosen <= 4
+
+
+def test_auto__of_groups_ignores_what_belongs_to_a_group_only():
+    """The target and x5 have one value per subject; 30 subjects are not 1200 samples."""
+    chosen = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        subject = np.repeat(np.arange(30), 40)
+        x = rng.normal(size=(1200, 8))
+        x[:, 5] = rng.normal(size=30)[subject]
+        y = rng.normal(size=30)[subject]
+        chosen += len(hd.select(x, y, "auto", groups=subject).features) > 0
+    assert chosen <= 2
+
+
 def test_auto__has_an_upper_limit_in_all_features():
     x, y = data()
     assert sorted(hd.select(x[:, [3, 7]], y, "auto").features) == ["x0", "x1"]
