@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from hofs_dask.events import Event
+    from hofs_dask.io.places import Location, StorageOptions
     from hofs_dask.methods.base import Method
     from hofs_dask.planning.explain import Plan
     from hofs_dask.results.comparison import Comparison
@@ -66,8 +66,9 @@ class HofsAccessor:
         exclude: Sequence[Hashable] = (),
         min_gain: float | str | None = None,
         alpha: float | None = None,
-        store: str | os.PathLike[str] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
+        store: Location | None = None,
+        checkpoint: Location | None = None,
+        storage_options: StorageOptions | None = None,
         callback: Callable[[Event], None] | None = None,
         progress: bool | None = None,
     ) -> Selection:
@@ -97,6 +98,7 @@ class HofsAccessor:
             alpha=alpha,
             store=store,
             checkpoint=checkpoint,
+            storage_options=storage_options,
             callback=callback,
             progress=progress,
         )
@@ -179,8 +181,9 @@ class HofsAccessor:
         exclude: Sequence[Hashable] = (),
         min_gain: float | str | None = None,
         alpha: float | None = None,
-        store: str | os.PathLike[str] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
+        store: Location | None = None,
+        checkpoint: Location | None = None,
+        storage_options: StorageOptions | None = None,
         callback: Callable[[Event], None] | None = None,
         progress: bool | None = None,
     ) -> Comparison:
@@ -212,6 +215,7 @@ class HofsAccessor:
             alpha=alpha,
             store=store,
             checkpoint=checkpoint,
+            storage_options=storage_options,
             callback=callback,
             progress=progress,
         )
@@ -235,7 +239,8 @@ class HofsAccessor:
         join: str = "exact",
         on_bad: str = "raise",
         exclude: Sequence[Hashable] = (),
-        store: str | os.PathLike[str] | None = None,
+        store: Location | None = None,
+        storage_options: StorageOptions | None = None,
         callback: Callable[[Event], None] | None = None,
         progress: bool | None = None,
     ) -> Interactions:
@@ -261,6 +266,7 @@ class HofsAccessor:
             on_bad=on_bad,
             exclude=exclude,
             store=store,
+            storage_options=storage_options,
             callback=callback,
             progress=progress,
         )
@@ -282,7 +288,8 @@ class HofsAccessor:
         weights: Any = None,
         join: str = "exact",
         on_bad: str = "raise",
-        store: str | os.PathLike[str] | None = None,
+        store: Location | None = None,
+        storage_options: StorageOptions | None = None,
         callback: Callable[[Event], None] | None = None,
         progress: bool | None = None,
     ) -> xr.DataArray:
@@ -306,6 +313,7 @@ class HofsAccessor:
             join=join,
             on_bad=on_bad,
             store=store,
+            storage_options=storage_options,
             callback=callback,
             progress=progress,
         )
@@ -313,7 +321,7 @@ class HofsAccessor:
     def encode(
         self,
         target: Any,
-        store: str | os.PathLike[str],
+        store: Location,
         *,
         feature_dim: Hashable | Sequence[Hashable] | None = None,
         feature_coord: Hashable | None = None,
@@ -328,6 +336,7 @@ class HofsAccessor:
         join: str = "exact",
         on_bad: str = "raise",
         chunks: tuple[int, int] | None = None,
+        storage_options: StorageOptions | None = None,
         callback: Callable[[Event], None] | None = None,
         progress: bool | None = None,
     ) -> CodeStore:
@@ -351,6 +360,7 @@ class HofsAccessor:
             join=join,
             on_bad=on_bad,
             chunks=chunks,
+            storage_options=storage_options,
             callback=callback,
             progress=progress,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -17,7 +16,14 @@ from hofs_dask.engine.budget import room
 from hofs_dask.errors import unknown
 from hofs_dask.events import Event, Notify
 from hofs_dask.io.kinds import Name
-from hofs_dask.io.paths import as_path
+from hofs_dask.io.places import (
+    Location,
+    Place,
+    StorageOptions,
+    as_place,
+    check_options,
+    is_location,
+)
 from hofs_dask.io.reading import Reading, find_columns
 from hofs_dask.methods.base import Method
 from hofs_dask.methods.interactions import ORDERS
@@ -61,7 +67,7 @@ class _Request:
 
     data: CodeStore | Source
     reading: Reading
-    store: str | os.PathLike[str] | None
+    store: Place | None
     include: list[int]
     exclude: list[int]
     samples: np.ndarray | None = None  # bool (sample,), which samples of a code store to use
@@ -72,7 +78,7 @@ class _Request:
         if isinstance(self.data, CodeStore):
             return (self.data.path,)
         store = self.store
-        return self.data.places if store is None else (*self.data.places, as_path(store))
+        return self.data.places if store is None else (*self.data.places, store.path)
 
     def encoded(
         self, stack: ExitStack, listeners: Sequence[Notify], *, to_file: bool = False
@@ -100,7 +106,7 @@ class _Request:
         place = stack.enter_context(temporary_store()) if self.store is None else self.store
         if isinstance(self.data, CodeStore):
             assert self.samples is not None
-            return take_samples(self.data, self.samples, as_path(place), room=room())
+            return take_samples(self.data, self.samples, place, room=room())
         codes = encode_source(
             self.data,
             place,
@@ -174,8 +180,9 @@ def select(
     exclude: Sequence[Hashable] = (),
     min_gain: float | str | None = None,
     alpha: float | None = None,
-    store: str | os.PathLike[str] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    store: Location | None = None,
+    checkpoint: Location | None = None,
+    storage_options: StorageOptions | None = None,
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
 ) -> Selection:
@@ -190,7 +197,8 @@ def select(
         frame, an xarray DataArray or Dataset, a Zarr array or group, an Arrow table or dataset, a
         polars data frame or lazy frame, or a code store written by `encode`. A Zarr array, a Zarr
         group, a code store and Parquet or CSV files can also be given by path, as a folder or as a
-        pattern such as ``"data/*.parquet"``.
+        pattern such as ``"data/*.parquet"``; Zarr data and code stores also by URL, or by the Zarr
+        store or icechunk session that contains them.
     target
         An array, or the name of a variable or column of `data`. For a code store, the name of one
         of its targets. None uses the target of a `CodeStore`, or the only target of a code store
@@ -275,13 +283,16 @@ def select(
         For ``n_features="auto"``: the probability that a round chooses a feature if no remaining
         feature depends on the target, 0.05 by default.
     store
-        Path at which to keep the code store, so that later calls do not encode the data again.
-        None uses a temporary code store.
+        Path, URL or Zarr store in which to keep the code store, so that later calls do not encode
+        the data again. None uses a temporary code store on the local disk.
     checkpoint
-        Directory in which the search is saved after every round. After an interruption, the same
-        call resumes from the checkpoint and returns the same result as an uninterrupted run. A call
-        with a larger `n_features` also resumes from it. The checkpoint of a run with other data or
-        options is refused. Only one run at a time can use a checkpoint.
+        Directory, URL or Zarr store in which the search is saved after every round. After an
+        interruption, the same call resumes from the checkpoint and returns the same result as an
+        uninterrupted run. A call with a larger `n_features` also resumes from it. The checkpoint of
+        a run with other data or options is refused. Only one run at a time can use a checkpoint.
+    storage_options
+        Options of fsspec for all URLs of this call, such as ``{"anon": True}`` for ``s3://``. They
+        are not saved.
     callback
         Function that is called with every event: `EncodeStarted`, `EncodeEnded`, `RoundStarted`,
         `CompileStarted`, `ScanStarted`, `Advanced`, `ScanEnded` and `RoundEnded`. An exception
@@ -311,6 +322,7 @@ def select(
     chosen = as_method(method)
     count, stop = _numbers(n_features, min_gain, alpha, [chosen])
     _check_listening(callback, progress)
+    data, store, checkpoint = _located((data, store, checkpoint), storage_options)
     with ExitStack() as stack:
         reading = Reading(
             feature_dim=feature_dim,
@@ -369,6 +381,7 @@ def select_by(
     exclude: Sequence[Hashable] = (),
     min_gain: float | str | None = None,
     alpha: float | None = None,
+    storage_options: StorageOptions | None = None,
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
 ) -> Selections:
@@ -393,7 +406,9 @@ def select_by(
     lags
         As for `select`. A lagged value may be from another part: the day before the first winter
         day is an autumn day.
-    groups, weights, join, on_bad, include, exclude, min_gain, alpha, callback, progress
+    groups, weights, join, on_bad, include, exclude, min_gain, alpha
+        As for `select`.
+    storage_options, callback, progress
         As for `select`.
 
     Returns
@@ -419,7 +434,8 @@ def select_by(
     _check_listening(callback, progress)
     if by is None:
         raise ValueError("by is None; give labels of the parts of the data, such as 'time.season'")
-    if isinstance(data, CodeStore) or _is_code_path(data):
+    (data,) = _located((data,), storage_options)
+    if isinstance(data, CodeStore) or (isinstance(data, Place) and is_codes(data)):
         raise ValueError(
             "data is a code store, whose bins are those of all samples, but each part has bins of "
             "its own; give the data that was encoded"
@@ -484,8 +500,9 @@ def compare(
     exclude: Sequence[Hashable] = (),
     min_gain: float | str | None = None,
     alpha: float | None = None,
-    store: str | os.PathLike[str] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    store: Location | None = None,
+    checkpoint: Location | None = None,
+    storage_options: StorageOptions | None = None,
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
 ) -> Comparison:
@@ -508,11 +525,11 @@ def compare(
         rows; the blocks do not depend on the chunks. If there are `groups`, a resample instead
         consists of whole groups, drawn with replacement, as many as the data has. Give 0 for no
         resamples, or 2 or more.
-    include, exclude, min_gain, alpha, store, callback, progress
+    include, exclude, min_gain, alpha, store, storage_options, callback, progress
         As for `select`.
     checkpoint
-        Directory in which all searches are saved after every round, each in its own subdirectory.
-        See `select`.
+        Directory, URL or Zarr store in which all searches are saved after every round, each in its
+        own subdirectory. See `select`.
 
     Returns
     -------
@@ -543,6 +560,7 @@ def compare(
         raise ValueError("n_resamples is 1, but stability needs at least 2; give 2 or more, or 0")
     _check_listening(callback, progress)
     numbers = [None, *range(n_resamples)]
+    data, store, checkpoint = _located((data, store, checkpoint), storage_options)
     with ExitStack() as stack:
         reading = Reading(
             feature_dim=feature_dim,
@@ -564,7 +582,9 @@ def compare(
             if checkpoint is None
             else stack.enter_context(
                 open_part(
-                    checkpoint, label if number is None else f"{label} {number}", request.places
+                    checkpoint,
+                    label if number is None else f"{label} {number}",
+                    request.places,
                 )
             )
             for number in numbers
@@ -619,7 +639,8 @@ def information_matrix(
     weights: Any = None,
     join: str = "exact",
     on_bad: str = "raise",
-    store: str | os.PathLike[str] | None = None,
+    store: Location | None = None,
+    storage_options: StorageOptions | None = None,
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
 ) -> xr.DataArray:
@@ -629,7 +650,9 @@ def information_matrix(
     ----------
     data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
         As for `select`.
-    where, ignore_label, weights, join, on_bad, store, callback, progress
+    where, ignore_label, weights, join, on_bad, store
+        As for `select`.
+    storage_options, callback, progress
         As for `select`.
     groups
         As for `select`. Groups do not change the matrix, but they are kept in `store`. A column of
@@ -661,6 +684,7 @@ def information_matrix(
     if kind not in kinds:
         raise unknown("kind of information_matrix", kind, kinds)
     _check_listening(callback, progress)
+    data, store = _located((data, store), storage_options)
     with ExitStack() as stack:
         reading = Reading(
             feature_dim=feature_dim,
@@ -723,7 +747,8 @@ def interactions(
     join: str = "exact",
     on_bad: str = "raise",
     exclude: Sequence[Hashable] = (),
-    store: str | os.PathLike[str] | None = None,
+    store: Location | None = None,
+    storage_options: StorageOptions | None = None,
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
 ) -> Interactions:
@@ -736,7 +761,9 @@ def interactions(
     ----------
     data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
         As for `select`.
-    where, ignore_label, weights, join, on_bad, store, callback, progress
+    where, ignore_label, weights, join, on_bad, store
+        As for `select`.
+    storage_options, callback, progress
         As for `select`.
     groups
         As for `select`. Groups do not change the tuples: all samples are counted, and the p-values
@@ -784,6 +811,7 @@ def interactions(
         raise ValueError(f"order is {order!r}; give 2 for pairs or 3 for triples")
     _check_count("top", top, 1)
     _check_listening(callback, progress)
+    data, store = _located((data, store), storage_options)
     with ExitStack() as stack:
         reading = Reading(
             feature_dim=feature_dim,
@@ -817,7 +845,7 @@ def interactions(
 def encode(
     data: Any,
     target: Any,
-    store: str | os.PathLike[str],
+    store: Location,
     *,
     feature_dim: Hashable | Sequence[Hashable] | None = None,
     feature_coord: Hashable | None = None,
@@ -832,6 +860,7 @@ def encode(
     join: str = "exact",
     on_bad: str = "raise",
     chunks: tuple[int, int] | None = None,
+    storage_options: StorageOptions | None = None,
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
 ) -> CodeStore:
@@ -846,13 +875,14 @@ def encode(
     where, ignore_label, groups, weights, join, on_bad
         As for `select`.
     store
-        Path of the store. An existing store of the same data and options is reused, and a new
-        target is added to it. A store of other data or options is replaced.
+        Path or URL of the store, or a Zarr store that can be written to. An existing code store of
+        the same data and options is reused, and a new target is added to it. One of other data or
+        options is replaced.
     chunks
         Number of samples and of features in a chunk. By default, a chunk has about 8 million
         values, or fewer if the workers have little memory. If possible, its number of samples is a
         multiple of the number of samples in a chunk of `data`. `estimate` shows the reasons.
-    callback, progress
+    storage_options, callback, progress
         As for `select`.
 
     Returns
@@ -872,6 +902,7 @@ def encode(
     ['x0']
     """
     _check_listening(callback, progress)
+    data, store = _located((data, store), storage_options)
     source = _open_source(
         data,
         target,
@@ -924,6 +955,7 @@ def estimate(
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
     chunks: tuple[int, int] | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> Plan:
     """Return the estimated cost of a run: chunks, reductions, scans, bytes and memory.
 
@@ -951,6 +983,8 @@ def estimate(
         As for `select`. They are not read, so the plan assumes that all samples are used.
     chunks
         As for `encode`.
+    storage_options
+        As for `select`.
 
     Returns
     -------
@@ -976,6 +1010,7 @@ def estimate(
     _check_count("n_resamples", n_resamples, 0)
     if n_features is not None:
         _check_count("n_features", n_features, 1)
+    (data,) = _located((data,), storage_options)
     reading = Reading(
         feature_dim=feature_dim,
         feature_coord=feature_coord,
@@ -1004,6 +1039,12 @@ def estimate(
     return plan.followed_by(plan_search(made, chosen, n_features, n_resamples))
 
 
+def _located(given: Sequence[Any], options: StorageOptions | None) -> list[Any]:
+    """Return paths, URLs and Zarr stores as places, and all other data and None unchanged."""
+    check_options(options, given)
+    return [as_place(each, options) if is_location(each) else each for each in given]
+
+
 def _open_source(
     data: Any, target: Any, reading: Reading, exclude: Sequence[Hashable] = ()
 ) -> Source:
@@ -1018,17 +1059,17 @@ def _open(
     target: Any,
     n_features: int,
     reading: Reading,
-    store: str | os.PathLike[str] | None,
+    store: Place | None,
     include: Sequence[Hashable] = (),
     exclude: Sequence[Hashable] = (),
 ) -> _Request:
     """Open the data, find the included and excluded features, and check the request."""
     samples = None
-    if isinstance(data, CodeStore) or _is_code_path(data):
+    if isinstance(data, CodeStore) or (isinstance(data, Place) and is_codes(data)):
         reading.refuse()
         if store is not None:
             raise ValueError(
-                f"store is {store!r}, but the data is a code store already; leave store out"
+                f"store is {store.path!r}, but the data is a code store already; leave store out"
             )
         codes = _labelled(data, target)
         opened: CodeStore | Source = codes
@@ -1142,11 +1183,7 @@ def _check_listening(callback: object, progress: object) -> None:
         raise TypeError(f"progress is {progress!r}; give True, False or None")
 
 
-def _is_code_path(data: Any) -> bool:
-    return isinstance(data, (str, os.PathLike)) and is_codes(data)
-
-
-def _labelled(data: CodeStore | str | os.PathLike[str], target: Any) -> CodeStore:
+def _labelled(data: CodeStore | Place, target: Any) -> CodeStore:
     if target is not None and not isinstance(target, str):
         raise TypeError(
             f"target is a {type(target).__name__}, but a code store keeps its labels by name: "
@@ -1154,4 +1191,4 @@ def _labelled(data: CodeStore | str | os.PathLike[str], target: Any) -> CodeStor
         )
     if isinstance(data, CodeStore) and target in (None, data.labels.name):
         return data
-    return open_codes(data.path if isinstance(data, CodeStore) else data, target)
+    return open_codes(data.root if isinstance(data, CodeStore) else data, target)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hofs_dask.cli.options import options_for
+
+if TYPE_CHECKING:
+    from hofs_dask.io.places import Place
 
 #: Name of the directory of one search: the label of its method and the index of the resample.
 PART = re.compile(r"(?P<label>.+?)(?: (?P<resample>\d+))?")
 
 
-def parts_of(checkpoint: str) -> dict[str, dict[int | None, Path]]:
-    """Return the directories of a comparison's checkpoint by label and resample.
+def parts_of(checkpoint: str) -> dict[str, dict[int | None, Place]]:
+    """Return the places of a comparison's checkpoint by label and resample.
 
     The result is empty if the path is not the checkpoint of a comparison.
 
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for name in ("jmi", "jmi 0", "other"):
     ...         (Path(folder) / name).mkdir()
@@ -26,19 +32,24 @@ def parts_of(checkpoint: str) -> dict[str, dict[int | None, Path]]:
     ...     {label: list(found) for label, found in parts_of(folder).items()}
     {'jmi': [None, 0]}
     """
-    from hofs_dask.search.checkpoint import FILE, LOCK
+    from hofs_dask.io.places import LOCK, as_place
+    from hofs_dask.search.checkpoint import FILE
 
-    folder = Path(checkpoint)
-    parts: dict[str, dict[int | None, Path]] = {}
-    if not folder.is_dir() or (folder / FILE).exists():
+    folder = as_place(checkpoint, options_for(checkpoint))
+    names = folder.children()
+    parts: dict[str, dict[int | None, Place]] = {}
+    if FILE in names:
         return parts
-    for path in folder.iterdir():
-        found = PART.fullmatch(path.name)
+    is_started = False
+    for name in names:
+        found = PART.fullmatch(name)
+        held = (folder / name).children()
         # a search that was interrupted in its first round has only a lock
-        if found and ((path / FILE).exists() or (path / LOCK).exists()):
+        if found and held & {FILE, LOCK}:
             number = None if found["resample"] is None else int(found["resample"])
-            parts.setdefault(found["label"], {})[number] = path
-    if not any((path / FILE).exists() for found in parts.values() for path in found.values()):
+            parts.setdefault(found["label"], {})[number] = folder / name
+            is_started |= FILE in held
+    if not is_started:
         return {}
 
     return {
@@ -55,7 +66,7 @@ def _place(label: str) -> tuple[int, str]:
     return METHOD_NAMES.index(name) if name in METHOD_NAMES else len(METHOD_NAMES), label
 
 
-def rounds_in(checkpoint: str | Path) -> int:
+def rounds_in(checkpoint: str | Place) -> int:
     """Return the number of rounds in the checkpoint of one search.
 
     Examples
@@ -63,11 +74,11 @@ def rounds_in(checkpoint: str | Path) -> int:
     >>> rounds_in("no/such/checkpoint")
     0
     """
-    from hofs_dask.search.checkpoint import FILE, read_checkpoint
+    from hofs_dask.io.places import as_place
+    from hofs_dask.search.checkpoint import has_checkpoint, read_checkpoint
 
-    if not (Path(checkpoint) / FILE).exists():
-        return 0
-    return len(read_checkpoint(checkpoint)[1].picks)
+    place = as_place(checkpoint, options_for(checkpoint))
+    return len(read_checkpoint(place)[1].picks) if has_checkpoint(place) else 0
 
 
 def rounds_in_parts(

@@ -11,6 +11,7 @@ from hofs_dask.cli.options import (
     debug_option,
     examples,
     explain_option,
+    options_for,
     progress_option,
     reading_options,
 )
@@ -82,6 +83,7 @@ def encode(
                 target,
                 **options,
                 chunks=chunks,
+                storage_options=options_for(source),
             )
             click.echo(str(plan))
             return
@@ -92,5 +94,6 @@ def encode(
             **options,
             chunks=chunks,
             progress=progress,
+            storage_options=options_for(source, store),
         )
     click.echo(repr(codes))

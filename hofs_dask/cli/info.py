@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hofs_dask.cli.checkpoints import parts_of, rounds_in
 from hofs_dask.cli.matrix import matrix_text
-from hofs_dask.cli.options import debug_option, examples, exists
+from hofs_dask.cli.options import debug_option, examples, exists, options_for, storage_option
 from hofs_dask.cli.output import MATRIX_FORMAT
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from hofs_dask.io.places import Place
 
 #: Minimum width of the list of chosen columns, in characters.
 MIN_ROOM = 30
@@ -22,6 +23,7 @@ MIN_ROOM = 30
 
 @click.command(epilog=examples("info codes.zarr"))
 @click.argument("path")
+@storage_option
 @debug_option
 def info(path: str) -> None:
     """Describe a code store, a saved result or a checkpoint.
@@ -42,22 +44,25 @@ def describe(path: str) -> str:
     ...
     FileNotFoundError: no such path: 'no/such/path'
     """
+    from hofs_dask.io.places import as_place
     from hofs_dask.results.comparison import Comparison
     from hofs_dask.results.interactions import Interactions
     from hofs_dask.results.saving.content import ForeignError
     from hofs_dask.results.saving.readwrite import read
     from hofs_dask.results.selection import Selection
-    from hofs_dask.search.checkpoint import FILE
+    from hofs_dask.search.checkpoint import has_checkpoint
     from hofs_dask.store.codes import is_codes
 
     if not exists(path):
         raise FileNotFoundError(f"no such path: {path!r}")
-    if (Path(path) / FILE).exists():
-        return _describe_checkpoint(path)
+    options = options_for(path)
+    place = as_place(path, options)
+    if has_checkpoint(place):
+        return _describe_checkpoint(path, place)
     if parts := parts_of(path):
         return _describe_parts(path, parts)
-    if is_codes(path):
-        return _describe_codes(path)
+    if is_codes(place):
+        return _describe_codes(place)
     try:
         return read(
             path,
@@ -67,6 +72,7 @@ def describe(path: str) -> str:
                 Interactions.FORMAT: lambda dataset: repr(Interactions(dataset)),
                 MATRIX_FORMAT: _describe_matrix,
             },
+            options,
         )
     except ForeignError as error:
         raise ValueError(
@@ -81,20 +87,19 @@ def _describe_matrix(dataset: xr.Dataset) -> str:
     return matrix_text(matrix)
 
 
-def _describe_codes(path: str) -> str:
+def _describe_codes(place: Place) -> str:
     """Return the description of a code store with all its targets."""
-    from hofs_dask.io.paths import as_path
     from hofs_dask.store.codes import get_manifest, open_codes
 
-    keys = [target.key for target in get_manifest(as_path(path)).targets]
-    latest, *others = [repr(open_codes(path, key)) for key in reversed(keys)]
+    keys = [target.key for target in get_manifest(place).targets]
+    latest, *others = [repr(open_codes(place, key)) for key in reversed(keys)]
     return "\n".join([latest, *(text.splitlines()[-1] for text in others)])
 
 
-def _describe_checkpoint(path: str) -> str:
+def _describe_checkpoint(path: str, place: Place) -> str:
     from hofs_dask.search.checkpoint import read_checkpoint
 
-    run, snapshot = read_checkpoint(path)
+    run, snapshot = read_checkpoint(place)
     picks = snapshot.picks
     lines = [f"Checkpoint {path}", *_facts({"rounds": len(picks), **run})]
     lines += ["", "rank  column  subset    gain  information"]
@@ -105,16 +110,16 @@ def _describe_checkpoint(path: str) -> str:
     return "\n".join(lines)
 
 
-def _describe_parts(path: str, parts: Mapping[str, Mapping[int | None, Path]]) -> str:
+def _describe_parts(path: str, parts: Mapping[str, Mapping[int | None, Place]]) -> str:
     """Return the number of rounds and the chosen columns of each method of a comparison."""
     from hofs_dask.results.text import WIDTH, aligned, fitted
-    from hofs_dask.search.checkpoint import FILE, read_checkpoint
+    from hofs_dask.search.checkpoint import has_checkpoint, read_checkpoint
 
     runs: list[dict[str, object]] = []
     rows, chosen = [["method", "rounds", "resamples"]], [["columns by rank"]]
     for label, found in parts.items():
         columns: list[str] = []
-        if None in found and (found[None] / FILE).exists():
+        if None in found and has_checkpoint(found[None]):
             run, snapshot = read_checkpoint(found[None])
             runs.append(run)
             columns = [str(pick.index) for pick in snapshot.picks]

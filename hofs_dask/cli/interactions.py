@@ -11,6 +11,7 @@ from hofs_dask.cli.options import (
     cluster_options,
     debug_option,
     examples,
+    options_for,
     progress_option,
     reading_options,
     target_option,
@@ -96,6 +97,7 @@ def interactions(
             top=top,
             **options,
             exclude=without,
+            storage_options=options_for(store),
             progress=progress,
         )
     click.echo(repr(found))

@@ -13,6 +13,7 @@ from hofs_dask.cli.options import (
     cluster_options,
     debug_option,
     examples,
+    options_for,
     progress_option,
     reading_options,
     target_option,
@@ -83,6 +84,7 @@ def matrix(
             target,
             kind=kind,
             **options,
+            storage_options=options_for(store),
             progress=progress,
         )
     click.echo(matrix_text(found))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import typing
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, fields
@@ -14,6 +15,9 @@ import click
 from click.core import ParameterSource
 
 from hofs_dask.cli.running import DEBUG
+
+#: Key of the options of storage in the context.
+STORAGE = "hofs_dask.storage"
 
 Command = typing.TypeVar("Command", bound=Callable[..., Any])
 
@@ -43,6 +47,46 @@ debug_option = click.option(
     callback=_debug,
     help="Print the full traceback if an error occurs.",
 )
+
+
+def _storage(ctx: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> None:
+    options: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise click.BadParameter("an option has no KEY=VALUE, such as anon=true")  # no secrets
+        try:
+            options[key] = json.loads(value)
+        except ValueError:
+            options[key] = value
+    ctx.meta[STORAGE] = options
+
+
+storage_option = click.option(
+    "--storage-option",
+    multiple=True,
+    is_eager=True,  # the check of --output uses it
+    expose_value=False,
+    callback=_storage,
+    metavar="KEY=VALUE",
+    help="An option of fsspec for all URLs of the command, such as anon=true. VALUE is JSON or "
+    "text. Can be repeated. Other users of this machine can see command lines: give secrets by "
+    "environment variables or configuration files of the storage library instead.",
+)
+
+
+def options_for(*paths: object) -> dict[str, Any] | None:
+    """Return the options of ``--storage-option`` if one of the paths is a URL, else None.
+
+    Examples
+    --------
+    >>> options_for("s3://bucket/data.zarr") is None  # no command is running
+    True
+    """
+    context = click.get_current_context(silent=True)
+    given = {} if context is None else context.meta.get(STORAGE, {})
+    return given if given and any("://" in str(path) for path in paths) else None
+
 
 target_option = click.option(
     "--target",
@@ -116,6 +160,7 @@ class ReadingOptions:
 
     def features(self, texts: Iterable[str], store: str, target: str | None) -> list[Hashable]:
         """Return the features of a store for names given on the command line."""
+        from hofs_dask.io.places import as_place
         from hofs_dask.io.reading import Reading
         from hofs_dask.io.source import open_source
         from hofs_dask.store.codes import is_codes, open_codes
@@ -123,11 +168,12 @@ class ReadingOptions:
         typed = list(texts)
         if not typed:
             return []
-        if is_codes(store):
-            return parse_features(typed, open_codes(store, target).names)
+        place = as_place(store, options_for(store))
+        if is_codes(place):
+            return parse_features(typed, open_codes(place, target).names)
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         # skip, because the user may want to exclude exactly the features that cannot be used
-        source = open_source(store, target, Reading(**given | {"nominal": None, "on_bad": "skip"}))
+        source = open_source(place, target, Reading(**given | {"nominal": None, "on_bad": "skip"}))
         return parse_features(typed, source.columns)
 
 
@@ -147,6 +193,7 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
 
 #: The options for reading data, in the reverse order of the help text.
 _READING = (
+    storage_option,
     click.option(
         "--on-bad",
         type=click.Choice(["raise", "skip"]),
@@ -281,11 +328,12 @@ def exists(path: str) -> bool:
 
 def check_store(store: str, target: str | None) -> None:
     """Raise an error for data without a target, or for a code store with encoding options."""
+    from hofs_dask.io.places import as_place
     from hofs_dask.store.codes import is_codes
 
     if not exists(store):
         return
-    if not is_codes(store):
+    if not is_codes(as_place(store, options_for(store))):
         if target is None:
             raise click.UsageError(
                 f"{store} is not a code store and needs a target: add --target NAME"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from hofs_dask.cli.options import options_for
 from hofs_dask.io.files import write_file
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def check_picture(_ctx: click.Context, _param: click.Parameter, path: str | None
 def write_selection(result: Selection, output: str) -> None:
     """Write a complete selection, or a table of its ranks, depending on the suffix."""
     if not output.endswith(TABLES):
-        result.save(output)
+        result.save(output, storage_options=options_for(output))
         return
     rows = list(_ranks(result))
     head = _head(result.to_dataset().attrs)
@@ -121,7 +122,7 @@ def write_selection(result: Selection, output: str) -> None:
 def write_comparison(result: Comparison, output: str) -> None:
     """Write a complete comparison, or a table of all ranks, depending on the suffix."""
     if not output.endswith(TABLES):
-        result.save(output)
+        result.save(output, storage_options=options_for(output))
         return
     data = result.to_dataset()
     resampled, names = "stability" in data, data["feature"].values.tolist()
@@ -155,13 +156,14 @@ def write_matrix(matrix: xr.DataArray, output: str) -> None:
         return
     from hofs_dask.results.saving.readwrite import write
 
-    write(matrix.to_dataset().assign_attrs({**matrix.attrs, "format": MATRIX_FORMAT}), output)
+    dataset = matrix.to_dataset().assign_attrs({**matrix.attrs, "format": MATRIX_FORMAT})
+    write(dataset, output, options_for(output))
 
 
 def write_interactions(result: Interactions, output: str) -> None:
     """Write interactions to a Zarr store, a netCDF file or a CSV table."""
     if not output.endswith(".csv"):
-        result.save(output)
+        result.save(output, storage_options=options_for(output))
         return
     table = result.to_dataframe()
     _write_csv(output, list(table.columns), table.values.tolist())
@@ -198,7 +200,7 @@ def _check_place(output: str, kind: Kind) -> None:
     path = Path(output)
     if not output.endswith(TABLES):
         try:
-            check_place(output, _format_of(kind))
+            check_place(output, _format_of(kind), options_for(output))
         except (ImportError, OSError, ValueError) as error:
             raise click.BadParameter(str(error)) from error
     elif path.exists() and not (path.is_file() and _is_table(path, kind)):

@@ -17,6 +17,7 @@ from hofs_dask.cli.options import (
     cluster_options,
     debug_option,
     explain_option,
+    options_for,
     progress_option,
     reading_options,
     target_option,
@@ -245,7 +246,11 @@ def run_search(
     request = search.request()
     with cluster(search.scheduler, search.workers, search.cluster_file):
         if search.explain:
-            click.echo(str(estimate(**request, method=methods, n_resamples=n_resamples)))
+            options = options_for(search.store)
+            plan = estimate(
+                **request, method=methods, n_resamples=n_resamples, storage_options=options
+            )
+            click.echo(str(plan))
             return
         result = run(
             request
@@ -253,6 +258,7 @@ def run_search(
                 "min_gain": _min_gain(search.min_gain),
                 "alpha": search.alpha,
                 "checkpoint": search.checkpoint,
+                "storage_options": options_for(search.store, search.checkpoint),
                 "callback": listen,
                 "progress": search.progress,
             }

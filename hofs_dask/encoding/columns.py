@@ -30,7 +30,8 @@ from hofs_dask.store.weights import WeightSums, quantise, sum_weights
 if TYPE_CHECKING:
     import dask.array as da
 
-    from hofs_dask.io.source import Source
+    from hofs_dask.io.places import Place
+from hofs_dask.io.source import Source
 
 FAN_IN = 16
 
@@ -40,15 +41,15 @@ class Job:
     """A source and the folder that it is encoded into."""
 
     source: Source
-    path: str
+    root: Place
     folder: str
     key: str  # the labels are written to the array labels/<key>
     part: str = ""  # name of the part of the data, for error messages
 
     @property
-    def place(self) -> str:
-        """The path or URL of the folder."""
-        return f"{self.path}/{self.folder}"
+    def place(self) -> Place:
+        """The folder."""
+        return self.root / self.folder
 
 
 def tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) -> list[Delayed]:
@@ -115,7 +116,7 @@ def _write(
     mask: Mask,
     encode: _Encode,
     how: object,
-    place: str,
+    place: Place,
     file: str,
     kind: str,
     chunk_rows: int,

@@ -6,7 +6,6 @@ import bisect
 import contextlib
 import itertools
 import math
-import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -41,10 +40,9 @@ from hofs_dask.encoding.steps import Step, Steps, run_together
 from hofs_dask.engine.chunking import Room, choose_layout
 from hofs_dask.errors import CodeStoreError, some_of
 from hofs_dask.events import CompileStarted, Notify, tell_all
-from hofs_dask.io import places
 from hofs_dask.io.files import check_apart, digest
 from hofs_dask.io.kinds import TargetType
-from hofs_dask.io.paths import as_path
+from hofs_dask.io.places import Location, Place, as_place
 from hofs_dask.io.storage import check_reachable
 from hofs_dask.kernels import cells
 from hofs_dask.kernels._jit import kernels_in, missing
@@ -124,7 +122,7 @@ def kernels_to_compile(source: Source) -> list[str]:
 
 def encode_source(
     source: Source,
-    store: str | os.PathLike[str],
+    store: Location,
     *,
     bins: int | str | None = "auto",
     target_kind: str = "auto",
@@ -138,8 +136,8 @@ def encode_source(
     ----------
     source : Source
         Data with a target.
-    store : str or path
-        Path or URL of the store: absent, empty, or a code store. A code store of other data or
+    store : str, path, zarr.abc.store.Store or Place
+        Path, URL or Zarr store: absent, empty, or a code store. A code store of other data or
         other options is replaced when the new one is complete.
     bins : int, "auto", "width" or None
         Number of bins of a numeric feature. A feature with no more distinct values than bins gets
@@ -171,40 +169,41 @@ def encode_source(
         raise ValueError(
             "target is None; give a target: an array or the name of a variable or column"
         )
-    path = as_path(store)
-    check_apart(path, source.places, "store")
+    root = as_place(store)
+    root.refuse_read_only("store")
+    check_apart(root.path, source.places, "store")
     fingerprint, key = _fingerprints(source, checked_bins, kind)
 
     def found() -> CodeStore | None:
         """Return the store if it already has these codes and labels, otherwise None."""
-        manifest = read_manifest(path)
+        manifest = read_manifest(root)
         if manifest is None or fingerprint is None or manifest.fingerprint != fingerprint:
             return None
         target = next((each for each in manifest.targets if each.key == key), None)
-        return None if target is None else load_codes(path, manifest, target)
+        return None if target is None else load_codes(root, manifest, target)
 
     made = None
     # another process may replace the files during this read, which holds no lock
     with contextlib.suppress(CodeStoreError):
-        made = found() if store_version(path) == VERSION else None
+        made = found() if store_version(root) == VERSION else None
     if made is not None:
         return with_warnings(made)
-    with writing(path) as folder:
+    with writing(root) as folder:
         made = found()  # another process may have written the store while this one waited
         if made is not None:
             return with_warnings(made)
-        manifest = read_manifest(path)
+        manifest = read_manifest(root)
         if manifest is not None and fingerprint is not None and manifest.fingerprint == fingerprint:
-            job = Job(source, path, manifest.folder, key or uuid.uuid4().hex[:16])
+            job = Job(source, root, manifest.folder, key or uuid.uuid4().hex[:16])
             ((manifest, target, coding),) = run_together([_add_labels(job, kind, manifest)])
         else:
-            job = Job(source, path, folder, key or uuid.uuid4().hex[:16])
+            job = Job(source, root, folder, key or uuid.uuid4().hex[:16])
             steps = _encode(job, checked_bins, kind, chunks, room, fingerprint)
             ((manifest, coding),) = _run([job], [steps], listeners)
             (target,) = manifest.targets
         _check_unchanged(source)
-        write_manifest(path, manifest)
-        return with_warnings(load_codes(path, manifest, target), coding)
+        write_manifest(root, manifest)
+        return with_warnings(load_codes(root, manifest, target), coding)
 
 
 def encode_together(
@@ -235,16 +234,17 @@ def encode_together(
         jobs, steps = [], []
         for (part, source), path in zip(sources.items(), stores, strict=True):
             fingerprint, key = _fingerprints(source, checked_bins, kind)
-            folder = stack.enter_context(writing(path))
-            job = Job(source, path, folder, key or uuid.uuid4().hex[:16], part)
+            root = as_place(path)
+            folder = stack.enter_context(writing(root))
+            job = Job(source, root, folder, key or uuid.uuid4().hex[:16], part)
             jobs.append(job)
             steps.append(_named(job, _encode(job, checked_bins, kind, None, room, fingerprint)))
         made = _run(jobs, steps, listeners)
         for job, (manifest, _) in zip(jobs, made, strict=True):
             _check_unchanged(job.source)
-            write_manifest(job.path, manifest)
+            write_manifest(job.root, manifest)
     return [
-        with_warnings(load_codes(job.path, manifest, manifest.targets[0]), coding)
+        with_warnings(load_codes(job.root, manifest, manifest.targets[0]), coding)
         for job, (manifest, coding) in zip(jobs, made, strict=True)
     ]
 
@@ -464,7 +464,7 @@ def _add_labels(
         others = some_of(sorted({each.name for each in manifest.targets}))
         raise ValueError(
             f"target {source.target_name!r} is missing or ignored for other samples than {others}, "
-            f"the target that the store {job.path!r} was encoded with; give another store"
+            f"the target that the store {job.root.path!r} was encoded with; give another store"
         )
     rows = manifest.content.chunks[0]
     run = uuid.uuid4().hex
@@ -483,9 +483,9 @@ def _add_labels(
         target,
     )
     if same is not target:  # a target without a fingerprint whose labels the store already has
-        places.remove(job.place, f"labels/{target.key}")
+        job.place.remove(f"labels/{target.key}")
         if groups is not None:
-            places.remove(job.place, f"groups/{target.key}")
+            job.place.remove(f"groups/{target.key}")
     return manifest.with_target(same), same, coding
 
 
@@ -673,7 +673,7 @@ def _summarise_target(
 def _write_codes(
     pieces: list[list[np.ndarray]],
     features: list[Feature],
-    place: str,
+    place: Place,
     bits: int,
     grid: tuple[int, int],
     chunk: tuple[int, int],

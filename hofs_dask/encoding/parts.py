@@ -17,6 +17,7 @@ from dask.delayed import delayed
 from hofs_dask.encoding.stages import with_warnings
 from hofs_dask.engine.chunking import Room, choose_layout
 from hofs_dask.io.files import digest
+from hofs_dask.io.places import Location, Place, as_place
 from hofs_dask.kernels.hashing import N_FOLDS
 from hofs_dask.kernels.planes import pack
 from hofs_dask.scheduling.compute import compute, release
@@ -46,7 +47,7 @@ from hofs_dask.store.weights import Weights, sum_weights
 
 
 def take_samples(
-    codes: CodeStore, samples: np.ndarray, path: str, *, room: Room | None = None
+    codes: CodeStore, samples: np.ndarray, store: Location, *, room: Room | None = None
 ) -> CodeStore:
     """Copy some samples of a code store to a new code store, and return the new store.
 
@@ -61,8 +62,8 @@ def take_samples(
         The store to copy from.
     samples : ndarray of bool (sample,)
         Whether to copy each sample.
-    path : str
-        Path of the new store.
+    store : str, path, zarr.abc.store.Store or Place
+        Path, URL or Zarr store for the new store.
     room : Room, optional
         Free memory of the smallest worker. Chunks are chosen so that a reduction fits into it.
 
@@ -86,8 +87,9 @@ def take_samples(
         n_classes=columns.labels.n_classes,
         room=room,
     ).chunks
-    with writing(path) as folder:
-        place = f"{path}/{folder}"
+    root = as_place(store)
+    with writing(root) as folder:
+        place = root / folder
         tables = {
             name: read_table(codes.path, codes.place, name, table)
             for name, table in manifest.content.tables.items()
@@ -109,8 +111,8 @@ def take_samples(
             ),
             targets=(_write_target(columns, place, grid[0]),),
         )
-        write_manifest(path, made)
-        return with_warnings(replace(load_codes(path, made, made.targets[0]), axis=codes.axis))
+        write_manifest(root, made)
+        return with_warnings(replace(load_codes(root, made, made.targets[0]), axis=codes.axis))
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ def _deal_again(numbers: np.ndarray, name: str) -> np.ndarray:
     return values
 
 
-def _write_target(columns: _Columns, place: str, chunk_rows: int) -> Target:
+def _write_target(columns: _Columns, place: Place, chunk_rows: int) -> Target:
     """Write labels and groups; return the manifest entry of the target."""
     labels, groups = columns.labels, None
     if columns.groups is not None:
@@ -226,7 +228,7 @@ def _write_target(columns: _Columns, place: str, chunk_rows: int) -> Target:
     )
 
 
-def _write_weights(columns: _Columns, place: str, chunk_rows: int) -> WeightRecord | None:
+def _write_weights(columns: _Columns, place: Place, chunk_rows: int) -> WeightRecord | None:
     found = columns.weight
     if found is None or columns.weights is None:
         return None
@@ -236,7 +238,7 @@ def _write_weights(columns: _Columns, place: str, chunk_rows: int) -> WeightReco
     )
 
 
-def _write_column(values: np.ndarray, place: str, name: str, chunk_rows: int) -> str:
+def _write_column(values: np.ndarray, place: Place, name: str, chunk_rows: int) -> str:
     """Write an array with one value per sample; return the checksums of its chunks."""
     kind = COLUMNS[name.split("/")[0]]
     write_column_metadata(place, name, len(values), chunk_rows)
@@ -247,7 +249,7 @@ def _write_column(values: np.ndarray, place: str, name: str, chunk_rows: int) ->
     return as_digits(np.array(checksums, np.uint32))
 
 
-def _write_codes(codes: CodeStore, samples: np.ndarray, place: str, grid: tuple[int, int]) -> str:
+def _write_codes(codes: CodeStore, samples: np.ndarray, place: Place, grid: tuple[int, int]) -> str:
     """Write the codes of the copied samples, one task per chunk; return the checksums."""
     run = uuid.uuid4().hex
     (positions,) = np.nonzero(samples)
@@ -282,7 +284,7 @@ def _take(
     first: int,
     mask: np.ndarray,
     n_source: int,
-    place: str,
+    place: Place,
     file: str,
     grid: tuple[int, int],
 ) -> int:

@@ -501,7 +501,7 @@ def _copies(
     have = known_copies(codes)
     new = tuple(column for column in columns if column not in have)
     copied = {column: have[column] for column in columns if column in have}
-    if not new:
+    if not new or codes.place.is_read_only:
         return copied, [None] * len(groups)
     width = codes.chunks[1]
     source = codes.code_chunks.only({column // width for column in new})

@@ -22,7 +22,7 @@ from hofs_dask.io.fingerprint import Identity, array_identity, store_identity
 from hofs_dask.io.graphs import classic
 from hofs_dask.io.grids import from_dataset
 from hofs_dask.io.guard import guarded
-from hofs_dask.io.paths import is_url
+from hofs_dask.io.places import Place
 from hofs_dask.io.reading import DEFAULTS, Reading
 from hofs_dask.io.storage import check_metadata_files, place_of
 from hofs_dask.io.targets import as_column, names_column, zarr_column
@@ -71,31 +71,30 @@ def from_array(
     return features, as_column(target)
 
 
-def from_path(
-    path: str, target: Any, reading: Reading = DEFAULTS
-) -> tuple[Features, Column | None]:
-    """Return the features of the Zarr array or group at a path, and the target as a `Column`.
+def open_path(place: Place) -> Any:
+    """Return the Zarr array or group at a place.
 
     Examples
     --------
-    >>> from_path("/no/such.zarr", None)
+    >>> open_path(Place("/no/such.zarr"))
     Traceback (most recent call last):
     ...
     FileNotFoundError: no such path: '/no/such.zarr'; give the path of a Zarr store
     """
-    return from_zarr(open_path(path), path, target, reading)
-
-
-def open_path(path: str) -> Any:
-    """Return the Zarr array or group at a path."""
-    if not is_url(path) and not Path(path).exists():
+    path = place.path
+    if place.is_local and not Path(path).exists():
         raise FileNotFoundError(f"no such path: {path!r}; give the path of a Zarr store")
-    if not is_url(path):
+    if place.is_local:
         check_metadata_files(path)
+    options: Any = place.options
     try:
-        node: Any = zarr.open(path, mode="r")
+        node: Any = (
+            zarr.open(path, mode="r", storage_options=options)
+            if place.store is None
+            else zarr.open(place.store, path=place.prefix.rstrip("/"), mode="r")
+        )
     except FileNotFoundError as error:
-        kind = ValueError if not is_url(path) else FileNotFoundError
+        kind = ValueError if place.is_local else FileNotFoundError
         hint = "np.load(path, mmap_mode='r')" if path.endswith(".npy") else "the path of one"
         raise kind(f"no Zarr array or group at {path!r}; give {hint}") from error
     except PermissionError:

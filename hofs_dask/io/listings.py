@@ -15,9 +15,10 @@ from typing import Any
 
 import zarr
 from fsspec.implementations.cached import CachingFileSystem
+from fsspec.implementations.http import HTTPFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 from zarr.core.sync import sync
-from zarr.storage import FsspecStore, LocalStore, ZipStore
+from zarr.storage import FsspecStore, LocalStore, ObjectStore, ZipStore
 
 from hofs_dask.io.paths import is_url
 from hofs_dask.io.places import remote
@@ -173,8 +174,8 @@ UNKNOWN = Origin()
 def list_array(array: zarr.Array[Any]) -> Listing:
     """Return the current listing of the files of an open Zarr array.
 
-    The listing has a stamp if every change can be detected: in local stores, zip files, and file
-    systems that record a version or an exact time for every object.
+    Local stores, zip files, commits of icechunk, and remote storage with a version or an exact
+    time for every object show every change and have a stamp. Other stores have none.
 
     Raises
     ------
@@ -197,8 +198,11 @@ def list_array(array: zarr.Array[Any]) -> Listing:
         names = [line.partition("\0")[0] for line in lines]
         if trusted in (LocalStore, FsspecStore) and "" not in names:
             stamp = hash_lines(lines)
+    elif trusted is FsspecStore and isinstance(file_system(store), HTTPFileSystem):
+        return Listing(None, None)  # web servers have no listings
     elif trusted is FsspecStore:
-        found = _remote_infos(file_system(store), f"{store.path}/{array.path}".rstrip("/"))
+        parts = (store.path.rstrip("/"), array.path)
+        found = _remote_infos(file_system(store), "/".join(part for part in parts if part))
         names = list(found)
         stamp = _remote_stamp(found) if _shows_changes(file_system(store), found) else None
     else:
@@ -206,6 +210,10 @@ def list_array(array: zarr.Array[Any]) -> Listing:
         names = [name.removeprefix(prefix) for name in _list_keys(store, prefix)]
         if trusted is ZipStore and store.read_only and _is_open_at(store):
             stamp = hash_lines([file_stamp(store.path)])
+        elif trusted is ObjectStore:
+            stamp = _object_stamp(store.store, prefix)
+        elif trusted.__name__ == "IcechunkStore" and store.read_only:
+            stamp = hash_lines([str(store.session.snapshot_id)])
     if "" in names:
         return Listing(stamp, None)
     places = (chunk_at(name, array.ndim) for name in names)
@@ -366,6 +374,15 @@ def _shows_changes(files: Any, found: dict[str, dict[str, Any]]) -> bool:
     # one time may be a whole second by chance, but not most of them
     exact = sum(any(re.search(r"[.]\d*[1-9]", each) for each in several) for several in times)
     return not times or (all(times) and 2 * exact > len(times))
+
+
+def _object_stamp(objects: Any, prefix: str) -> str | None:
+    """Return the stamp of all objects of obstore below a prefix; None if one has no version."""
+    found = [each for some in objects.list(prefix or None) for each in some]
+    if not all(each["e_tag"] or each["version"] for each in found):
+        return None
+    names = ("path", "size", "e_tag", "version")
+    return hash_lines(sorted("\0".join(str(each[name]) for name in names) for each in found))
 
 
 def _list_keys(store: Any, prefix: str) -> list[str]:

@@ -10,13 +10,12 @@ import xarray as xr
 import zarr
 
 from hofs_dask.errors import unknown
-from hofs_dask.io.arrays import open_named, open_path, unnamed
+from hofs_dask.io.arrays import open_named, unnamed
 from hofs_dask.io.blocks import open_grid
 from hofs_dask.io.columns import Column, Features, is_dask_frame, target_type
 from hofs_dask.io.fingerprint import combine
 from hofs_dask.io.frames import check_index
 from hofs_dask.io.labelled import check_labels, spread
-from hofs_dask.io.paths import as_path
 from hofs_dask.io.reading import BY, WEIGHTS
 from hofs_dask.io.table import Table
 from hofs_dask.io.targets import as_column, as_series, names_column, target_name
@@ -44,9 +43,6 @@ def take_column(data: Any, given: Any, role: str, others: Mapping[str, Any]) -> 
             raise ValueError(f"{role} and {other} are both {given!r}; give another name for {role}")
     if isinstance(data, Table):
         return data.without(given), data.column(given, role)
-    if isinstance(data, str) or hasattr(data, "__fspath__"):
-        path = as_path(data)
-        return _take(open_path(path), path, given, role)
     if isinstance(data, zarr.Array | zarr.Group):
         return _take(data, str(data.store_path), given, role)
     if isinstance(data, xr.Dataset | xr.DataArray) and _is_of_date(data, given):

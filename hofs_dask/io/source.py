@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
@@ -18,7 +17,7 @@ import zarr
 from zarr.storage import LocalStore
 
 from hofs_dask.errors import unknown
-from hofs_dask.io.arrays import from_array, from_path, from_zarr
+from hofs_dask.io.arrays import from_array, from_zarr, open_path
 from hofs_dask.io.axes import Axis
 from hofs_dask.io.blocks import InPlace, canonical, row_blocks, unify, without_mask
 from hofs_dask.io.columns import (
@@ -41,7 +40,7 @@ from hofs_dask.io.mappings import from_mapping
 from hofs_dask.io.masks import mask_column
 from hofs_dask.io.memory import Memory, memory_of
 from hofs_dask.io.netcdf import is_netcdf, open_netcdf
-from hofs_dask.io.paths import as_path
+from hofs_dask.io.places import Place, as_place, is_location
 from hofs_dask.io.reading import BY, DEFAULTS, GROUPS, LAGS, WEIGHTS, WHERE, Reading, find_columns
 from hofs_dask.io.samples import by_column, take_column, weights_column
 from hofs_dask.io.table import Table
@@ -57,7 +56,7 @@ KINDS = (
     "a dict of numpy or Dask arrays (sample,) by name",
     "a pandas or Dask data frame",
     "an xarray DataArray or Dataset",
-    "a Zarr array or group, or its path",
+    "a Zarr array or group, its path or URL, or a Zarr store or icechunk session that contains it",
     "a Parquet or CSV file, a folder of such files, or a pattern such as `data/*.parquet`",
     "an Arrow table or dataset, a polars data frame or lazy frame, or another object with Arrow's "
     "`__arrow_c_stream__`",
@@ -295,13 +294,24 @@ def open_source(
 
 def _open(data: Any, target: Any, reading: Reading, exclude: Iterable[Hashable]) -> Source:
     groups, weights = reading.groups, reading.weights
-    if isinstance(data, str | os.PathLike) and is_netcdf(as_path(data)):
-        data = open_netcdf(as_path(data))
+    if is_location(data):
+        data = as_place(data)
+        if data.is_local and is_netcdf(data.path):
+            data = open_netcdf(data.path)
     if isinstance(data, xr.DataTree):
         data, target = open_node(data, target)
-    if is_table(data):
+    address = ""
+    path = data.path if isinstance(data, Place) and data.store is None else data
+    if is_table(path):
         reading.refuse_dims("a table")
-        data = open_table(data)
+        if isinstance(data, Place) and data.options:
+            raise ValueError(
+                f"storage_options is given, but {path!r} is a table, which is read without them; "
+                "set the options in fsspec's configuration"
+            )
+        data = open_table(path)
+    elif isinstance(data, Place):
+        data, address = open_path(data), data.path
     data, target = without_units(data), without_units(target)
     data, ids = take_column(data, groups, GROUPS, {"target": target})
     data, weighing = take_column(data, weights, WEIGHTS, {"target": target, GROUPS: groups})
@@ -310,7 +320,7 @@ def _open(data: Any, target: Any, reading: Reading, exclude: Iterable[Hashable])
     data, by = take_column(data, reading.by, BY, {"target": target})
     given = {"target": target, GROUPS: ids, WEIGHTS: weighing, WHERE: mask, BY: by}
     data, given, notes = join_labels(data, given, reading)
-    features, column = _read(data, given["target"], reading)
+    features, column = _read(data, address, given["target"], reading)
     further = {
         role: on_grid(as_series(each), features.grid, role) if features.grid is not None else each
         for role, each in given.items()
@@ -340,14 +350,15 @@ _COLUMNS: dict[str, Callable[[Any, Features], Column]] = {
 }
 
 
-def _read(data: Any, target: Any, reading: Reading) -> tuple[Features, Column | None]:
-    """Return the features of any data, and the target as a column."""
+def _read(data: Any, address: str, target: Any, reading: Reading) -> tuple[Features, Column | None]:
+    """Return the features of any data, and the target as a column.
+
+    ``address`` is the path of the data if it was given by path, for messages.
+    """
     if isinstance(data, Table):
         return from_table(data, target)
-    if isinstance(data, str | os.PathLike):
-        return from_path(as_path(data), target, reading)
     if isinstance(data, zarr.Array | zarr.Group):
-        return from_zarr(_absolute(data), str(data.store_path), target, reading)
+        return from_zarr(_absolute(data), address or str(data.store_path), target, reading)
     if isinstance(data, xr.Dataset):
         return from_dataset(data, target, reading)
     if isinstance(data, xr.DataArray):

@@ -19,6 +19,7 @@ from hofs_dask.engine.counts import MARGINAL_COUNTS
 from hofs_dask.engine.partition import Partition, read_bytes
 from hofs_dask.engine.reduction import Request
 from hofs_dask.engine.scanning import scans
+from hofs_dask.io.places import Place
 from hofs_dask.methods.base import Method, ReductionBound
 from hofs_dask.search.rounds import sizes_of
 from hofs_dask.store.bins import Bins, count_bins
@@ -180,7 +181,7 @@ def plan_encoding(
         chunks=chunks,
     )
     codes = CodeStore(
-        path="",
+        root=Place(""),
         folder="",
         identity="",
         fingerprint=None,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
+from hofs_dask.io.places import Location, StorageOptions, check_options
 from hofs_dask.results.datasets import Variable, check_variables
 from hofs_dask.results.saving.readwrite import write, write_zarr
 
@@ -58,14 +58,16 @@ class Result(ABC):
         """
         return self._dataset.copy(deep=True)
 
-    def to_zarr(self, path: str | os.PathLike[str]) -> None:
+    def to_zarr(self, path: Location, *, storage_options: StorageOptions | None = None) -> None:
         """Write a Zarr store that `hofs_dask.load` and `xarray.open_zarr` read.
 
         Parameters
         ----------
-        path : str or path
-            A new directory or URL, or the directory of an earlier result of the same kind, which
-            is replaced in one step. Symbolic links are followed.
+        path : str, path or zarr.abc.store.Store
+            A new directory or URL, an empty Zarr store, or the directory of an earlier result of
+            the same kind, which is replaced in one step. Symbolic links are followed.
+        storage_options : dict, optional
+            Options of fsspec for a URL.
 
         Examples
         --------
@@ -77,17 +79,21 @@ class Result(ABC):
         ...     load(f"{folder}/result.zarr") == result
         True
         """
-        write_zarr(self._dataset, path)
+        check_options(storage_options, [path])
+        write_zarr(self._dataset, path, storage_options)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file if the path ends with `.nc`, otherwise a Zarr store.
+    def save(self, path: Location, *, storage_options: StorageOptions | None = None) -> None:
+        """Write a netCDF file if the path ends with `.nc`, else a Zarr store.
 
         Parameters
         ----------
-        path : str or path
-            A path that ends with `.nc`, `.zarr` or no suffix. An earlier result of the same kind at
-            this path is replaced in one step: if the process is killed, either the earlier result
-            or the new one is on disk. Missing folders are created.
+        path : str, path or zarr.abc.store.Store
+            A new path or URL, an empty Zarr store, or the local path of an earlier result of the
+            same kind, which is replaced in one step: if the process is killed, either the earlier
+            result or the new one is on disk. The path ends with `.nc`, `.zarr` or no suffix.
+            Missing folders are created.
+        storage_options : dict, optional
+            Options of fsspec for a URL.
 
         Raises
         ------
@@ -107,7 +113,8 @@ class Result(ABC):
         ...     load(f"{folder}/result.zarr") == result
         True
         """
-        write(self._dataset, path)
+        check_options(storage_options, [path])
+        write(self._dataset, path, storage_options)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Result):

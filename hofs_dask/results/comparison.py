@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hofs_dask.errors import unknown
+from hofs_dask.io.places import Location, StorageOptions, check_options
 from hofs_dask.results import selection
 from hofs_dask.results.base import Result
 from hofs_dask.results.comparison_figure import plot
@@ -300,13 +300,18 @@ class Comparison(Result):
         return comparison_html(self._dataset)
 
 
-def load(path: str | os.PathLike[str]) -> Selection | Comparison | Interactions:
+def load(
+    path: Location, *, storage_options: StorageOptions | None = None
+) -> Selection | Comparison | Interactions:
     """Load a selection, a comparison or interactions that `save` or `to_zarr` wrote.
 
     Parameters
     ----------
-    path : str or path
-        A Zarr store, or a netCDF file whose name ends with `.nc`.
+    path : str, path or zarr.abc.store.Store
+        Path or URL of a Zarr store or of a netCDF file whose name ends with `.nc`, or a Zarr store
+        object.
+    storage_options : dict, optional
+        Options of fsspec for a URL.
 
     Raises
     ------
@@ -327,7 +332,8 @@ def load(path: str | os.PathLike[str]) -> Selection | Comparison | Interactions:
         Comparison.FORMAT: Comparison,
         Interactions.FORMAT: Interactions,
     }
-    return read(path, makers)
+    check_options(storage_options, [path])
+    return read(path, makers, storage_options)
 
 
 def _by_rank_and_method() -> dict[str, Variable]:

@@ -1,4 +1,4 @@
-"""Save and load checkpoints: one file in a locked directory, replaced after every round.
+"""Save and load checkpoints: one file at a locked place, replaced after every round.
 
 Layout::
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
@@ -20,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from hofs_dask.errors import CheckpointError
-from hofs_dask.io.files import LockedError, check_apart, locked, read_file, write_file
-from hofs_dask.io.paths import as_path, is_url
+from hofs_dask.io.files import LockedError, check_apart
+from hofs_dask.io.places import LOCK, Location, Place, as_place
 from hofs_dask.search.snapshot import Snapshot
 from hofs_dask.search.snapshot_file import check_ours, damaged, read_snapshot, to_bytes
 
 FILE = "checkpoint.npz"
-LOCK = "lock"
 #: Names of entries in the description of a run. A key names the entry that identifies some content,
 #: and its value names the entry that identifies the source of this content. If either entry is
 #: equal in a checkpoint and a run, they have the same content.
@@ -37,22 +35,21 @@ ORIGINS = {
 }
 #: Names that `write_file` gives to incomplete checkpoints.
 PARTIAL = re.compile(re.escape(FILE) + r"\.[0-9a-f]{32}\.partial")
-#: Content that `locked` writes to a lock file. It is empty if the disk is full or the run has only
-#: just started.
+#: Content of a lock; empty if the disk is full or the run is just starting.
 HOLDER = re.compile(rb"(process \d+ on [^\n]*\n)?")
 
 
 class Checkpoint:
-    """A directory with the saved search of one run; use `open_checkpoint` to open one.
+    """A place that holds the search of one run at a time; use `open_checkpoint` to open one.
 
     Parameters
     ----------
-    directory
-        An existing directory that this process has locked.
+    place
+        A directory or a prefix of remote storage that this process has locked.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, place: Place) -> None:
+        self.place = place
 
     def load(
         self,
@@ -81,10 +78,9 @@ class Checkpoint:
         CheckpointError
             If the file is damaged, or does not match the store or the method.
         """
-        file = self.directory / FILE
-        if not os.path.lexists(file):
+        if FILE not in _names_in(self.place):
             return None
-        saved, snapshot = read_snapshot(file)
+        saved, snapshot = read_snapshot(self.place, FILE)
         wanted = json.loads(json.dumps(_with_version(run)))
         differing = [
             f"{name}: {saved.get(name)!r} in the checkpoint, {wanted[name]!r} now"
@@ -92,14 +88,16 @@ class Checkpoint:
         ]
         if differing:
             raise ValueError(
-                f"the checkpoint {str(self.directory)!r} belongs to another run: "
+                f"the checkpoint {self.place.path!r} belongs to another run: "
                 f"{'; '.join(differing)}. Give another directory, or remove this one to start over"
             )
         if shape is not None and snapshot.counts.shape != shape:
-            raise damaged(file, f"its counts have shape {snapshot.counts.shape}, not {shape}")
+            raise damaged(
+                self.place, FILE, f"its counts have shape {snapshot.counts.shape}, not {shape}"
+            )
         if state is not None and type(snapshot.state) is not state:
             kind = type(snapshot.state).__name__
-            raise damaged(file, f"its state is a {kind}, not a {state.__name__}")
+            raise damaged(self.place, FILE, f"its state is a {kind}, not a {state.__name__}")
         return snapshot
 
     def save(self, run: Mapping[str, object], snapshot: Snapshot) -> None:
@@ -110,33 +108,33 @@ class Checkpoint:
         CheckpointError
             If the disk is full or cannot be written to.
         """
-        file = self.directory / FILE
-        is_first = not os.path.lexists(file)
         try:
-            write_file(file, [to_bytes(_with_version(run), snapshot)], sync=True)
+            self.place.write(FILE, [to_bytes(_with_version(run), snapshot)], sync=True)
         except OSError as error:
-            kept = (
-                "no round has been saved yet: free some disk space and run the same call again"
-                if is_first
-                else "the checkpoint of the previous round is intact: free some disk space and run "
-                "the same call again to resume from it"
-            )
+            local = self.place.is_local
+            do = "free some disk space and" if local else "when the storage can be written to,"
+            kept = f"no round has been saved yet: {do} run the same call again"
+            # the names are not known if the storage cannot be reached
+            with contextlib.suppress(OSError, CheckpointError):
+                if FILE in _names_in(self.place):
+                    kept = (
+                        f"the checkpoint of the previous round is intact: {do} run the same call "
+                        "again to resume from it"
+                    )
             raise CheckpointError(
-                f"the checkpoint {str(file)!r} cannot be written ({error.strerror or error}); "
-                f"{kept}"
+                f"the checkpoint {f'{self.place.path}/{FILE}'!r} cannot be written "
+                f"({error.strerror or error}); {kept}"
             ) from error
 
 
 @contextlib.contextmanager
-def open_checkpoint(
-    path: str | os.PathLike[str], sources: Iterable[str] = ()
-) -> Iterator[Checkpoint]:
-    """Open the checkpoint at a path, locked until the end of the block.
+def open_checkpoint(location: Location, sources: Iterable[str] = ()) -> Iterator[Checkpoint]:
+    """Open the checkpoint at a path, a URL or in a Zarr store, locked until the end of the block.
 
     Parameters
     ----------
-    path
-        A directory that does not exist yet, is empty, or holds a checkpoint.
+    location
+        A directory or prefix that does not exist yet, is empty, or holds a checkpoint.
     sources
         Paths and URLs of the data. The checkpoint must not be inside any of them.
 
@@ -147,13 +145,12 @@ def open_checkpoint(
     ...     print(checkpoint.load({"criterion": "joint"}))
     None
     """
-    text = as_path(path)
-    if is_url(text):
-        raise ValueError(f"checkpoint is {text!r}, which is a URL; give a local directory")
+    place = as_place(location)
+    text = place.path
+    place.refuse_read_only("checkpoint")
     check_apart(text, sources, "checkpoint")
-    directory = Path(text)
-    if _names_in(directory):
-        foreign = _foreign_in(directory)
+    if _names_in(place):
+        foreign = _foreign_in(place)
         if foreign:
             raise ValueError(
                 f"checkpoint is {text!r}, which holds files that are not part of a checkpoint "
@@ -161,8 +158,9 @@ def open_checkpoint(
             )
     with contextlib.ExitStack() as stack:
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(directory / LOCK))
+            if place.is_local:
+                Path(text).mkdir(parents=True, exist_ok=True)
+            stack.enter_context(place.held())
         except LockedError as error:
             raise CheckpointError(
                 f"the checkpoint {text!r} is in use by {error}; wait until that run has ended, or "
@@ -173,20 +171,19 @@ def open_checkpoint(
                 f"the checkpoint directory {text!r} cannot be written to and locked "
                 f"({error.strerror or error}); give another directory"
             ) from error
-        _remove_partials(directory)
-        yield Checkpoint(directory)
+        _remove_partials(place)
+        yield Checkpoint(place)
 
 
 def open_part(
-    path: str | os.PathLike[str], name: str, sources: Iterable[str] = ()
+    location: Location, name: str, sources: Iterable[str] = ()
 ) -> contextlib.AbstractContextManager[Checkpoint]:
     """Open the checkpoint of one search of a comparison, in a subdirectory.
 
     Parameters
     ----------
-    path
-        The directory of the comparison. It does not exist yet, is empty, or contains only
-        checkpoints of a comparison.
+    location
+        The place of the comparison: not existing yet, empty, or with such checkpoints.
     name
         Name of the search.
     sources
@@ -196,29 +193,27 @@ def open_part(
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, open_part(folder, "jmi") as checkpoint:
-    ...     checkpoint.directory.name
+    ...     Path(checkpoint.place.path).name
     'jmi'
     """
-    text = as_path(path)
-    if not is_url(text):  # `open_checkpoint` refuses a URL
-        sources = tuple(sources)
-        check_apart(text, sources, "checkpoint")
-        folder = Path(text)
-        found = _names_in(folder)
-        if FILE in found:
-            raise ValueError(
-                f"checkpoint is {text!r}, which holds the checkpoint of a single selection; give "
-                "another directory"
-            )
-        if found and not any(_is_ours(folder / each) for each in found):
-            raise ValueError(
-                f"checkpoint is {text!r}, which holds files that are not part of a comparison "
-                f"({min(found)!r}); give a new or an empty directory"
-            )
-    return open_checkpoint(f"{text}/{name}", sources)
+    place, sources = as_place(location), tuple(sources)
+    place.refuse_read_only("checkpoint")
+    check_apart(place.path, sources, "checkpoint")
+    found = _names_in(place)
+    if FILE in found:
+        raise ValueError(
+            f"checkpoint is {place.path!r}, which holds the checkpoint of a single selection; give "
+            "another directory"
+        )
+    if found and not any(_is_ours(place / each) for each in found):
+        raise ValueError(
+            f"checkpoint is {place.path!r}, which holds files that are not part of a comparison "
+            f"({min(found)!r}); give a new or an empty directory"
+        )
+    return open_checkpoint(place / name, sources)
 
 
-def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Snapshot]:
+def read_checkpoint(location: Location) -> tuple[dict[str, Any], Snapshot]:
     """Return the description of the run that wrote a checkpoint, and the saved search.
 
     The description contains everything that the search depends on, by name. The checkpoint is not
@@ -226,8 +221,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Snaps
 
     Parameters
     ----------
-    path
-        The directory of the checkpoint.
+    location
+        The place of the checkpoint.
 
     Raises
     ------
@@ -236,10 +231,21 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Snaps
     CheckpointError
         If the checkpoint is damaged.
     """
-    file = Path(as_path(path)) / FILE
-    if not os.path.lexists(file):
-        raise FileNotFoundError(f"no checkpoint at {str(file.parent)!r}")
-    return read_snapshot(file)
+    place = as_place(location)
+    if not has_checkpoint(place):
+        raise FileNotFoundError(f"no checkpoint at {place.path!r}")
+    return read_snapshot(place, FILE)
+
+
+def has_checkpoint(location: Location) -> bool:
+    """Return whether there is a checkpoint of one search at a place.
+
+    Examples
+    --------
+    >>> has_checkpoint("no/such/directory")
+    False
+    """
+    return FILE in as_place(location).children()
 
 
 def _with_version(run: Mapping[str, object]) -> dict[str, object]:
@@ -267,26 +273,20 @@ def _differing(saved: Mapping[str, object], wanted: Mapping[str, object]) -> lis
     return differing
 
 
-def _names_in(directory: Path) -> set[str]:
-    """Return the names of all files and folders in a directory; none if it does not exist."""
+def _names_in(place: Place) -> set[str]:
+    """Return the names of all files and folders in a place; none if it does not exist."""
     try:
-        return set(os.listdir(directory))  # noqa: PTH208 - iterdir gives no names
-    except FileNotFoundError:
-        return set()
-    except NotADirectoryError as error:
-        if not directory.exists():  # one of its parents is a file
-            return set()
-        raise ValueError(
-            f"checkpoint is {str(directory)!r}, which is a file; give a directory"
-        ) from error
+        if place.is_local and Path(place.path).is_file():
+            raise ValueError(f"checkpoint is {place.path!r}, which is a file; give a directory")
+        return place.children()
     except OSError as error:
         raise CheckpointError(
-            f"the checkpoint directory {str(directory)!r} cannot be read "
+            f"the checkpoint directory {place.path!r} cannot be read "
             f"({error.strerror or error}); give another directory"
         ) from error
 
 
-def _foreign_in(directory: Path) -> set[str]:
+def _foreign_in(place: Place) -> set[str]:
     """Return the names in a directory that do not belong to a checkpoint.
 
     Raises
@@ -294,36 +294,38 @@ def _foreign_in(directory: Path) -> set[str]:
     CheckpointError
         If the directory has a checkpoint that cannot be read.
     """
-    found = _names_in(directory)
-    foreign = {LOCK} & found if not _is_lock(directory / LOCK) else set()
+    found = _names_in(place)
+    foreign = {LOCK} & found if not _is_lock(place) else set()
     if FILE not in found:
         foreign |= {name for name in found if name != LOCK and not PARTIAL.fullmatch(name)}
     else:
-        check_ours(directory / FILE)
+        check_ours(place, FILE)
     return foreign
 
 
-def _is_ours(directory: Path) -> bool:
-    """Return whether a directory is a checkpoint that `open_checkpoint` created."""
+def _is_ours(place: Place) -> bool:
+    """Return whether `open_checkpoint` made a directory."""
     try:
-        return bool(_names_in(directory)) and not _foreign_in(directory)
+        return bool(_names_in(place)) and not _foreign_in(place)
     except (CheckpointError, ValueError):
         return False
 
 
-def _is_lock(path: Path) -> bool:
-    """Return whether `locked` may write a lock file: the file is absent, or is an earlier lock."""
+def _is_lock(place: Place) -> bool:
+    """Return whether a place may be locked: its lock is absent, or is an earlier one."""
     try:
-        return not path.is_symlink() and HOLDER.fullmatch(read_file(path, 1000)) is not None
+        if place.is_local and Path(place.path, LOCK).is_symlink():
+            return False
+        return HOLDER.fullmatch(place.read(LOCK, 1000)) is not None
     except FileNotFoundError:
         return True
     except OSError:
         return False
 
 
-def _remove_partials(directory: Path) -> None:
+def _remove_partials(place: Place) -> None:
     """Remove incomplete checkpoints of killed runs."""
-    for name in _names_in(directory):
-        if PARTIAL.fullmatch(name):
+    for name in _names_in(place):
+        if PARTIAL.fullmatch(name) and place.is_local:
             with contextlib.suppress(OSError):  # for example a directory
-                (directory / name).unlink()
+                Path(place.path, name).unlink()

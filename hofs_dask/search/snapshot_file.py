@@ -23,6 +23,7 @@ import numpy as np
 
 from hofs_dask.errors import CheckpointError
 from hofs_dask.io.files import READ_FLAGS, SealError, check_regular, seal, unseal
+from hofs_dask.io.places import Place
 from hofs_dask.methods.fields import is_repeated
 from hofs_dask.search.snapshot import RECORDS, Snapshot, check
 
@@ -83,10 +84,10 @@ def to_bytes(run: Mapping[str, object], snapshot: Snapshot) -> memoryview:
     return stream.getbuffer()
 
 
-def read_snapshot(file: Path) -> tuple[dict[str, Any], Snapshot]:
+def read_snapshot(place: Place, name: str) -> tuple[dict[str, Any], Snapshot]:
     """Return the description of the run that wrote a checkpoint, and the checked snapshot."""
-    with _reading(file):
-        with _opened(file) as stream:
+    with _reading(place, name):
+        with _opened(place, name) as stream:
             archive = zipfile.ZipFile(stream)
             text = _text_of(archive)
             members = {info.filename: info for info in archive.infolist()}
@@ -103,19 +104,19 @@ def read_snapshot(file: Path) -> tuple[dict[str, Any], Snapshot]:
         return run, check(decode(text["tree"], arrays))
 
 
-def check_ours(file: Path) -> None:
+def check_ours(place: Place, name: str) -> None:
     """Raise a CheckpointError if a file is not a checkpoint; only its JSON text is read."""
-    with _reading(file), _opened(file) as stream:
+    with _reading(place, name), _opened(place, name) as stream:
         _text_of(zipfile.ZipFile(stream))
 
 
 @contextlib.contextmanager
-def _reading(file: Path) -> Iterator[None]:
-    """Convert any exception that reading a file raises into an error that names the file."""
+def _reading(place: Place, name: str) -> Iterator[None]:
+    """Turn any exception of reading a file into an error that names the file."""
     try:
         yield
     except _FAULTS as error:
-        raise damaged(file, _reason(error)) from error
+        raise damaged(place, name, _reason(error)) from error
 
 
 def _reason(error: Exception) -> str:
@@ -125,16 +126,19 @@ def _reason(error: Exception) -> str:
     return text or str(error) or type(error).__name__
 
 
-def damaged(file: Path, reason: str) -> CheckpointError:
+def damaged(place: Place, name: str, reason: str) -> CheckpointError:
     """Return the error for a checkpoint that cannot be used; the message says what to do."""
     return CheckpointError(
-        f"the checkpoint {str(file)!r} cannot be read ({reason}); remove it to start over, or give "
-        "another directory"
+        f"the checkpoint {f'{place.path}/{name}'!r} cannot be read ({reason}); remove it to start "
+        "over, or give another directory"
     )
 
 
-def _opened(file: Path) -> IO[bytes]:
-    """Open a regular file that is not a symbolic link."""
+def _opened(place: Place, name: str) -> IO[bytes]:
+    """Open an object, or a regular file that is not a symbolic link."""
+    if not place.is_local:
+        return io.BytesIO(place.read(name, MOST_BYTES))
+    file = Path(place.path, name)
     if file.is_symlink():
         raise OSError("it is a symbolic link")
     handle = os.open(file, _READ)
@@ -157,7 +161,7 @@ def _text_of(archive: zipfile.ZipFile) -> dict[str, Any]:
         for info in infos
     ):
         raise ValueError("it has a compressed member")
-    size = os.fstat(archive.fp.fileno()).st_size if archive.fp else 0
+    size = archive.fp.seek(0, os.SEEK_END) if archive.fp else 0
     if sum(info.file_size for info in infos) > size:
         raise ValueError("its members are larger than the file")
     member = archive.getinfo(f"{TEXT}.npy")

@@ -17,9 +17,8 @@ import google_crc32c
 import numpy as np
 
 from hofs_dask.errors import CodeStoreError
-from hofs_dask.io import places
 from hofs_dask.io.files import READ_FLAGS
-from hofs_dask.io.paths import is_url
+from hofs_dask.io.places import Place
 from hofs_dask.kernels.planes import WORD, first_bits
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.store.manifest import Table
@@ -74,9 +73,9 @@ class Chunks:
     Attributes
     ----------
     store : str
-        Path of the store, for error messages.
-    place : str
-        Path or URL of the folder of the array.
+        Path of the store, for messages.
+    place : Place
+        The folder of the array.
     name : str
         Name of the array.
     chunk_bytes : int
@@ -87,7 +86,7 @@ class Chunks:
     """
 
     store: str
-    place: str
+    place: Place
     name: str
     chunk_bytes: int
     checksums: Mapping[int, np.ndarray]
@@ -113,15 +112,20 @@ class Chunks:
         CodeStoreError
             The chunk is missing, unreadable or not the one that was written.
         """
-        try:
-            content = self._fetch(self._file(tile, row), keep)
-        except OSError as error:
-            raise self._damaged(tile, row, f"cannot be read ({error.strerror or error})") from error
-        if content is None:
-            raise self._damaged(tile, row, "does not have the size that was written")
-        if google_crc32c.value(content) != self.checksums[tile][row]:
-            raise self._damaged(tile, row, "does not match its checksum")
-        return content
+        # remote storage is asked twice: an answer may be stale, or damaged on its way
+        for _ in range(1 if self.place.is_local else 2):
+            try:
+                content = self._fetch(self._file(tile, row), keep)
+            except OSError as error:
+                why = f"cannot be read ({error.strerror or error})"
+                raise self._damaged(tile, row, why) from error
+            if content is None:
+                what = "does not have the size that was written"
+            elif google_crc32c.value(content) != self.checksums[tile][row]:
+                what = "does not match its checksum"
+            else:
+                return content
+        raise self._damaged(tile, row, what)
 
     def refuse(self, tile: int, row: int, what: str) -> CodeStoreError:
         """Return the error for a chunk with invalid content."""
@@ -133,11 +137,15 @@ class Chunks:
     def _fetch(self, name: str, keep: bool) -> np.ndarray | None:
         """Return the bytes of a chunk, or None if its size is wrong."""
         n_bytes = self.chunk_bytes + CHECKSUM_BYTES
-        if is_url(self.place):
-            fetched = places.read(self.place, name, n_bytes)
+        if not self.place.is_local:
+            fetched = self.place.read(name, n_bytes)
             whole = np.frombuffer(fetched, np.uint8)
-            return whole[: self.chunk_bytes].copy() if len(whole) == n_bytes else None
-        handle = os.open(f"{self.place}/{name}", READ_FLAGS)
+            if len(whole) != n_bytes:
+                return None
+            content = _buffer(n_bytes, keep)
+            content[:] = whole
+            return content[: self.chunk_bytes]
+        handle = os.open(f"{self.place.path}/{name}", READ_FLAGS)
         try:
             # the size of a pipe or a device is 0
             if os.fstat(handle).st_size != n_bytes:
@@ -154,7 +162,7 @@ class Chunks:
         return content[: self.chunk_bytes] if n_read == n_bytes else None
 
     def _damaged(self, tile: int, row: int, what: str) -> CodeStoreError:
-        if not places.children(self.place):
+        if not self.place.children():
             return CodeStoreError(
                 f"the code store {self.store!r} was encoded again or removed after it was opened, "
                 f"or cannot be reached from {socket.gethostname()}; open it again by a path that "
@@ -196,19 +204,19 @@ def chunk_file(name: str, tile: int, row: int) -> str:
     return f"{name}/c/{row}" if name.split("/")[0] in COLUMNS else f"{name}/c/{tile}/{row}"
 
 
-def write_chunk(place: str, file: str, content: np.ndarray) -> int:
+def write_chunk(place: Place, file: str, content: np.ndarray) -> int:
     """Write a chunk atomically and return its checksum.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     hex(write_chunk(folder, "labels/y/c/0", np.arange(4, dtype=np.uint8)))
+    ...     hex(write_chunk(Place(folder), "labels/y/c/0", np.arange(4, dtype=np.uint8)))
     '0xd9331aa3'
     """
     octets = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
     checksum: int = google_crc32c.value(octets)
-    places.write(place, file, [octets.data, checksum.to_bytes(CHECKSUM_BYTES, "little")])
+    place.write(file, [octets.data, checksum.to_bytes(CHECKSUM_BYTES, "little")])
     return checksum
 
 
@@ -239,7 +247,7 @@ def whole_planes(planes: np.ndarray, n_samples: int, chunk: tuple[int, int]) -> 
     return whole
 
 
-def write_table(place: str, name: str, table: np.ndarray) -> Table:
+def write_table(place: Place, name: str, table: np.ndarray) -> Table:
     """Write a small array as one chunk, and return its record for the manifest."""
     dtype = table.dtype.newbyteorder("<")
     stored = np.ascontiguousarray(table, dtype)
@@ -247,7 +255,7 @@ def write_table(place: str, name: str, table: np.ndarray) -> Table:
     return Table(dtype.str, stored.shape, hashlib.sha256(stored.tobytes()).hexdigest())
 
 
-def read_table(store: str, place: str, name: str, table: Table) -> np.ndarray:
+def read_table(store: str, place: Place, name: str, table: Table) -> np.ndarray:
     """Return a small array of a store.
 
     Raises
@@ -257,7 +265,7 @@ def read_table(store: str, place: str, name: str, table: Table) -> np.ndarray:
     """
     shape = table.shape
     try:
-        content = places.read(place, _table_file(name, len(shape)), table.nbytes + CHECKSUM_BYTES)
+        content = place.read(_table_file(name, len(shape)), table.nbytes + CHECKSUM_BYTES)
     except OSError as error:
         why = f"cannot be read ({error.strerror or error})"
         raise damaged(store, name, (0,) * len(shape), why) from error

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -33,11 +32,10 @@ from pathlib import Path
 import numpy as np
 
 from hofs_dask.errors import CodeStoreError, some_of, unknown
-from hofs_dask.io import places
 from hofs_dask.io.axes import Axis
 from hofs_dask.io.files import LockedError, digest
 from hofs_dask.io.kinds import Name
-from hofs_dask.io.paths import as_path, is_url
+from hofs_dask.io.places import LOCK, Location, Place, as_place
 from hofs_dask.io.temporary import temporary_store
 from hofs_dask.kernels.planes import WORD, n_bits, unpacked
 from hofs_dask.store.bins import Feature
@@ -87,8 +85,8 @@ class CodeStore:
 
     Attributes
     ----------
-    path : str
-        Path or URL of the store.
+    root : Place
+        Where the store is.
     folder : str
         Name of the folder in the store that contains the arrays.
     identity : str
@@ -141,7 +139,7 @@ class CodeStore:
     [2 2 2 2 2 2]
     """
 
-    path: str
+    root: Place
     folder: str
     identity: str
     fingerprint: str | None
@@ -188,9 +186,14 @@ class CodeStore:
         return digest([self.identity, self.labels.identity, *groups])
 
     @property
-    def place(self) -> str:
-        """The path or URL of the folder of the arrays."""
-        return f"{self.path}/{self.folder}"
+    def path(self) -> str:
+        """The path or URL of the store."""
+        return self.root.path
+
+    @property
+    def place(self) -> Place:
+        """The folder of the arrays."""
+        return self.root / self.folder
 
     @property
     def code_chunks(self) -> Chunks:
@@ -223,7 +226,7 @@ class CodeStore:
 
     def manifest(self) -> Manifest:
         """Return the manifest; raise a CodeStoreError if the store was encoded again."""
-        manifest = get_manifest(self.path)
+        manifest = get_manifest(self.root)
         if manifest.folder != self.folder:
             raise CodeStoreError(
                 f"the code store {self.path!r} was encoded again after it was opened; open it again"
@@ -287,13 +290,13 @@ class CodeStore:
         return "\n".join(lines)
 
 
-def open_codes(path: str | os.PathLike[str], target: str | None = None) -> CodeStore:
-    """Return the code store at a path, with one of its targets.
+def open_codes(location: Location, target: str | None = None) -> CodeStore:
+    """Return the code store at a path or in a Zarr store, with one of its targets.
 
     Parameters
     ----------
-    path : str or path
-        Path or URL of the store.
+    location : str, path, zarr.abc.store.Store or Place
+        Path or URL of the store, or the Zarr store that contains it.
     target : str, optional
         Name of the target; required if the store has targets with different names. If several
         targets have this name, the latest is used. To open an earlier one, pass its key
@@ -319,52 +322,53 @@ def open_codes(path: str | os.PathLike[str], target: str | None = None) -> CodeS
     ...     open_codes(path).labels.classes
     (0, 1)
     """
-    path = as_path(path)
-    manifest = get_manifest(path)
+    root = as_place(location)
+    manifest = get_manifest(root)
     by_key = {each.key: each for each in manifest.targets}
     if target is not None and target in by_key:
-        return load_codes(path, manifest, by_key[target])
+        return load_codes(root, manifest, by_key[target])
     names = dict.fromkeys(each.name for each in manifest.targets)
     if target is None and len(names) > 1:
         raise ValueError(
-            f"the code store {path!r} has several targets; give target= one of "
+            f"the code store {root.path!r} has several targets; give target= one of "
             + some_of(sorted(names))
         )
     fitting = [each for each in manifest.targets if target in (None, each.name)]
     if not fitting:
-        raise unknown(f"target of the code store {path!r}", target, names)
-    return load_codes(path, manifest, fitting[-1])
+        raise unknown(f"target of the code store {root.path!r}", target, names)
+    return load_codes(root, manifest, fitting[-1])
 
 
-def is_codes(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is a code store, finished or unfinished.
+def is_codes(location: Location) -> bool:
+    """Return whether a path or a Zarr store is a code store, finished or unfinished.
 
     Examples
     --------
     >>> is_codes("no/such/path")
     False
     """
-    return store_version(as_path(path)) is not None
+    return store_version(as_place(location)) is not None
 
 
-def get_manifest(path: str) -> Manifest:
-    """Return the manifest of the finished store at a path.
+def get_manifest(root: Place) -> Manifest:
+    """Return the manifest of the finished store at a place.
 
     Examples
     --------
-    >>> get_manifest("/no/such/store")
+    >>> get_manifest(Place("/no/such/store"))
     Traceback (most recent call last):
     ...
     FileNotFoundError: no code store at '/no/such/store': the path does not exist
     """
-    if not is_url(path) and not Path(path).exists():
+    path = root.path
+    if root.is_local and not Path(path).exists():
         raise FileNotFoundError(f"no code store at {path!r}: the path does not exist")
-    version = store_version(path)
-    manifest = None if version not in (None, VERSION) else read_manifest(path)
+    version = store_version(root)
+    manifest = None if version not in (None, VERSION) else read_manifest(root)
     if manifest is not None:
         return manifest
     if version is None:
-        if (is_url(path) or Path(path).is_dir()) and not places.children(path):
+        if (not root.is_local or Path(path).is_dir()) and not root.children():
             raise FileNotFoundError(f"no code store at {path!r}")
         raise ValueError(f"{path!r} is not a code store; give another path")
     if version != VERSION:
@@ -372,12 +376,12 @@ def get_manifest(path: str) -> Manifest:
     raise ValueError(f"the code store {path!r} is not finished; encode the data again")
 
 
-def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
-    """Return the code store of a manifest, with one of its targets, after verifying its tables."""
+def load_codes(root: Place, manifest: Manifest, target: Target) -> CodeStore:
+    """Return the code store of a manifest with one of its targets, and verify its tables."""
     content = manifest.content
-    place = f"{path}/{manifest.folder}"
+    place = root / manifest.folder
     tables = {
-        name: read_table(path, place, name, content.tables[name])
+        name: read_table(root.path, place, name, content.tables[name])
         for name in ("n_codes", "missing_code", "nominal", "values")
     }
     n_codes, missing = tables["n_codes"], tables["missing_code"]
@@ -390,11 +394,11 @@ def load_codes(path: str, manifest: Manifest, target: Target) -> CodeStore:
         or tables["nominal"].max() > 1
     ):
         raise CodeStoreError(
-            f"the tables of the code store {path!r} are inconsistent; remove the store and encode "
-            "the data again"
+            f"the tables of the code store {root.path!r} are inconsistent; remove the store and "
+            "encode the data again"
         )
     return CodeStore(
-        path=path,
+        root=root,
         folder=manifest.folder,
         identity=manifest.identity,
         fingerprint=manifest.fingerprint,
@@ -452,8 +456,8 @@ def _groups(target: Target) -> Groups | None:
 
 
 @contextlib.contextmanager
-def writing(path: str) -> Iterator[str]:
-    """Hold the lock of the store at a path in a ``with`` block, and create a folder for its arrays.
+def writing(root: Place) -> Iterator[str]:
+    """Hold the lock of a store in a ``with`` block, and create a folder for its arrays.
 
     The name of the folder is yielded. The path must not exist, or be an empty folder or a code
     store. At the end of the block, folders that the manifest does not name are removed, and the
@@ -469,42 +473,43 @@ def writing(path: str) -> Iterator[str]:
     Examples
     --------
     >>> with temporary_store() as path:
-    ...     with writing(path) as folder:
+    ...     with writing(Place(path)) as folder:
     ...         print(is_codes(path), folder[:6])
     ...     is_codes(path)
     True codes-
     False
     """
-    version = _check_place(path)
-    made = version is None and (is_url(path) or not Path(path).exists())
+    path = Path(root.path)
+    version = _check_place(root)
+    made = version is None and root.is_local and not path.exists()
     try:
-        if not is_url(path):
-            Path(path).mkdir(parents=True, exist_ok=True)
-        with places.held(path):
-            _check_place(path)
+        if root.is_local:
+            path.mkdir(parents=True, exist_ok=True)
+        with root.held():
+            _check_place(root)
             folder = f"{FOLDER}{uuid.uuid4().hex}"
             metadata = {"zarr_format": 3, "node_type": "group"}
             about = {"attributes": {"format": FORMAT, "version": VERSION}}
-            places.write(path, "zarr.json", [json.dumps({**metadata, **about}).encode()])
-            _remove_others(path)
-            if not is_url(path):
-                Path(path, folder).mkdir()
+            root.write("zarr.json", [json.dumps({**metadata, **about}).encode()])
+            _remove_others(root)
+            if root.is_local:
+                (path / folder).mkdir()
             try:
                 yield folder
             finally:
-                _remove_others(path)
-                if read_manifest(path) is None:
-                    places.remove(path, "zarr.json")
-                    places.remove(path, places.LOCK)
+                _remove_others(root)
+                if read_manifest(root) is None:
+                    root.remove("zarr.json")
+                    root.remove(LOCK)
     except LockedError as error:
         raise CodeStoreError(
-            f"the code store {path!r} is being written by {error}; wait until it is finished, or "
-            "give another path"
+            f"the code store {root.path!r} is being written by {error}; wait until it is finished, "
+            "or give another path"
         ) from error
     finally:
-        if made and not is_url(path):
+        if made:
             with contextlib.suppress(OSError):
-                Path(path).rmdir()  # fails if the folder is not empty
+                path.rmdir()  # fails if the folder is not empty
 
 
 def read_codes(store: CodeStore, features: slice, rows: slice) -> np.ndarray:
@@ -593,23 +598,24 @@ def _pieces(region: slice, size: int, chunk: int) -> Iterator[tuple[int, slice, 
         yield number, own, slice(start - first, stop - first)
 
 
-def store_version(path: str) -> object:
-    """Return the version of the code store at a path, or None if it is not a code store."""
+def store_version(root: Place) -> object:
+    """Return the version of the code store at a place, or None if it is not a code store."""
     for name in ("zarr.json", "manifest.json"):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-            document = json.loads(places.read(path, name, MOST_METADATA))
+            document = json.loads(root.read(name, MOST_METADATA))
             found = document["attributes"] if name == "zarr.json" else document
             if found["format"] == FORMAT:
                 return found["version"]
     return None
 
 
-def _check_place(path: str) -> object:
-    """Return the version of the store at a path, or None if the path does not exist or is empty.
+def _check_place(root: Place) -> object:
+    """Return the version of the store at a place, or None if it does not exist or is empty.
 
-    Raise a ValueError if the path has other content.
+    Raise a ValueError if the place has other content.
     """
-    if not is_url(path):
+    path = root.path
+    if root.is_local:
         local = Path(path)
         if local.is_symlink() and not local.exists():
             raise ValueError(f"{path!r} is a broken link; remove it or give another path")
@@ -618,8 +624,8 @@ def _check_place(path: str) -> object:
         above = next((each for each in local.parents if each.exists()), local)
         if not above.is_dir():
             raise ValueError(f"{path!r} is below {str(above)!r}, a file; give another path")
-    version = store_version(path)
-    others = (name for name in places.children(path) - {places.LOCK} if not PARTIAL.match(name))
+    version = store_version(root)
+    others = (name for name in root.children() - {LOCK} if not PARTIAL.match(name))
     if version is None and any(others):
         raise ValueError(f"{path!r} is not empty and not a code store; give another path")
     if version not in (None, VERSION):
@@ -627,10 +633,10 @@ def _check_place(path: str) -> object:
     return version
 
 
-def _remove_others(path: str) -> None:
-    """Remove partial files and the folders that the manifest does not name from a locked store."""
-    manifest = read_manifest(path)
-    for name in places.children(path):
+def _remove_others(root: Place) -> None:
+    """Remove the folders that the manifest does not name, and partial files, of a locked store."""
+    manifest = read_manifest(root)
+    for name in root.children():
         is_left = name.startswith(FOLDER) and (manifest is None or name != manifest.folder)
         if is_left or PARTIAL.match(name):
-            places.remove(path, name)
+            root.remove(name)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from hofs_dask.io import places
 from hofs_dask.io.files import MOST_JSON, seal, unseal
+from hofs_dask.io.places import Place
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.store.chunks import Chunks, chunk_file, whole_planes, write_chunk
 from hofs_dask.store.codes import CodeStore
@@ -26,7 +26,7 @@ def known_copies(codes: CodeStore) -> dict[int, np.ndarray]:
     """Return the checksums of all complete copies, as a dict by column index."""
     n_rows = codes.checksums.shape[1]
     try:
-        document = unseal(places.read(codes.place, FILE, MOST_JSON))
+        document = unseal(codes.place.read(FILE, MOST_JSON))
         if document["identity"] != codes.identity:
             return {}
         found = {int(column): as_numbers(each) for column, each in document["columns"].items()}
@@ -42,7 +42,7 @@ def add_copies(codes: CodeStore, copies: Mapping[int, np.ndarray]) -> None:
     }
     with contextlib.suppress(OSError):
         document = {"identity": codes.identity, "columns": columns}
-        places.write(codes.place, FILE, [seal(document)])
+        codes.place.write(FILE, [seal(document)])
 
 
 def copy_chunks(codes_chunks: Chunks, column: int, chunk_samples: int, bits: int) -> Chunks:
@@ -52,7 +52,7 @@ def copy_chunks(codes_chunks: Chunks, column: int, chunk_samples: int, bits: int
 
 
 def write_copy(
-    place: str, column: int, row: int, planes: np.ndarray, n_samples: int, chunk_samples: int
+    place: Place, column: int, row: int, planes: np.ndarray, n_samples: int, chunk_samples: int
 ) -> int:
     """Write a chunk of the copy of a column, and return its checksum."""
     whole = whole_planes(planes, n_samples, (chunk_samples, 1))

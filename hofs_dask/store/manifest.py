@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from hofs_dask.errors import CodeStoreError
-from hofs_dask.io import places
 from hofs_dask.io.axes import Axis, read_axis
 from hofs_dask.io.files import MOST_JSON, SealError, digest, seal, unseal
 from hofs_dask.io.kinds import Name
+from hofs_dask.io.places import Place
 
 FORMAT = "hofs_dask codes"
 VERSION = 7
@@ -230,8 +230,8 @@ class Manifest:
         return replace(self, targets=(*others, target))
 
 
-def read_manifest(path: str) -> Manifest | None:
-    """Return the manifest of the store at a path, or None if there is none.
+def read_manifest(place: Place) -> Manifest | None:
+    """Return the manifest of the store at a place, or None if there is none.
 
     Raises
     ------
@@ -242,11 +242,11 @@ def read_manifest(path: str) -> Manifest | None:
 
     Examples
     --------
-    >>> read_manifest("/no/such/store") is None
+    >>> read_manifest(Place("/no/such/store")) is None
     True
     """
     try:
-        document = unseal(places.read(path, FILE, MOST_JSON))
+        document = unseal(place.read(FILE, MOST_JSON))
         if document.get("format") != FORMAT:
             raise SealError(f"its format is {document.get('format')!r}")
         if document.get("version") == VERSION:
@@ -255,14 +255,14 @@ def read_manifest(path: str) -> Manifest | None:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise CodeStoreError(
-            f"the manifest of the code store {path!r} cannot be read ({error}); remove the store "
-            "and encode the data again"
+            f"the manifest of the code store {place.path!r} cannot be read ({error}); remove the "
+            "store and encode the data again"
         ) from error
-    raise wrong_version(path, document.get("version"))
+    raise wrong_version(place.path, document.get("version"))
 
 
-def write_manifest(path: str, manifest: Manifest) -> None:
-    """Write the manifest of the store at a path.
+def write_manifest(place: Place, manifest: Manifest) -> None:
+    """Write the manifest of the store at a place.
 
     Raises
     ------
@@ -277,7 +277,7 @@ def write_manifest(path: str, manifest: Manifest) -> None:
             "stored: run the same call again when nothing writes to the data"
         ) from error
     document = {"format": FORMAT, "version": VERSION, **vars(manifest)}
-    places.write(path, FILE, [seal(document)], sync=True)
+    place.write(FILE, [seal(document)], sync=True)
 
 
 def wrong_version(path: str, version: object) -> ValueError:

@@ -12,7 +12,7 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
-from hofs_dask.io import places
+from hofs_dask.io.places import Place
 from hofs_dask.kernels.planes import n_bits
 from hofs_dask.store.bins import Feature
 from hofs_dask.store.chunks import CODE_FILL, COLUMNS, write_table
@@ -29,7 +29,7 @@ def count_bits(features: list[Feature]) -> int:
 
 
 def write_metadata(
-    place: str, n_samples: int, grid: tuple[int, int], bits: int, tables: dict[str, np.ndarray]
+    place: Place, n_samples: int, grid: tuple[int, int], bits: int, tables: dict[str, np.ndarray]
 ) -> None:
     """Write the metadata that Zarr and xarray need to open the codes and tables."""
     group = zarr.create_group({})
@@ -58,7 +58,7 @@ def write_metadata(
     _put(place, group)
 
 
-def write_column_metadata(place: str, name: str, n_samples: int, chunk_rows: int) -> None:
+def write_column_metadata(place: Place, name: str, n_samples: int, chunk_rows: int) -> None:
     """Write the metadata with which Zarr and xarray open labels, groups or weights."""
     kind = COLUMNS[name.split("/")[0]]
     group = zarr.create_group({})
@@ -74,11 +74,11 @@ def write_column_metadata(place: str, name: str, n_samples: int, chunk_rows: int
     _put(place, array)
 
 
-def _put(place: str, node: zarr.Group | zarr.Array[Any]) -> None:
+def _put(place: Place, node: zarr.Group | zarr.Array[Any]) -> None:
     store: Any = node.store
     for name, content in store._store_dict.items():
         if name.startswith(node.path) and name.endswith("zarr.json"):
-            places.write(place, name, [content.to_bytes()])
+            place.write(name, [content.to_bytes()])
 
 
 def tables_of(features: list[Feature]) -> dict[str, np.ndarray]:
@@ -94,7 +94,7 @@ def tables_of(features: list[Feature]) -> dict[str, np.ndarray]:
     }
 
 
-def write_tables(place: str, tiles: list[list[Feature]]) -> dict[str, Table]:
+def write_tables(place: Place, tiles: list[list[Feature]]) -> dict[str, Table]:
     """Write the tables of all features, and return their records for the manifest."""
     tables = tables_of(list(itertools.chain.from_iterable(tiles)))
     return {name: write_table(place, name, table) for name, table in tables.items()}

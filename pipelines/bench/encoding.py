@@ -15,6 +15,7 @@ from dask.delayed import delayed
 
 import hofs_dask as hd
 from hofs_dask.encoding import encode as encoding
+from hofs_dask.io.places import Place
 from hofs_dask.io.source import Source, open_source
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.scheduling.compute import compute
@@ -106,7 +107,7 @@ def _write(codes: CodeStore, path: Path) -> None:
 
 def _write_chunk(path: str, bits: int, chunks: tuple[int, int], tile: int, row: int) -> None:
     planes = _draw(chunks[1], bits, -(-chunks[0] // WORD))
-    write_chunk(path, chunk_file("codes", tile, row), planes)
+    write_chunk(Place(path), chunk_file("codes", tile, row), planes)
 
 
 @lru_cache(maxsize=2)

@@ -296,7 +296,7 @@ def _coded(z: np.ndarray, y: np.ndarray, n_codes: int) -> np.ndarray:
 
 def chunk_files(codes: CodeStore) -> list[Path]:
     """Return the chunk files of codes and labels, without copies of columns."""
-    folders = [path for path in Path(codes.place).iterdir() if path.name != "columns"]
+    folders = [path for path in Path(codes.place.path).iterdir() if path.name != "columns"]
     files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
     return sorted(path for path in files if path.name != "zarr.json")
 

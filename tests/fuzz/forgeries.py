@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import hofs_dask as hd
+from hofs_dask.io.places import Place
 from hofs_dask.store.chunks import write_chunk
 from tests.fuzz.children import done_in_child
 from tests.fuzz.documents import (
@@ -67,7 +68,7 @@ def forge_chunk(site: Site) -> str:
     document, holder, key = owners[name]
     number, file = site.pick(list(enumerate(_chunk_files(folder / name))))
     content = _other(np.fromfile(file, np.uint8)[:-4], site)
-    checksum = write_chunk(str(folder), str(file.relative_to(folder)), content)
+    checksum = write_chunk(Place(str(folder)), str(file.relative_to(folder)), content)
     digits = holder[key]
     holder[key] = f"{digits[: 8 * number]}{checksum:08x}{digits[8 * number + 8 :]}"
     document.write(sealed=True)
@@ -81,7 +82,7 @@ def forge_table(site: Site) -> str:
     name = site.pick(sorted(manifest.content["content"]["tables"]))
     (file,) = _chunk_files(folder / name)
     content = _other(np.fromfile(file, np.uint8)[:-4], site)
-    write_chunk(str(folder), str(file.relative_to(folder)), content)
+    write_chunk(Place(str(folder)), str(file.relative_to(folder)), content)
     table = manifest.content["content"]["tables"][name]
     table["sha256"] = hashlib.sha256(content.tobytes()).hexdigest()
     manifest.write(sealed=True)

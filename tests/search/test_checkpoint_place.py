@@ -52,10 +52,8 @@ def test_directory_with_other_files__is_refused_and_not_changed(codes, tmp_path)
     assert names_in(tmp_path) == ["thesis.txt"]
     with pytest.raises(ValueError, match="thesis.txt', which is a file; give a directory"):
         hd.select(codes, None, 2, checkpoint=tmp_path / "thesis.txt")
-    with pytest.raises(
-        ValueError, match="'s3://bucket/run', which is a URL; give a local directory"
-    ):
-        hd.select(codes, None, 2, checkpoint="s3://bucket/run")
+    with pytest.raises(ValueError, match="'https://host/run', and a web address can only be read"):
+        hd.select(codes, None, 2, checkpoint="https://host/run")
 
 
 def test_directory__is_made_with_its_parents_and_may_get_other_files_later(codes, tmp_path):

@@ -107,7 +107,7 @@ def test_encode__writes_manifest_and_chunk_files(tmp_path):
     store = encode(tmp_path / "s", chunks=(500, 4))
     root = zarr.open_group(tmp_path / "s", mode="r")
     assert root.attrs.asdict() == {"format": "hofs_dask codes", "version": VERSION}
-    manifest = read_manifest(store.path)
+    manifest = read_manifest(store.root)
     assert (manifest.content.bins, manifest.content.n_bins) == ("auto", 6)
     assert manifest.identity == store.identity
     group = root[store.folder]

@@ -20,8 +20,8 @@ from hofs_dask.cli import main
 from hofs_dask.encoding import encode as encode_module
 from hofs_dask.errors import CodeStoreError
 from hofs_dask.events import RoundEnded
-from hofs_dask.io import places
 from hofs_dask.io.files import seal, unseal
+from hofs_dask.io.places import Place
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.store.chunks import write_chunk
 from hofs_dask.store.codes import open_codes
@@ -307,7 +307,7 @@ def test_encode__second_writer_is_refused(tmp_path, monkeypatch):
 def test_lock__error_of_a_remote_store_names_owner_and_unlock_command():
     url = "memory://locked/s"
     words = f"process {os.getpid()} on .* unlock"
-    with places.held(url), pytest.raises(CodeStoreError, match=words):
+    with Place(url).held(), pytest.raises(CodeStoreError, match=words):
         hd.encode(X, Y, url)
     fsspec.filesystem("memory").pipe_file("/locked/s/lock", b"process 1 on elsewhere\n")
     with pytest.raises(CodeStoreError, match=f"1 on elsewhere .*hofs-dask unlock {url}"):

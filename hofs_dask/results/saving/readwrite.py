@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from hofs_dask.io import places
-from hofs_dask.io.paths import as_path, is_url
+from hofs_dask.io.places import Location, Place, StorageOptions, as_place
 from hofs_dask.results.saving import atomic, remote
 from hofs_dask.results.saving.content import MOST, DamagedError, ForeignError, VersionError
 from hofs_dask.results.saving.netcdf import from_netcdf, require_netcdf, to_netcdf
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def write_zarr(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
-    """Write the dataset of a result to a Zarr store; an earlier result of this kind is replaced.
+def write_zarr(dataset: xr.Dataset, path: Location, options: StorageOptions | None = None) -> None:
+    """Write the dataset of a result to a Zarr store; an earlier result of its kind is replaced.
 
     Examples
     --------
@@ -34,11 +33,11 @@ def write_zarr(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
     ...     xr.open_zarr(folder, consolidated=False).attrs["format"]
     'hofs_dask selection'
     """
-    _write(dataset, path, netcdf=False)
+    _write(dataset, path, options, netcdf=False)
 
 
-def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
-    """Write the dataset of a result: to netCDF if the path ends with `.nc`, otherwise to Zarr.
+def write(dataset: xr.Dataset, path: Location, options: StorageOptions | None = None) -> None:
+    """Write the dataset of a result: to netCDF if the path ends with `.nc`, else to Zarr.
 
     Examples
     --------
@@ -48,16 +47,16 @@ def write(dataset: xr.Dataset, path: str | os.PathLike[str]) -> None:
     ...
     ValueError: result.csv ends with '.csv'; .zarr and .nc can be written: give 'result.zarr', ...
     """
-    suffix = Path(path).suffix
+    suffix = Path(path).suffix if isinstance(path, str | os.PathLike) else ""
     if suffix not in ("", ".zarr", ".nc"):
         raise ValueError(
             f"{os.fspath(path)} ends with {suffix!r}; .zarr and .nc can be written: give "
             f"{Path(path).with_suffix('.zarr').name!r}, or make a table with to_dataframe()"
         )
-    _write(dataset, path, netcdf=_is_netcdf(path))
+    _write(dataset, path, options, netcdf=_is_netcdf(path))
 
 
-def check_place(path: str | os.PathLike[str], file_format: str) -> None:
+def check_place(path: Location, file_format: str, options: StorageOptions | None = None) -> None:
     """Raise an error if a result of this format must not be written to a path.
 
     Raises
@@ -75,11 +74,13 @@ def check_place(path: str | os.PathLike[str], file_format: str) -> None:
     ...
     FileExistsError: / exists and is not a saved selection, or is a damaged one: give ...
     """
-    _check(_place(path), os.fspath(path), file_format, _is_netcdf(path))
+    _check(_place(path, options), _given(path), file_format, _is_netcdf(path))
 
 
 def read(
-    path: str | os.PathLike[str], makers: Mapping[str, Callable[[xr.Dataset], Result]]
+    path: Location,
+    makers: Mapping[str, Callable[[xr.Dataset], Result]],
+    options: StorageOptions | None = None,
 ) -> Result:
     """Return the result at this path, created by the function in ``makers`` for its format.
 
@@ -100,14 +101,14 @@ def read(
     ...
     FileNotFoundError: there is no saved selection at no/such/result.nc
     """
-    given, kinds = os.fspath(path), [_kind(each) for each in makers]
-    place, netcdf = _place(path), _is_netcdf(path)
+    given, kinds = _given(path), [_kind(each) for each in makers]
+    place, netcdf = _place(path, options), _is_netcdf(path)
     if not _is_there(place):
         raise FileNotFoundError(f"there is no saved {' or '.join(kinds)} at {given}")
     if netcdf:
         require_netcdf()
     try:
-        content = _content if is_url(place) else _stable_content
+        content = _stable_content if place.is_local else _content
         dataset, _ = content(place, netcdf, tuple(makers))
         return makers[dataset.attrs["format"]](dataset)
     except DamagedError as error:
@@ -122,29 +123,32 @@ def read(
         raise _not_saved(given, kinds, error) from error
 
 
-def _write(dataset: xr.Dataset, path: str | os.PathLike[str], *, netcdf: bool) -> None:
-    """Write the dataset of a result; the path must be free or have a result of the same kind."""
-    given, file_format = os.fspath(path), dataset.attrs["format"]
+def _write(
+    dataset: xr.Dataset, path: Location, options: StorageOptions | None, *, netcdf: bool
+) -> None:
+    """Write the dataset of a result to a path that is free or has an earlier result of its kind."""
+    given, file_format = _given(path), dataset.attrs["format"]
     if netcdf:
         require_netcdf()
-    place = _place(path)
-    if netcdf and is_url(place):
+    place = _place(path, options)
+    place.refuse_read_only("the path of the result")
+    if netcdf and not place.is_local:
         raise ValueError(
             f"{given} is a URL; a .nc file can only be written to a local path: give a URL that "
             "ends with .zarr"
         )
     content = _content_of(dataset, given, netcdf=netcdf)
     try:
-        if is_url(place):
+        if place.is_local:
+            atomic.put(
+                Path(place.path),
+                content,
+                lambda found: _check(Place(os.fspath(found)), given, file_format, netcdf),
+            )
+        else:
             _check(place, given, file_format, netcdf)
             assert not isinstance(content, bytes)
             remote.create(place, content)
-        else:
-            atomic.put(
-                Path(place),
-                content,
-                lambda found: _check(os.fspath(found), given, file_format, netcdf),
-            )
     except OSError as error:
         if error.errno is None:
             raise
@@ -170,60 +174,68 @@ def _content_of(dataset: xr.Dataset, given: str, *, netcdf: bool) -> bytes | dic
         ) from error
 
 
-def _place(path: str | os.PathLike[str]) -> str:
-    """Return a URL unchanged, or a local path with links resolved.
+def _given(path: Location) -> str:
+    """Return a path as it was given, or the description of a store, for messages."""
+    return os.fspath(path) if isinstance(path, str | os.PathLike) else as_place(path).path
+
+
+def _place(path: Location, options: StorageOptions | None) -> Place:
+    """Return the place of a result; links in a local path are resolved.
 
     Raises
     ------
     FileNotFoundError
         The path is a broken link or a link to itself.
     """
-    place = as_path(path)
-    if is_url(place):
+    place = as_place(path, options)
+    if not place.is_local:
         return place
-    if os.path.islink(place) and not os.path.exists(place):  # noqa: PTH110, PTH114 - no ELOOP
+    local = place.path
+    if os.path.islink(local) and not os.path.exists(local):  # noqa: PTH110, PTH114 - no ELOOP
         raise FileNotFoundError(
-            f"{place} is a link to {os.readlink(place)}, which does not exist: remove the link "  # noqa: PTH115
+            f"{local} is a link to {os.readlink(local)}, which does not exist: remove the link "  # noqa: PTH115
             "or give another path"
         )
-    return os.path.realpath(place)
+    return Place(os.path.realpath(local))
 
 
-def _is_there(place: str) -> bool:
+def _is_there(place: Place) -> bool:
     """Return whether a result exists at a path, or was left beside it by a killed process."""
-    if is_url(place):
+    if not place.is_local:
         return not remote.is_free(place)
-    # the path is tested again at the end, because another process may have renamed it meanwhile
+    local = place.path
+    # the path again at the end: another process may have finished the rename meanwhile
     return (
-        os.path.lexists(place)
-        or atomic.interrupted(Path(place)) is not None
-        or os.path.lexists(place)
+        os.path.lexists(local)
+        or atomic.interrupted(Path(local)) is not None
+        or os.path.lexists(local)
     )
 
 
-def _content(place: str, netcdf: bool, formats: tuple[str, ...]) -> tuple[xr.Dataset, set[str]]:
+def _content(place: Place, netcdf: bool, formats: tuple[str, ...]) -> tuple[xr.Dataset, set[str]]:
     """Return the dataset at a path, and the names of files that are not part of it."""
     if netcdf:
-        return from_netcdf(places.read(place, "", MOST), formats), set()
-    list_files = remote.list_files if is_url(place) else atomic.list_files
-    return from_files(
-        lambda: list_files(place), lambda name, most: places.read(place, name, most), formats
-    )
+        return from_netcdf(place.read("", MOST), formats), set()
+
+    def sizes() -> dict[str, int]:
+        return atomic.list_files(place.path) if place.is_local else remote.list_files(place)
+
+    return from_files(sizes, place.read, formats)
 
 
 def _stable_content(
-    place: str, netcdf: bool, formats: tuple[str, ...]
+    place: Place, netcdf: bool, formats: tuple[str, ...]
 ) -> tuple[xr.Dataset, set[str]]:
     """Return the same as `_content`; read again if a local result was replaced meanwhile."""
     for _ in range(10):
-        before = _identity(place)
-        found = atomic.interrupted(Path(place)) if before is None else None
+        before = _identity(place.path)
+        found = atomic.interrupted(Path(place.path)) if before is None else None
         try:
-            return _content(place if found is None else os.fspath(found), netcdf, formats)
+            return _content(place if found is None else Place(os.fspath(found)), netcdf, formats)
         except Exception:
-            if _identity(place) == before:
+            if _identity(place.path) == before:
                 raise
-    raise OSError(f"{place} was replaced ten times while it was read: try again")
+    raise OSError(f"{place.path} was replaced ten times while it was read: try again")
 
 
 def _identity(place: str) -> tuple[int, int, int] | None:
@@ -233,12 +245,13 @@ def _identity(place: str) -> tuple[int, int, int] | None:
     return None
 
 
-def _check(place: str, given: str, file_format: str, netcdf: bool) -> None:
+def _check(place: Place, given: str, file_format: str, netcdf: bool) -> None:
     """Raise an error if the content of a path must not be replaced by a result of this format."""
-    if is_url(place):
-        free = remote.is_free(place)
+    if place.is_local:
+        path = Path(place.path)
+        free = atomic.is_free(path) and not (netcdf and path.is_dir())
     else:
-        free = atomic.is_free(Path(place)) and not (netcdf and Path(place).is_dir())
+        free = remote.is_free(place)
     if free:
         return
     kind = _kind(file_format)
@@ -249,7 +262,7 @@ def _check(place: str, given: str, file_format: str, netcdf: bool) -> None:
             f"{given} exists and is not a saved {kind}, or is a damaged one: give another path, "
             f"or remove it first ({error})"
         ) from error
-    if is_url(place):
+    if not place.is_local:
         raise FileExistsError(
             f"{given} is a saved {kind}, which cannot be replaced in one step on remote storage: "
             "give another path, or remove it"
@@ -268,8 +281,8 @@ def _not_saved(given: str, kinds: Sequence[str], error: Exception) -> ForeignErr
     )
 
 
-def _is_netcdf(path: str | os.PathLike[str]) -> bool:
-    return os.fspath(path).endswith(".nc")
+def _is_netcdf(path: Location) -> bool:
+    return isinstance(path, str | os.PathLike) and os.fspath(path).endswith(".nc")
 
 
 def _kind(file_format: str) -> str:
