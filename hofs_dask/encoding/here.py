@@ -39,6 +39,7 @@ from hofs_dask.events import (
     Notify,
     tell_all,
 )
+from hofs_dask.io.places import Place
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.scheduling.compute import threads
 from hofs_dask.store.bins import Bins, Feature, check_bins, encode_planes, most_bins
@@ -134,7 +135,7 @@ def encode_here(
     tables = tables_of(features)
     return with_warnings(
         CodeStore(
-            path="",
+            root=Place(""),
             folder="",
             identity="",
             fingerprint=None,  # it would take longer than a short search

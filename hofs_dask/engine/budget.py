@@ -10,6 +10,7 @@ import dask.config
 import numpy as np
 from dask.utils import format_bytes, parse_bytes
 
+from hofs_dask.engine.ahead import DEPTH
 from hofs_dask.engine.chunking import Room, choose_layout
 from hofs_dask.engine.cluster import RESIDENT, Worker, memory_limits
 from hofs_dask.engine.partition import CHUNK_COPIES, FAN_IN, WAITING, Partition, held_bytes
@@ -90,6 +91,8 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
     columns = {column for request in scan for column in request.columns}
     resampled = any(request.resample is not None for request in scan)
     chunk = held_bytes(layout, len(columns), CHUNK_COPIES + resampled)
+    if not codes.root.is_local:
+        chunk += (DEPTH + 1) * layout.chunk_bytes  # requested before they are needed
     groups = Partition(layout).groups(sum(worker.n_threads for worker in workers))
     # for float sums, a task keeps one partial per node of the tree, at most two per level
     n_nodes = 2 * max(group.stop - group.start for group in groups).bit_length() - 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import pickle
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +18,7 @@ import dask.base
 import numpy as np
 from dask.delayed import Delayed, delayed
 
+from hofs_dask.engine.ahead import DEPTH, ReadAhead, Wanted
 from hofs_dask.engine.budget import check, estimate, size_of
 from hofs_dask.engine.cluster import Worker, current_workers, local_threads
 from hofs_dask.engine.partition import FAN_IN, Partition
@@ -41,7 +42,7 @@ from hofs_dask.scheduling.compute import compute, threads
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.scheduling.waits import StrandedError, watch_tasks
 from hofs_dask.store.chunks import COLUMNS, Chunks, HeldChunks
-from hofs_dask.store.codes import CodeStore, read_column
+from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.copies import add_copies, copy_chunks, joined, known_copies, write_copy
 from hofs_dask.store.layout import Layout, cuts, layout_of
 
@@ -316,7 +317,9 @@ def _run_here(
     return [_joined([part[number] for part in parts]) for number in range(len(scan))]
 
 
-def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int, Chunks]) -> Block:
+def read_block(
+    place: _Place, rows: slice, features: slice, copied: Mapping[int, Chunks], ahead: ReadAhead
+) -> Block:
     """Return the samples of a row chunk: codes of a tile and of the scan's columns, and labels."""
     layout, n_rows = place.layout, rows.stop - rows.start
     row, width = rows.start // layout.chunks[0], layout.chunks[1]
@@ -344,7 +347,7 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
             return chunks.arrays[number, row]
 
         def read(keep: bool) -> np.ndarray:
-            content = chunks.read(number, row, keep=keep or not own)
+            content = ahead.read(chunks, number, row, keep=keep or not own)
             return _as_planes(content, (width, layout.bits), n_features, n_words)
 
         return cached(chunks, number, n_features, read, place.n_codes[number])
@@ -352,7 +355,7 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
     def copy(column: int, n_codes: int) -> np.ndarray:
         def read(_keep: bool) -> np.ndarray:
             # a new buffer, because the shared buffer of uncached chunks still holds the tile
-            content = copied[column].read(0, row)
+            content = ahead.read(copied[column], 0, row)
             return _as_planes(content, (1, layout.bits), 1, n_words)
 
         (planes,) = cached(copied[column], 0, 1, read, np.array([n_codes]))
@@ -361,7 +364,7 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
 
     planes = tile(features.start // width, own=True)
     what = "has a class that the target does not have"
-    labels = _read_column(place, place.labels, rows, 0, place.n_classes, what)
+    labels = _read_column(place, place.labels, rows, 0, place.n_classes, what, ahead)
     columns = np.empty((len(place.columns), *planes.shape[1:]), np.uint64)
     others: dict[int, np.ndarray] = {}  # a tile that is not cached is read once, not per column
     for j, column in enumerate(place.columns):
@@ -377,31 +380,37 @@ def read_block(place: _Place, rows: slice, features: slice, copied: Mapping[int,
     clusters = None
     if place.groups is not None:
         # all samples of a group are in one fold; the part within the fold still depends on the row
-        groups = read_groups(place, rows)
+        groups = read_groups(place, rows, ahead)
         parts -= parts % np.uint8(N_FOLDS)
         parts += (groups % N_FOLDS).astype(np.uint8)
         clusters = (groups // N_FOLDS % N_CLUSTERS).astype(np.uint8)
-    weights = NO_WEIGHTS if place.weights is None else read_weights(place, rows)
+    weights = NO_WEIGHTS if place.weights is None else read_weights(place, rows, ahead)
     tiles = Tile(planes, n_rows), Tile(columns, n_rows)
     return Block(*tiles, labels, parts, clusters, weights, rows.start)
 
 
-def read_groups(place: _Place, rows: slice) -> np.ndarray:
+def read_groups(place: _Place, rows: slice, ahead: ReadAhead) -> np.ndarray:
     """Return the group of each sample of a row chunk, uint32: ``N_FOLDS * number + fold``."""
     assert place.groups is not None
     what = "has a group that the store does not have"
-    return _read_column(place, place.groups, rows, 0, N_FOLDS * place.n_groups, what)
+    return _read_column(place, place.groups, rows, 0, N_FOLDS * place.n_groups, what, ahead)
 
 
-def read_weights(place: _Place, rows: slice) -> np.ndarray:
+def read_weights(place: _Place, rows: slice, ahead: ReadAhead) -> np.ndarray:
     """Return the weight of each sample of a row chunk, uint16."""
     assert place.weights is not None
     what = "has a weight that the store does not have"
-    return _read_column(place, place.weights, rows, 1, place.largest_weight + 1, what)
+    return _read_column(place, place.weights, rows, 1, place.largest_weight + 1, what, ahead)
 
 
 def _read_column(
-    place: _Place, chunks: Chunks | HeldChunks, rows: slice, least: int, limit: int, what: str
+    place: _Place,
+    chunks: Chunks | HeldChunks,
+    rows: slice,
+    least: int,
+    limit: int,
+    what: str,
+    ahead: ReadAhead,
 ) -> np.ndarray:
     """Return a row chunk of an array with one value per sample.
 
@@ -410,16 +419,50 @@ def _read_column(
     row, n_rows = rows.start // place.layout.chunks[0], rows.stop - rows.start
     if isinstance(chunks, HeldChunks):
         return chunks.arrays[0, row]
+    kind = COLUMNS[chunks.name.split("/")[0]]
 
     def read(_keep: bool) -> np.ndarray:
-        return read_column(chunks, row, n_rows)
+        return kind.values(ahead.read(chunks, 0, row), n_rows)
 
     def check(values: np.ndarray) -> None:
         if values.max() >= limit or values.min() < least:
             raise chunks.refuse(0, row, what)
 
-    key, n_bytes = (chunks.name, row), n_rows * COLUMNS[chunks.name.split("/")[0]].itemsize
+    key, n_bytes = (chunks.name, row), n_rows * kind.itemsize
     return PROCESS.chunks.get(place.identity, key, place.cache, n_bytes, read, check)
+
+
+def _blocks(
+    place: _Place, several: Sequence[slice], features: slice, copied: Mapping[int, Chunks]
+) -> Iterator[Block]:
+    """Yield the samples of some row chunks; the next ones are requested from remote storage."""
+    with ReadAhead() as ahead:
+        for number, rows in enumerate(several):
+            if isinstance(place.codes, Chunks) and not place.codes.place.is_local:
+                for later in several[number : number + 1 + DEPTH]:
+                    ahead.start(_wanted(place, later, features, copied))
+            yield read_block(place, rows, features, copied, ahead)
+
+
+def _wanted(
+    place: _Place, rows: slice, features: slice, copied: Mapping[int, Chunks]
+) -> Iterator[Wanted]:
+    """Yield the chunks that `read_block` will read, without those in the cache."""
+    row, tile = rows.start // place.layout.chunks[0], features.start // place.layout.chunks[1]
+    others = [
+        copied[column]
+        for column in place.columns
+        if column in copied and not features.start <= column < features.stop
+    ]
+    columns = (place.labels, place.groups, place.weights)
+    several = [
+        (place.codes, tile, (place.codes.name, tile, row)),
+        *((each, 0, (each.name, row)) for each in columns if each is not None),
+        *((each, 0, (each.name, 0, row)) for each in others),
+    ]
+    for chunks, number, key in several:
+        if isinstance(chunks, Chunks) and not PROCESS.chunks.holds(place.identity, key):
+            yield chunks, number, row
 
 
 def _as_planes(
@@ -544,6 +587,12 @@ def _map_spans(
     place = plan.place
     spans = place.partition.spans
     copied = _copied_chunks(place, spans[first].start // place.layout.chunks[0], new)
+    chunk_rows = place.layout.chunks[0]
+    idle = all(context is None for context in ready)
+    of_task = (
+        [] if idle else [rows for span in spans[first:last] for rows in cuts(span, chunk_rows)]
+    )
+    blocks = _blocks(place, of_task, plan.features, copied)
     for number in range(first, last):
         totals = []
         for job, context, nodes in zip(plan.jobs, contexts, found, strict=True):
@@ -552,10 +601,8 @@ def _map_spans(
                 n_features = plan.features.stop - plan.features.start
                 nodes[node] = job.reduction.identity(context, n_features)
             totals.append(nodes[node])
-        for rows in cuts(spans[number], place.layout.chunks[0]):
-            if any(context is not None for context in ready):
-                block = read_block(place, rows, plan.features, copied)
-                _add_chunk(plan, ready, rows, block, totals)
+        for rows in [] if idle else cuts(spans[number], chunk_rows):
+            _add_chunk(plan, ready, rows, next(blocks), totals)
         for nodes in found:
             _climb(nodes, len(spans))
     return found
@@ -591,7 +638,7 @@ def _add_chunk(
                 numbers = np.arange(rows.start, rows.stop, dtype=np.uint64)
                 drawn = multiplicity(numbers, plan.place.layout.n_samples, resample)
             else:
-                numbers = read_groups(plan.place, rows) // N_FOLDS
+                numbers = read_groups(plan.place, rows, ReadAhead()) // N_FOLDS
                 drawn = draw_groups(plan.place.n_groups, resample)[numbers]
             samples = _taken(block, np.repeat(np.arange(len(drawn)), drawn))
         for job, context, total in zip(plan.jobs, contexts, totals, strict=True):

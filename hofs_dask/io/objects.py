@@ -42,6 +42,10 @@ class Objects(ABC):
         """Return the names of the objects and prefixes directly below, not from a cache."""
         return self._attempt("", self._children)
 
+    def is_empty(self) -> bool:
+        """Return whether there is no object at the prefix itself or below."""
+        return not self.children() and not self._attempt("", self._is_object)
+
     def sizes(self) -> dict[str, int]:
         """Return the sizes of all objects below, by name, not from a cache."""
         return self._attempt("", self._sizes)
@@ -62,6 +66,10 @@ class Objects(ABC):
 
     @abstractmethod
     def _children(self) -> set[str]: ...
+
+    def _is_object(self) -> bool:
+        """Return whether the prefix is the name of an object; a prefix of a Zarr store is not."""
+        return False
 
     @abstractmethod
     def _sizes(self) -> dict[str, int]: ...
@@ -155,6 +163,9 @@ class UrlObjects(Objects):
         names = {str(each).rstrip("/") for each in found}
         own = self.root.strip("/")
         return {each.rpartition("/")[2] for each in names if each.strip("/") != own}
+
+    def _is_object(self) -> bool:
+        return bool(self.files.isfile(self.root))
 
     def _sizes(self) -> dict[str, int]:
         self.files.invalidate_cache()

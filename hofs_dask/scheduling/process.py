@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from importlib.metadata import version
 
 import numpy as np
+
+#: Maximum number of requests to remote storage at once that a process makes ahead of its tasks.
+N_FETCHERS = 16
 
 
 class ChunkCache:
@@ -91,6 +95,17 @@ class ChunkCache:
                 self._size += found.nbytes
         return found
 
+    def holds(self, store: Hashable, chunk: Hashable) -> bool:
+        """Return whether a chunk of a store is cached.
+
+        Examples
+        --------
+        >>> ChunkCache().holds("store", 0)
+        False
+        """
+        with self._lock:
+            return store == self._store and chunk in self._chunks
+
     def clear(self) -> None:
         """Remove all chunks."""
         with self._lock:
@@ -107,6 +122,14 @@ class Process:
         self.announced: set[str] = set()
         self._thread = threading.local()
         self._tables: dict[str, np.ndarray] = {}
+        self._fetchers: ThreadPoolExecutor | None = None
+
+    @property
+    def fetchers(self) -> ThreadPoolExecutor:
+        """The threads that read from remote storage ahead of the tasks."""
+        if self._fetchers is None:
+            self._fetchers = ThreadPoolExecutor(N_FETCHERS, "hofs_dask-fetch")
+        return self._fetchers
 
     def memory(self, use: str, n_bytes: int) -> np.ndarray:
         """Return a uint8 array of at least ``n_bytes`` bytes as work memory of this thread.

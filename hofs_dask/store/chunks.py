@@ -57,6 +57,17 @@ class ColumnKind:
         found[: len(values)] = values
         return found
 
+    def values(self, content: np.ndarray, n_rows: int) -> np.ndarray:
+        """Return the first values of the bytes of a chunk.
+
+        Examples
+        --------
+        >>> COLUMNS["groups"].values(np.array([7, 0, 0, 0, 8, 0, 0, 0], np.uint8), 1)
+        array([7], dtype=uint32)
+        """
+        native = np.dtype(self.dtype).newbyteorder("=")
+        return content.view(self.dtype)[:n_rows].astype(native, copy=False)
+
 
 #: The arrays with one value per sample, by the first part of their names.
 COLUMNS = {

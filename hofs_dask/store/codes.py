@@ -551,9 +551,7 @@ def read_column(chunks: Chunks, row: int, n_rows: int) -> np.ndarray:
     CodeStoreError
         The chunk is missing, unreadable or not the one that was written.
     """
-    dtype = np.dtype(COLUMNS[chunks.name.split("/")[0]].dtype)
-    values = chunks.read(0, row).view(dtype)[:n_rows]
-    return values.astype(dtype.newbyteorder("="), copy=False)
+    return COLUMNS[chunks.name.split("/")[0]].values(chunks.read(0, row), n_rows)
 
 
 def read_labels(store: CodeStore, rows: slice) -> np.ndarray:

@@ -24,6 +24,7 @@ from pipelines.bench.growth import (
     bench_workers,
 )
 from pipelines.bench.plot import draw_curves
+from pipelines.bench.remote import bench_remote
 from pipelines.bench.speed import (
     bench_cached,
     bench_compare,
@@ -46,6 +47,7 @@ GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
         Size(3_000, 12, 5, 3, n_related=6),
     ),
     "compare": (bench_compare, Size(2_000_000, 100, 5, 5), Size(3_000, 12, 5, 3)),
+    "remote": (bench_remote, Size(2_000_000, 200, 32), Size(3_000, 12, 5)),
     "encoding": (bench_encoding, Size(2_000_000, 100), Size(3_000, 12)),
     "small": (bench_small, Size(1_000, 50), Size(200, 12, n_picks=2)),
     "scaling": (bench_scaling, Size(50_000, 100, 8, 5), Size(1_000, 4, 8, 1)),

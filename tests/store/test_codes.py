@@ -64,7 +64,7 @@ def contents(store):
         store.values,
         store.n_codes,
         store.missing_code,
-        np.asarray(zarr.open_group(store.place, mode="r")["edges"]),
+        np.asarray(zarr.open_group(store.place.path, mode="r")["edges"]),
     )
 
 
@@ -227,7 +227,7 @@ def test_encode__bins_none_keeps_codes(tmp_path):
 
 def test_encode__width_uses_the_exact_range(tmp_path):
     store = encode(tmp_path / "s", X[:, :1], bins="width")
-    edges = np.asarray(zarr.open_group(store.place)["edges"])[0]
+    edges = np.asarray(zarr.open_group(store.place.path)["edges"])[0]
     low, high = X[:, 0].min(), X[:, 0].max()
     assert edges == pytest.approx(low + (high - low) * np.arange(1, 6) / 6)
 
@@ -718,7 +718,7 @@ def test_chunk_files__are_identical_to_those_of_zarr(tmp_path):
         for name in ("found", "expected")
     )
     for name, cells in (("codes", x.T), (f"labels/{expected.labels.key}", (x[:, 0] > 2) * 1)):
-        zarr.open_array(expected.place, path=name, mode="r+")[:] = cells.astype(np.uint8)
+        zarr.open_array(expected.place.path, path=name, mode="r+")[:] = cells.astype(np.uint8)
         files = sorted(file for file in Path(expected.place, name).rglob("*") if file.is_file())
         assert len(files) > 1
         for file in files:

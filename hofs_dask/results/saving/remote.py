@@ -22,7 +22,7 @@ def is_free(place: Place) -> bool:
     >>> is_free(Place("memory://no/such/result.zarr"))
     True
     """
-    return not place.children()
+    return place.objects.is_empty()
 
 
 def create(place: Place, files: Mapping[str, bytes]) -> None:
