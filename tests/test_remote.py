@@ -369,7 +369,7 @@ def test_checkpoint__only_one_run_holds_it_and_unlock_frees_it(bucket, local, fr
 def test_checkpoint__other_objects_are_not_overwritten(bucket, local):
     codes = hd.encode(local / "data.zarr", "y", local / "codes.zarr")
     bucket.files.pipe_file("bucket/thesis/draft.txt", b"draft")
-    with pytest.raises(ValueError, match="files that are not of a checkpoint .'draft.txt'"):
+    with pytest.raises(ValueError, match="files that are not part of a checkpoint .'draft.txt'"):
         hd.select(codes, None, 1, checkpoint="s3://bucket/thesis", storage_options=bucket.options)
     assert bucket.files.ls("bucket/thesis") == ["bucket/thesis/draft.txt"]
 
