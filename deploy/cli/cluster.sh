@@ -127,7 +127,7 @@ start() {
             fail "$host cannot reach 127.0.0.1: give --address, the address of this machine" 2
         fi
     done
-    mkdir -p "$run"
+    (umask 077 && mkdir -p "$run")  # logs name hosts, paths and tasks
     touch "$run/$marker"
     if ! start_all; then
         stop

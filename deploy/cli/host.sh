@@ -58,7 +58,7 @@ sys.exit(not (f("distributed") and f("hofs_dask")))'; then
         echo "$python on $(hostname) has no hofs_dask: install it, or give --python" >&2
         return 1
     fi
-    mkdir -p "$dir"
+    (umask 077 && mkdir -p "$dir")
     cd "$dir"
     # numpy and malloc read these when they start, so a worker cannot set them later.
     export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1

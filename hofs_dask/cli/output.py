@@ -277,4 +277,4 @@ def _write_csv(output: str, header: Sequence[object], rows: Iterable[Sequence[ob
 
 def _write_text(output: str, text: str) -> None:
     """Write a table atomically; symbolic links are followed."""
-    write_file(Path(output).resolve(), [text.encode()], sync=True)
+    write_file(Path(output).resolve(), [text.encode()], sync=True, private=True)

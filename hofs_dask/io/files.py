@@ -80,7 +80,11 @@ def check_regular(handle: int, name: str, most: int) -> int:
 
 
 def write_file(
-    path: str | os.PathLike[str], parts: Iterable[bytes | memoryview], *, sync: bool = False
+    path: str | os.PathLike[str],
+    parts: Iterable[bytes | memoryview],
+    *,
+    sync: bool = False,
+    private: bool = False,
 ) -> None:
     """Write a file atomically: write a temporary file in the same folder, then rename it.
 
@@ -92,6 +96,8 @@ def write_file(
         The content.
     sync
         Whether to flush the file to disk before returning, so that it survives a power failure.
+    private
+        Whether only the user may read the file; otherwise the umask of the process decides.
 
     Examples
     --------
@@ -104,7 +110,8 @@ def write_file(
     name = os.fspath(path)
     partial = f"{name}.{uuid.uuid4().hex}.partial"
     try:
-        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW, 0o666)
+        mode = 0o600 if private else 0o666
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW, mode)
         try:
             for part in parts:
                 left = memoryview(part).cast("B")

@@ -93,10 +93,18 @@ class Place:
             return read_file(f"{self.path}/{name}" if name else self.path, most)
         return self.objects.get(name, most)
 
-    def write(self, name: str, parts: Iterable[bytes | memoryview], *, sync: bool = False) -> None:
+    def write(
+        self,
+        name: str,
+        parts: Iterable[bytes | memoryview],
+        *,
+        sync: bool = False,
+        private: bool = False,
+    ) -> None:
         """Write a file or object atomically, and create folders below the place as needed.
 
-        The place itself is not created, so that a late task cannot restore a removed store.
+        The place itself is not created, so that a late task cannot restore a removed store. A
+        private file can be read by its user only.
 
         Examples
         --------
@@ -114,7 +122,7 @@ class Place:
             folder = f"{folder}/{step}"
             with contextlib.suppress(FileExistsError):
                 os.mkdir(folder)  # noqa: PTH102 - called for every chunk, pathlib is slow
-        write_file(f"{self.path}/{name}", parts, sync=sync)
+        write_file(f"{self.path}/{name}", parts, sync=sync, private=private)
 
     def children(self) -> set[str]:
         """Return the names of the files and folders in a place, none if it does not exist.

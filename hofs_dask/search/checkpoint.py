@@ -109,7 +109,8 @@ class Checkpoint:
             If the disk is full or cannot be written to.
         """
         try:
-            self.place.write(FILE, [to_bytes(_with_version(run), snapshot)], sync=True)
+            content = to_bytes(_with_version(run), snapshot)
+            self.place.write(FILE, [content], sync=True, private=True)
         except OSError as error:
             local = self.place.is_local
             do = "free some disk space and" if local else "when the storage can be written to,"
@@ -159,7 +160,7 @@ def open_checkpoint(location: Location, sources: Iterable[str] = ()) -> Iterator
     with contextlib.ExitStack() as stack:
         try:
             if place.is_local:
-                Path(text).mkdir(parents=True, exist_ok=True)
+                Path(text).mkdir(0o700, parents=True, exist_ok=True)
             stack.enter_context(place.held())
         except LockedError as error:
             raise CheckpointError(

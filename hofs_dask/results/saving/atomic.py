@@ -100,7 +100,7 @@ def put(
     check: Callable[[Path], None],
     exchange: Exchange = exchange,
 ) -> None:
-    """Write a file, or a folder of files, atomically and synced to disk.
+    """Write a file, or a folder of files, atomically and synced to disk, readable by the user only.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def put(
     with _workplace(path) as folder:
         new = folder / "new"
         if isinstance(content, bytes):
-            write_file(new, [content], sync=True)
+            write_file(new, [content], sync=True, private=True)
         else:
             _write_folder(new, content)
         sync_folder(os.fspath(folder))
@@ -178,11 +178,11 @@ def _rename_to_free(new: Path, path: Path) -> None:
 
 
 def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    folder.mkdir()
+    folder.mkdir(0o700)
     for name, content in files.items():
         file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, [content])
+        file.parent.mkdir(0o700, parents=True, exist_ok=True)
+        write_file(file, [content], private=True)
     for item in (*folder.rglob("*"), folder):
         sync_folder(os.fspath(item))
 
@@ -193,7 +193,7 @@ def _workplace(path: Path) -> Iterator[Path]:
     with contextlib.ExitStack() as stack:
         for _ in range(100):
             folder = path.parent / f"{_prefix(path)}{uuid.uuid4().hex}"
-            folder.mkdir()
+            folder.mkdir(0o700)
             try:
                 stack.enter_context(locked(folder / "lock"))
             except (FileNotFoundError, LockedError):
