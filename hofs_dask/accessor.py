@@ -387,6 +387,7 @@ class HofsAccessor:
         include: Sequence[Hashable] = (),
         exclude: Sequence[Hashable] = (),
         chunks: tuple[int, int] | None = None,
+        storage_options: StorageOptions | None = None,
     ) -> Plan:
         """Return the estimated cost of a run; see `hofs_dask.estimate`."""
         from hofs_dask import api
@@ -412,6 +413,7 @@ class HofsAccessor:
             include=include,
             exclude=exclude,
             chunks=chunks,
+            storage_options=storage_options,
         )
 
 
