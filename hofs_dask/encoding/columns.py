@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import dask.array as da
 
     from hofs_dask.io.places import Place
-from hofs_dask.io.source import Source
+    from hofs_dask.io.source import Source
 
 FAN_IN = 16
 

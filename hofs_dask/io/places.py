@@ -55,6 +55,9 @@ class Place:
         prefix = f"{self.prefix}{name}/" if self.store is not None else ""
         return replace(self, path=f"{self.path}/{name}", prefix=prefix)
 
+    def __str__(self) -> str:
+        return self.path
+
     def __fspath__(self) -> str:
         if not self.is_local:
             raise TypeError(f"{self.path!r} is not a local path; use the methods of the place")

@@ -301,7 +301,7 @@ def _open(data: Any, target: Any, reading: Reading, exclude: Iterable[Hashable])
     if isinstance(data, xr.DataTree):
         data, target = open_node(data, target)
     address = ""
-    path = data.path if isinstance(data, Place) and data.store is None else data
+    path = data.path if isinstance(data, Place) else data
     if is_table(path):
         reading.refuse_dims("a table")
         if isinstance(data, Place) and data.options:
