@@ -322,7 +322,7 @@ def is_session(given: object) -> bool:
     return kind.__module__.partition(".")[0] == "icechunk" and hasattr(given, "snapshot_id")
 
 
-def remote(url: str) -> tuple[Any, str]:
+def remote(url: str, options: StorageOptions | None = None) -> tuple[Any, str]:
     """Return the fsspec file system of a URL and the path within it.
 
     Examples
@@ -330,7 +330,7 @@ def remote(url: str) -> tuple[Any, str]:
     >>> remote("memory://a/b")[1]
     '/a/b'
     """
-    found = UrlObjects.at(url, None)
+    found = UrlObjects.at(url, options)
     return found.files, found.root
 
 

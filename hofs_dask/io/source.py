@@ -301,15 +301,14 @@ def _open(data: Any, target: Any, reading: Reading, exclude: Iterable[Hashable])
     if isinstance(data, xr.DataTree):
         data, target = open_node(data, target)
     address = ""
-    path = data.path if isinstance(data, Place) else data
-    if is_table(path):
+    if is_table(data):
         reading.refuse_dims("a table")
         if isinstance(data, Place) and data.options:
             raise ValueError(
-                f"storage_options is given, but {path!r} is a table, which is read without them; "
-                "set the options in fsspec's configuration"
+                f"storage_options is given, but {data.path!r} is a table, which is read without "
+                "them; set the options in fsspec's configuration"
             )
-        data = open_table(path)
+        data = open_table(data.path if isinstance(data, Place) else data)
     elif isinstance(data, Place):
         data, address = open_path(data), data.path
     data, target = without_units(data), without_units(target)

