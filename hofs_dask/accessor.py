@@ -126,6 +126,7 @@ class HofsAccessor:
         exclude: Sequence[Hashable] = (),
         min_gain: float | str | None = None,
         alpha: float | None = None,
+        storage_options: StorageOptions | None = None,
         callback: Callable[[Event], None] | None = None,
         progress: bool | None = None,
     ) -> Selections:
@@ -154,6 +155,7 @@ class HofsAccessor:
             exclude=exclude,
             min_gain=min_gain,
             alpha=alpha,
+            storage_options=storage_options,
             callback=callback,
             progress=progress,
         )
