@@ -511,6 +511,9 @@ def _select_joint(
                 parent, most = u, gain
         if parent is not None:
             rows.append((_pair_row(data, i, parent), 4 * len(parents)))
+        if i in coarse and set(coarse[i]) <= set(parents):
+            n_sets = len(parents) * (len(parents) + 1) / 2
+            rows.append((_coarse_row(data, i, coarse[i]), 4 * n_sets))
         scored = []
         for row, n_alternatives in rows:
             bound = _posterior_information(data, posterior + row)
@@ -522,6 +525,7 @@ def _select_joint(
         nonlocal posterior
         members = sorted(features, key=lambda i: (-gains[i], i))
         known = posterior, [*parents], [[*each] for each in subsets]
+        coarse[members[-1]] = tuple(members[:-1])
         gain, k = 0.0, _subset_to_join(members[0], subsets, threshold, closeness)
         for i in members:
             without = _posterior_information(data, posterior)
@@ -539,6 +543,8 @@ def _select_joint(
     parents: list[int] = []
     tuples: list[list[Any]] | None = None
     planned: list[int] = []
+    coarse: dict[int, tuple[int, ...]] = {}  # parents of coarse rows
+    n_paired = n_thirds = 0
     posterior, before, charged, epoch = np.tile(prior, (n, 1)), 0.0, 0.0, 0
     to_earlier_epochs = dict.fromkeys(data.usable(), 0.0)
     relevance = {i: information(data.codes[:, i], data.labels) for i in data.usable()}
@@ -566,6 +572,15 @@ def _select_joint(
             if tuples is None:
                 tuples = [[*each, 0] for each in oracles_lookahead.waiting(data, order, left)]
             tuples = [each for each in tuples if set(each[0]) <= set(left) and each[3] < 2]
+            clear = gains[i] >= 1e-3 * min(1.0, entropy(data.labels.tolist()) / np.log(2))
+            clear = clear and len(left) * np.exp(-sizes[i] * gains[i]) <= 1e-3
+            if len(parents) >= 2 and n_paired < len(parents) and n_thirds < 5 and not clear:
+                thirds = oracles_lookahead.thirds(data, parents, n_paired, left)
+                n_paired = len(parents)
+                if thirds:
+                    coarse |= thirds
+                    n_thirds += 1
+                    continue
             least_gain = max(gains[i], 1e-3 * min(1.0, entropy(data.labels.tolist()) / np.log(2)))
             best = max(tuples, key=lambda each: each[1] / len(each[0]), default=None)
             if best is not None and best[1] / len(best[0]) > least_gain:
@@ -576,12 +591,14 @@ def _select_joint(
                     i, *planned = members
                 else:
                     best[1], best[3] = gain, best[3] + 1
+                    del coarse[members[-1]]
         total = max(0.0, nets[i] - charged - penalties[i])
         needed = _needed_gain(data, {j: sizes[j] * gain for j, gain in gains.items()}, sizes[i])
         if parents and not forced and not ahead and not planned and gains[i] < needed - 1e-12:
             for j in left:
                 to_earlier_epochs[j] += max(gains[j], 0.0)
             parents, posterior, before, charged = [], np.tile(prior, (n, 1)), 0.0, 0.0
+            coarse, n_paired = {}, 0
             epoch += 1
             continue
         k = picks[-1]["subset"] if ahead else _subset_to_join(i, subsets, threshold, closeness)
@@ -782,6 +799,34 @@ def _pair_table(data: Data, i: int, u: int, fold: int) -> Floats:
             guess = guess / guess.sum()
             result[a, c] = (counts[a, c] + n_prior * guess) / (counts[a, c].sum() + n_prior)
     return result
+
+
+def _coarse_row(data: Data, i: int, parents: tuple[int, ...]) -> Floats:
+    """Return log p(x_i|merged codes of parents,c), fitted without the sample's fold.
+
+    The parents are one nominal feature of combinations. The probability of a group of codes is
+    that of a pair row, and within a group the probabilities are those of the table.
+    """
+    most = oracles_lookahead.most_codes(data, 1 + len(parents))
+    own = np.array(oracles_lookahead.grouped(data, i, most))
+    combined = np.zeros(data.n_samples, int)
+    for u in parents:
+        combined = 4 * combined + np.array(oracles_lookahead.grouped(data, u, most))
+    codes = np.column_stack([own, combined])
+    n_codes = codes.max(axis=0) + 1
+    merged = Data(
+        codes,
+        np.zeros((2, n_codes.max())),
+        n_codes,
+        np.array([True, True]),
+        data.labels,
+        data.label_values,
+        data.rows,
+        data.evidence,
+    )
+    merged.folds = data.folds
+    merged.effective_size = lambda _: data.effective_size(i)  # type: ignore[method-assign]
+    return _table_row(data, i) + _pair_row(merged, 0, 1) - _table_row(merged, 0)
 
 
 def _parent_gain(data: Data, i: int, u: int) -> float:

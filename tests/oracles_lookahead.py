@@ -15,9 +15,7 @@ def waiting(data, order, left):
     """Return tuples that share no feature, with their information and p-value; best first."""
     found, taken = [], set()
     for k in range(2, order + 1):
-        most = 2
-        while most < MOST and PER_CELL * data.n_classes * (most + 1) ** k <= data.size:
-            most += 1
+        most = most_codes(data, k)
         columns = {i: grouped(data, i, most) for i in left}
         tuples = list(combinations(left, k))
         rated = [rate(data, columns, each) for each in tuples]
@@ -28,6 +26,30 @@ def waiting(data, order, left):
                 found.append((tuples[t], worth, p))
                 taken |= set(tuples[t])
     return sorted(found, key=lambda each: -each[1] / len(each[0]))[:5]
+
+
+def most_codes(data, k):
+    """Return the number of codes of a feature in a tuple of k features."""
+    most = 2
+    while most < MOST and PER_CELL * data.n_classes * (most + 1) ** k <= data.size:
+        most += 1
+    return most
+
+
+def thirds(data, parents, n_paired, left):
+    """Return features with synergy with two of the parents, not both among the first, and these."""
+    most = most_codes(data, 3)
+    columns = {i: grouped(data, i, most) for i in [*parents, *left]}
+    n_tuples = len(parents) * (len(parents) - 1) / 2 * len(left)
+    best = {}
+    for v in range(n_paired, len(parents)):
+        for u in range(v):
+            for i in left:
+                p = rate(data, columns, (parents[u], parents[v], i))[2]
+                if p * n_tuples <= ALPHA and p < best.get(i, (1,))[0]:
+                    best[i] = p, (parents[u], parents[v])
+    found = sorted(best, key=lambda i: (best[i][0], i))[:5]
+    return {i: best[i][1] for i in found}
 
 
 def rate(data, columns, features):

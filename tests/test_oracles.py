@@ -115,6 +115,7 @@ def assert_same(
     include=(),
     threshold=0.2,
     affinity=None,
+    order=None,
     folds=None,
     groups=None,
 ):
@@ -125,6 +126,7 @@ def assert_same(
         label_coding=coding,
         threshold=threshold,
         affinity=affinity,
+        order=order,
     )
     found = hd.select(codes, None, n_features, method=method, include=include).to_dataset()
     wanted = oracles.select(
@@ -136,6 +138,7 @@ def assert_same(
         include=include,
         threshold=threshold,
         affinity=affinity,
+        order=order or 2,
         folds=folds,
         groups=groups,
     )
@@ -165,6 +168,29 @@ def test_select__agrees_with_the_oracle(tmp_path, criterion, source, seed, n, n_
 def test_joint__agrees_with_the_oracle_on_many_samples(tmp_path, seed):
     codes = encoded(*class_data(seed, 600, 2 + seed % 3), tmp_path)
     assert_same(codes, "joint", 9, source=SOURCES[seed % 2])
+
+
+def parity_data(seed, n):
+    """Return the parity of three features and a number among noise, with missing cells."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 7))
+    x[:, 4] = rng.integers(0, 5, n)
+    y = ((x[:, 1] > 0) ^ (x[:, 3] > 0) ^ (x[:, 4] > 1)) ^ (rng.random(n) < 0.03)
+    x[:, 6] += 0.4 * y
+    x[rng.random(n) < 0.05, 3] = np.nan
+    return x, y.astype(float)
+
+
+@pytest.mark.parametrize(
+    ("order", "include"), [(3, ()), (3, (6,)), (None, (1, 3)), (None, (4, 6, 1)), (2, ()), (1, ())]
+)
+@pytest.mark.parametrize("nominal", [False, ("x4",)])
+def test_parity__agrees_with_the_oracle(tmp_path, order, include, nominal):
+    codes = encoded(*parity_data(20, 1500), tmp_path, nominal=nominal)
+    assert_same(codes, "joint", 6, order=order, include=include)
+    found = hd.select(codes, None, 6, method=hd.HOFS(order=order), include=include)
+    if order == 3 or include == (1, 3):
+        assert {1, 3, 4} <= set(found.indices[:4].tolist())
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,12 @@ KERNEL_MODULES = (grids, hashing, planes, kernel)
 
 #: The kinds of rows. "table" has one probability per code. "shared" and "class" are linear in the
 #: parents; the slopes are the same for all classes ("shared") or differ between classes ("class").
-#: "pair" has one probability per pair of a code of the feature and a code of its parent.
-KINDS = ("table", "shared", "class", "pair")
+#: "pair" has one probability per pair of a code of the feature and a code of its parent. "coarse"
+#: has one per code and combination of merged codes of one or two parents.
+KINDS = ("table", "shared", "class", "pair", "coarse")
+
+#: Number of groups that the codes of a parent of a coarse row are merged into.
+GROUPS = 4
 
 #: A block is processed in pieces of about this many samples, all of one fold. It is large enough
 #: that the overhead of a piece is small for few candidates, and small enough for the L2 cache.
@@ -69,6 +73,16 @@ class PosteriorRow:
     # (table, fold, class, cell) log factors; the kind "pair" has one table per parent, others one
     table: np.ndarray
     linear: LinearTerm | None = None
+    groups: np.ndarray | None = None  # uint8 (parent, code) of a coarse row, as in `CoarseRow`
+
+
+@dataclass(frozen=True)
+class CoarseRow:
+    """A row with one probability per code and combination of merged codes of one or two parents."""
+
+    parents: np.ndarray  # (parent,) positions among the columns
+    groups: np.ndarray  # uint8 (parent, code) the group of each code, below `GROUPS`
+    table: np.ndarray  # factors, (fold, class, cell); the code varies fastest, then the last parent
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,7 @@ class CandidateRows(FeatureRecord):
     """
 
     linear: tuple[str, ...]  # the kinds of linear rows: "shared", "class", both or none
+    coarse: tuple[CoarseRow, ...]  # of a few features
     table: np.ndarray = per_feature()  # (feature, fold, class, code)
     values: np.ndarray = per_feature()  # (feature, code) the value of each code, NaN for missing
     parents: np.ndarray = per_feature()  # (feature, parent) columns of linear rows, -1 for none
@@ -90,6 +105,7 @@ class CandidateRows(FeatureRecord):
     scales: np.ndarray = per_feature()  # (feature, linear, fold, class)
     pair_parents: np.ndarray = per_feature()  # (feature, pair) column + 1 of pair rows, -1: none
     pair_table: np.ndarray = per_feature()  # (feature, pair, fold, class, parent code x code)
+    coarse_place: np.ndarray = per_feature()  # (feature,) position in `coarse`, -1 for none
     # (feature, kind, fold) the log table entries of the true class, summed over the samples of the
     # fold and divided by the total weight of all samples
     truth: np.ndarray = per_feature()
@@ -130,6 +146,8 @@ class CandidateRows(FeatureRecord):
             scales=placeholder(*of_linear),
             pair_parents=np.broadcast_to(np.intp(-1), (m, n_pairs)),
             pair_table=placeholder(m, n_pairs, n_folds, n_classes, n_codes**2),
+            coarse=(),
+            coarse_place=np.broadcast_to(np.intp(-1), m),
             truth=placeholder(m, len(KINDS), n_folds),
         )
 
@@ -141,6 +159,7 @@ class CandidateRows(FeatureRecord):
         for kind in self.linear:
             found[:, KINDS.index(kind)] = (self.parents >= 0).any(axis=1)
         found[:, KINDS.index("pair")] = (self.pair_parents > 0).any(axis=1)
+        found[:, KINDS.index("coarse")] = self.coarse_place >= 0
         return found
 
     def row(self, i: int, kind: str, column: int) -> PosteriorRow:
@@ -159,6 +178,11 @@ class CandidateRows(FeatureRecord):
             if kind == "pair":
                 parents = self.pair_parents[i] - 1
                 return PosteriorRow(kind, column, parents, np.log(self.pair_table[i]))
+            if kind == "coarse":
+                own = self.coarse[self.coarse_place[i]]
+                return PosteriorRow(
+                    kind, column, own.parents, np.log(own.table)[None], groups=own.groups
+                )
         parents = self.parents[i][self.parents[i] >= 0]
         place = self.linear.index(kind)
         term = LinearTerm(
@@ -299,6 +323,16 @@ def _grids(context: GainsContext) -> tuple[np.ndarray | None, ...]:
     return tuple(found)
 
 
+def _coarse_bases(parents: np.ndarray, groups: np.ndarray, piece: _Piece) -> np.ndarray:
+    """Return the offsets of the cells of a coarse row, uint16 (1, sample)."""
+    found = np.zeros((1, piece.codes.shape[1]), np.uint16)
+    for parent, group in zip(parents, groups, strict=True):
+        found[0] = found[0] * np.uint16(GROUPS) + group[piece.columns[parent]]
+    found *= np.uint16(piece.values.shape[1])
+    bases: np.ndarray = frozen(found)
+    return bases
+
+
 def class_posterior(context: GainsContext, piece: _Piece) -> tuple[np.ndarray, np.ndarray]:
     """Return the log probabilities and the probabilities of the classes, (class, sample) each."""
     n_codes = context.numbers.shape[1]
@@ -311,6 +345,10 @@ def class_posterior(context: GainsContext, piece: _Piece) -> tuple[np.ndarray, n
                 cells[0] = cells[0] * np.uint16(n_codes) + piece.columns[parent]
             cells *= np.uint16(grid.shape[-1] // n_codes ** len(row.parents))
             kernel.add_tables(posterior, codes, frozen(cells), NO_PARENT, grid, piece.fold)
+            continue
+        if row.groups is not None:
+            bases = _coarse_bases(row.parents, row.groups, piece)
+            kernel.add_tables(posterior, codes, bases, NO_PARENT, row.table, piece.fold)
             continue
         bases = frozen(row.parents + 1) if row.kind == "pair" else NO_PARENT
         kernel.add_tables(posterior, codes, piece.bases, bases, row.table, piece.fold)
@@ -392,6 +430,10 @@ def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
                     squares[i] = np.inf
             gain[:, KINDS.index(kind)] += found
             square[:n_squared, KINDS.index(kind)] += squares
+        for i in np.flatnonzero(rows.coarse_place >= 0).tolist():
+            own = _coarse_gain(piece, posterior, probability, i, rows, squares=context.squares)
+            gain[i, KINDS.index("coarse")] += own[0]
+            square[i, KINDS.index("coarse")] += own[1]
         if rows.linear:
             rest = (piece.starts, piece.weights, probability)
             several = np.zeros((2, m, len(kinds)))
@@ -431,6 +473,44 @@ def _gain_chunk(context: GainsContext, block: Block, partial: Partial) -> None:
             square[:n_squared, kinds] += squares_of.sum(axis=0)
     partial["gain"][places] += gain
     partial["square"][places] += square
+
+
+def _coarse_gain(
+    piece: _Piece,
+    posterior: np.ndarray,
+    probability: np.ndarray,
+    i: int,
+    rows: CandidateRows,
+    *,
+    squares: bool,
+) -> tuple[float, float]:
+    """Return the score of the coarse row of a feature, and the sum of squared gains or 0."""
+    own = rows.coarse[rows.coarse_place[i]]
+    codes = piece.codes[i : i + 1]
+    bases = _coarse_bases(own.parents, own.groups, piece)
+    table: np.ndarray = frozen(own.table[None, None])
+    found, squared = np.empty(1), np.empty(int(squares))
+    kernel.score_tables(
+        codes,
+        bases,
+        frozen(np.zeros((1, 1), np.intp)),
+        table,
+        piece.fold,
+        piece.starts,
+        piece.weights,
+        probability,
+        found,
+        squared,
+    )
+    if not np.isnan(found[0]):
+        return float(found[0]), float(squared.sum())
+    row = np.zeros(posterior.shape)
+    kernel.add_tables(row, codes[0], bases, NO_PARENT, frozen(np.log(table[0])), piece.fold)
+    exact = -piece.sum(log_evidence(posterior, row))
+    if not squares:
+        return exact, 0.0
+    cells = bases[0] + codes[0].astype(np.intp)
+    return exact + piece.sum(np.log(own.table[piece.fold, piece.labels, cells])), np.inf
 
 
 def _exact_tables(

@@ -13,6 +13,7 @@ import numpy as np
 from hofs_dask.engine.counts import as_it_is
 from hofs_dask.engine.reduction import (
     ALL_HASHES,
+    N_FOLDS,
     Block,
     Context,
     Layout,
@@ -262,6 +263,48 @@ def _group_chunk(context: GroupContext, block: Block, partial: Partial) -> None:
     for own, group, counts in zip(codes, context.groups, partial["counts"], strict=True):
         found = np.bincount(cells + group[own], weights, context.n_classes * context.n_groups)
         counts += found.reshape(shape).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class ParentContext(Context):
+    """Context of `PARENT_COUNTS`."""
+
+    n_classes: int
+    n_codes: int  # the largest number of codes of a feature
+    n_groups: int  # groups of codes of a parent
+    parents: np.ndarray  # (counted feature, parent) positions among the columns
+    groups: np.ndarray  # uint8 (counted feature, parent, code) the group of each code of a parent
+    place: np.ndarray = per_feature()  # (feature,) position among the counted features, or -1
+
+
+def _parent_layout(context: ParentContext, n_features: int) -> Layout:  # noqa: ARG001
+    n_cells = context.n_groups ** context.parents.shape[1]
+    n_counted = int((context.place >= 0).sum())
+    shape = (n_counted, N_FOLDS, n_cells, context.n_classes, context.n_codes)
+    return {"counts": (shape, np.int64)}
+
+
+def _with_counted(context: ParentContext) -> ParentContext | None:
+    return context if (context.place >= 0).any() else None
+
+
+def _parent_chunk(context: ParentContext, block: Block, partial: Partial) -> None:
+    weights = block.weights if len(block.weights) else None
+    (features,) = np.nonzero(context.place >= 0)
+    codes = block.tile.only(features).codes
+    for i, own, counts in zip(features, codes, partial["counts"], strict=True):
+        cells = block.folds.astype(np.int64)
+        place = context.place[i]
+        for parent, group in zip(context.parents[place], context.groups[place], strict=True):
+            cells = cells * context.n_groups + group[block.columns.codes[parent]]
+        cells = (cells * context.n_classes + block.labels) * context.n_codes + own
+        found = np.bincount(cells, weights, counts.size)
+        counts += found.reshape(counts.shape).astype(np.int64)
+
+
+#: ``counts[t]``: the samples of each fold, combination of groups of codes of the parents, class and
+#: code, for the counted features in ascending order.
+PARENT_COUNTS = Reduction("parent-counts", _parent_layout, _parent_chunk, as_it_is, _with_counted)
 
 
 #: ``counts[i, class, group]``: number of samples per class and group of codes of feature i.

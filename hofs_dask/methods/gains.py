@@ -75,6 +75,15 @@ def _rows(
         density = -signal - 2 * np.log1p(np.exp(-signal)) if logistic else -0.5 * signal**2
         density = np.where(np.isnan(values), 0.0, density)
         yield kind, np.log(rows.linear_table[:, place])[:, :, None] + density
+    with_coarse = np.flatnonzero(rows.coarse_place >= 0)
+    if len(with_coarse):
+        n_folds, n_classes, n_codes = rows.table.shape[1:]
+        logs = np.zeros((len(rows.table), n_folds, len(numbers), n_classes, n_codes))
+        for i in with_coarse:
+            own = rows.coarse[rows.coarse_place[i]]
+            tables = np.log(own.table).reshape(n_folds, n_classes, -1, n_codes)
+            logs[i] = tables[:, :, own.groups[0]].transpose(0, 2, 1, 3)
+        yield "coarse", logs
     if rows.pair_parents.shape[1]:
         m, _, n_folds, n_classes, _ = rows.pair_table.shape
         tables = rows.pair_table.reshape(m, n_folds, n_classes, len(numbers), -1)

@@ -17,7 +17,7 @@ SignalSource = Literal["logistic", "gaussian"]
 Affinity = Literal["within", "correlation"]
 Slopes = Literal["auto", "shared", "class"]
 LabelCoding = Literal["auto", "indicator", "ordinal"]
-Order = Literal[1, 2]
+Order = Literal[1, 2, 3]
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,10 @@ class HOFS(Method):
         The largest number of features that ``joint`` may choose together because they have synergy:
         information about the label that none of them has alone, such as the two inputs of an
         exclusive or. With 2, all pairs of features are compared at the start of the search, on at
-        most about 33,000 samples. With 1, every feature is chosen alone. The default is 2, or 1 if
-        there are so many features that comparing all pairs would take much longer than the search.
-        This default depends only on the numbers of features, samples, codes and classes.
+        most about 33,000 samples; with 3, all triples as well. With 1, every feature is chosen
+        alone. The default is 2, or 1 if there are so many features that comparing all pairs would
+        take much longer than the search. This default depends only on the numbers of features,
+        samples, codes and classes.
 
     Examples
     --------

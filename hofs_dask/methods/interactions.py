@@ -90,6 +90,44 @@ def merged_codes(problem: Problem, most: int) -> np.ndarray:
     return groups
 
 
+@dataclass(frozen=True)
+class GroupedCodes:
+    """Codes merged to groups, and the samples of each group."""
+
+    below: int  # only samples with a hash below this number are counted
+    groups: np.ndarray  # uint8 (feature, code)
+    counts: np.ndarray  # int64 (feature, class, group)
+
+    @property
+    def n_groups(self) -> int:
+        """The largest number of groups of a feature."""
+        return int(self.counts.shape[2])
+
+
+def group_codes(
+    problem: Problem, order: int, *, share: float = 1.0, most_codes: int = MOST_CODES
+) -> Generator[Request, Partial, GroupedCodes]:
+    """Merge the codes of all features for tuples of ``order`` features; return their counts.
+
+    The parameters are those of `find_interactions`.
+    """
+    m, n_classes = problem.n_features, problem.n_classes
+    most = min(codes_of_order(share * problem.effective_size, n_classes, order), most_codes)
+    groups = merged_codes(problem, most)
+    n_groups = int(groups.max(initial=1)) + 1
+    below = ALL_HASHES if share >= 1 else int(share * ALL_HASHES)
+    if below < ALL_HASHES:
+        drawn = GroupContext(below, n_classes, n_groups, groups)
+        counts = (yield Request(GROUP_COUNTS, drawn, share=share))["counts"]
+        return GroupedCodes(below, groups, counts)
+    marginals = problem.counts.sum(axis=1)
+    counts = np.zeros((m, n_classes, n_groups), np.int64)
+    for i, group in enumerate(groups):
+        for code, each in enumerate(group.tolist()):
+            counts[i, :, each] += marginals[i, :, code]
+    return GroupedCodes(below, groups, counts)
+
+
 def find_interactions(
     problem: Problem,
     order: int,
@@ -116,19 +154,8 @@ def find_interactions(
         Maximum number of codes of a feature, after codes are merged.
     """
     m, n_classes, tile = problem.n_features, problem.n_classes, problem.tile_width
-    most = min(codes_of_order(share * problem.effective_size, n_classes, order), most_codes)
-    groups = merged_codes(problem, most)
-    n_groups = int(groups.max(initial=1)) + 1
-    below = ALL_HASHES if share >= 1 else int(share * ALL_HASHES)
-    if below < ALL_HASHES:
-        drawn = GroupContext(below, n_classes, n_groups, groups)
-        counts = (yield Request(GROUP_COUNTS, drawn, share=share))["counts"]
-    else:
-        marginals = problem.counts.sum(axis=1)
-        counts = np.zeros((m, n_classes, n_groups), np.int64)
-        for i, group in enumerate(groups):
-            for code, each in enumerate(group.tolist()):
-                counts[i, :, each] += marginals[i, :, code]
+    grouped = yield from group_codes(problem, order, share=share, most_codes=most_codes)
+    groups, counts, n_groups = grouped.groups, grouped.counts, grouped.n_groups
     effective_size = float(counts[0].sum()) * problem.evidence
     found = np.zeros((0, order), np.int64)
     terms = np.zeros((0, 5))
@@ -138,7 +165,7 @@ def find_interactions(
     for columns, heads in panels(np.flatnonzero(problem.candidates), order, most_heads, tile):
         context = TupleContext(
             order=order,
-            below=below,
+            below=grouped.below,
             top=top,
             least=least,
             heads=heads,
@@ -177,7 +204,7 @@ def find_interactions(
 
 
 def p_values(
-    synergy: np.ndarray, n_samples: float, df: np.ndarray, correction: np.ndarray
+    synergy: np.ndarray, n_samples: float | np.ndarray, df: np.ndarray, correction: np.ndarray
 ) -> np.ndarray:
     """Return the probability of estimating at least this synergy if the true synergy is 0.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from hofs_dask.engine.counts import PAIR_COUNTS, PairContext
 from hofs_dask.engine.posteriors import (
+    GROUPS,
     KINDS,
     POSTERIOR_GAINS,
     CandidateRows,
@@ -21,10 +22,12 @@ from hofs_dask.engine.posteriors import (
 )
 from hofs_dask.engine.reduction import N_FOLDS, N_PARTS, Partial, Request, placeholder
 from hofs_dask.engine.residuals import RESIDUALS
+from hofs_dask.engine.tuples import PARENT_COUNTS
 from hofs_dask.kernels.entropy import information
 from hofs_dask.methods.affinity import correlation, gram_row, join, within_classes
 from hofs_dask.methods.base import LEAST_DIFFERENCE, Ahead, ReductionBound, Search, Sizes
-from hofs_dask.methods.fields import Floats, Wholes, checked, finite
+from hofs_dask.methods.coarse import CoarseCounts, check_coarse, with_coarse
+from hofs_dask.methods.fields import Floats, Whole, Wholes, checked, finite
 from hofs_dask.methods.fits import (
     Moments,
     fit_linear,
@@ -42,6 +45,7 @@ from hofs_dask.methods.lookahead import (
     check_planned,
     check_waiting,
     look_ahead,
+    third_bound,
     tuple_requests,
 )
 from hofs_dask.methods.posterior import PosteriorScores, PosteriorState
@@ -101,6 +105,10 @@ class JointState(PosteriorState):
     # the tuples that may be chosen as a whole; None if none have been looked for yet
     waiting: tuple[Waiting, ...] | None = checked(check_waiting)
     planned: tuple[int, ...] = checked(check_planned)  # features of a tuple to choose next
+    coarse: tuple[CoarseCounts, ...] = checked(check_coarse)  # counts for coarse rows
+    # number of picks of this epoch of which all pairs have been tried as parents of coarse rows
+    paired: int = checked(Whole("epoch"))
+    n_thirds: int = checked(Whole("epoch"))  # how often such parents have been found
 
 
 @dataclass(frozen=True)
@@ -177,6 +185,7 @@ class Joint(Search[JointState, JointScores]):
             earlier=np.zeros(n_features),
             waiting=None,
             planned=(),
+            n_thirds=0,
             epoch=0,
         )
 
@@ -245,11 +254,15 @@ class Joint(Search[JointState, JointScores]):
         # every round after the first may restart
         gains = no_pick * (1 + n_picks) + one_pick * min(n_picks, 1) + staged * max(n_picks - 1, 0)
         # a round scores candidates at most twice, and each time for one tuple
-        n_tried = min(WAITING * MOST_TRIES, 2 * n_picks + 1) * (order - 1)
+        n_tried = min(WAITING * MOST_TRIES, 2 * n_picks + 1) if order > 1 else 0
+        n_added = n_tried * (order - 1)
         by_name = Counter(
-            {PAIR_COUNTS.name: n_picks + n_tried, POSTERIOR_GAINS.name: gains + staged * n_tried}
+            {PAIR_COUNTS.name: n_picks + n_added, POSTERIOR_GAINS.name: gains + staged * n_added}
         )
-        by_name.update(request.reduction.name for request in tuple_requests(sizes, order))
+        if order > 1:
+            by_name.update(request.reduction.name for request in tuple_requests(sizes, order))
+            by_name[PARENT_COUNTS.name] += n_tried
+            by_name += third_bound(sizes, staged)
         return ReductionBound(dict(by_name), by_name.total())
 
     def score(
@@ -384,6 +397,10 @@ class Joint(Search[JointState, JointScores]):
         )
         result = np.ones(m)
         result[wanted] = p_values(problem, found, np.flatnonzero(wanted))
+        for each in state.coarse:  # the residuals within codes of one pick do not show two parents
+            if rows.coarse_place[each.feature] >= 0:
+                smaller = min(float(result[each.feature]), each.p_value)
+                result[each.feature] = smaller * (2 - smaller)
         return result
 
     def adds(self, scores: JointScores) -> np.ndarray:
@@ -445,6 +462,8 @@ class Joint(Search[JointState, JointScores]):
             "bound": 0.0,
             "penalty": 0.0,
             "information": 0.0,
+            "coarse": (),
+            "paired": 0,
         }
 
     def _start_of(self, state: JointState) -> np.ndarray:
@@ -472,12 +491,14 @@ class Joint(Search[JointState, JointScores]):
         """Return the penalty of each kind of row of each candidate, in nats, (feature, kind).
 
         A row that is not a table was chosen from several alternatives: the kinds of rows and, for a
-        pair, the possible parents. If k alternatives are noise, the score of the best one grows
-        like log(k) divided by the effective number of samples.
+        pair or a coarse row, the possible parents. If k alternatives are noise, the score of the
+        best one grows like log(k) divided by the effective number of samples.
         """
-        n_alternatives = np.full(len(KINDS), float(len(KINDS)))
+        n_rows = max(len(state.rows), 1)
+        n_alternatives = np.full(len(KINDS), len(KINDS) - 1.0)  # few features have coarse rows
         n_alternatives[KINDS.index("table")] = 1
-        n_alternatives[KINDS.index("pair")] *= max(len(state.rows), 1)
+        n_alternatives[KINDS.index("pair")] *= n_rows
+        n_alternatives[KINDS.index("coarse")] *= n_rows * (n_rows + 1) / 2
         result: np.ndarray = np.log(n_alternatives) / self.problem.n_effective[:, None]
         return result
 
@@ -552,7 +573,8 @@ class Joint(Search[JointState, JointScores]):
                 pair_parents=places[:, None],
                 pair_table=pairs.reshape(m, 1, n_folds, c, b * b),
             )
-        return rows
+        of_coarse = truth[:, KINDS.index("coarse")]
+        return with_coarse(problem, rows, state.coarse, state.picks, of_coarse)
 
     @property
     def _logistic(self) -> bool:
@@ -580,6 +602,7 @@ class Joint(Search[JointState, JointScores]):
         n_classes, width = self.problem.n_classes, self.problem.table_width
         n_numbers = np.full(len(KINDS), float(n_classes * width))
         n_numbers[KINDS.index("pair")] *= width
+        n_numbers[KINDS.index("coarse")] *= GROUPS**2
         n_fitted = self.problem.effective_size * (1 - 1 / N_FOLDS)
         result: np.ndarray = np.sqrt(n_numbers / 2) / n_fitted
         return result

@@ -9,21 +9,31 @@ after the other.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hofs_dask.engine.posteriors import GROUPS, POSTERIOR_GAINS
 from hofs_dask.engine.reduction import ALL_HASHES, Partial, Request
-from hofs_dask.engine.tuples import GROUP_COUNTS, TUPLES, GroupContext, TupleContext
+from hofs_dask.engine.tuples import (
+    GROUP_COUNTS,
+    PARENT_COUNTS,
+    TUPLES,
+    GroupContext,
+    TupleContext,
+)
 from hofs_dask.methods import fields
 from hofs_dask.methods.affinity import join
 from hofs_dask.methods.base import Ahead, Sizes
+from hofs_dask.methods.coarse import CoarseCounts, count_parents
 from hofs_dask.methods.interactions import (
     Tuples,
     codes_of_order,
     find_interactions,
+    group_codes,
     heads_of_panel,
     p_values,
     panels,
@@ -39,7 +49,7 @@ if TYPE_CHECKING:
 SCREENED = 2**15
 #: Maximum number of codes of a feature in these tuples. With an even number, the groups of a
 #: numeric feature do not cross its median.
-CODES = 4
+CODES = GROUPS
 #: A tuple must be significant at this level, adjusted for all tuples of its order. It is stricter
 #: than usual because single features are tested as well.
 ALPHA = 1e-3
@@ -205,15 +215,20 @@ def look_ahead(
     free[list(state.chosen)] = False
     waiting = tuple(each for each in state.waiting or () if free[list(each.features)].all())
     state = replace(state, waiting=waiting)
+    single = int(np.argmax(np.where(free, scores.score, -np.inf)))
+    if _may_have_third(search, state, scores, single, int(free.sum())):
+        state, found = yield from _find_thirds(problem, state, free)
+        if found:
+            state, scores = yield from search.score_single(state)
+            single = int(np.argmax(np.where(free, scores.score, -np.inf)))
     if not waiting:
         return state, scores
-    single = int(np.argmax(np.where(free, scores.score, -np.inf)))
     best = max(waiting, key=lambda each: each.worth / len(each.features))
     order = len(best.features)
     least = max(float(scores.net_gain[single]), search.least_gain)
     if best.worth / order <= least:
         return state, scores
-    members, gain, penalty = yield from _simulate(search, state, scores, best.features)
+    members, coarse, gain, penalty = yield from _simulate(search, state, scores, best)
     n_tuples = math.comb(int(free.sum()), order)
     evidence = float(problem.n_effective[list(members)].min()) * gain
     tried = replace(best, worth=gain, n_tries=best.n_tries + 1)
@@ -228,8 +243,96 @@ def look_ahead(
             p_value=best.p_value,
             p_adjusted=min(best.p_value * n_tuples, 1.0),
         )
-        return state, replace(scores, ahead=ahead)
+        return replace(state, coarse=(*state.coarse, coarse)), replace(scores, ahead=ahead)
     return state, scores
+
+
+def _may_have_third(
+    search: Joint, state: JointState, scores: JointScores, single: int, n_free: int
+) -> bool:
+    """Return whether to look for a feature that needs two of the picks as parents.
+
+    This is done if the best single candidate is not clearly significant, and there are picks that
+    have not been tried.
+    """
+    if state.n_thirds >= WAITING or len(state.rows) < 2 or state.paired >= len(state.rows):
+        return False
+    gain = float(scores.net_gain[single])
+    evidence = gain * float(search.problem.n_effective[single])
+    return gain < search.least_gain or evidence < math.log(n_free / ALPHA)
+
+
+def _find_thirds(
+    problem: Problem, state: JointState, free: np.ndarray
+) -> Generator[Request, Partial, tuple[JointState, bool]]:
+    """Look for features with synergy with two picks; return the state, and whether any was found.
+
+    All pairs of picks of the epoch are tried that were not tried before. The state has the counts
+    for the coarse rows of the features that were found.
+    """
+    picks, m, n_classes = np.array(state.picks), problem.n_features, problem.n_classes
+    share = min(SCREENED / problem.n_samples, 1.0)
+    table = yield from group_codes(problem, 3, share=share, most_codes=CODES)
+    pairs = [(i, j) for j in range(state.paired, len(picks)) for i in range(j)]
+    heads = np.array(pairs, dtype=np.int64)
+    step = heads_of_panel(min(problem.tile_width, m), n_classes, table.n_groups, 3)
+    best: dict[int, tuple[float, tuple[int, int]]] = {}
+    n_tuples = math.comb(len(picks), 2) * int(free.sum())
+    for start in range(0, len(heads), step):
+        context = TupleContext(
+            order=3,
+            below=table.below,
+            top=LISTED,
+            least=0.0,
+            heads=heads[start : start + step],
+            columns=np.arange(-len(picks), 0),  # before every feature, so that all follow
+            column_groups=table.groups[picks],
+            column_counts=table.counts[picks],
+            position=np.arange(m),
+            usable=free,
+            groups=table.groups,
+            counts=table.counts,
+        )
+        total = yield Request(TUPLES, context, state.picks, share=share)
+        synergy, _, _, df, correction = total["terms"].T
+        columns = np.column_stack([picks[total["tuples"][:, :2]], total["tuples"][:, 2]])
+        sizes = share * problem.n_effective[columns].min(axis=1)
+        found = p_values(synergy, sizes, df, 1.0 + (correction - 1.0) / problem.evidence)
+        for (first, second, feature), p_value in zip(columns.tolist(), found.tolist(), strict=True):
+            if p_value * n_tuples <= ALPHA and p_value < best.get(feature, (1.0,))[0]:
+                best[feature] = p_value, (first, second)
+    state = replace(state, paired=len(picks))
+    if not best:
+        return state, False
+    chosen = sorted(best, key=lambda feature: (best[feature][0], feature))[:WAITING]
+    n_parents = math.comb(len(picks), 2)
+    families = [(i, best[i][1], min(best[i][0] * n_parents, 1.0)) for i in chosen]
+    counts = yield from count_parents(problem, families)
+    return replace(state, coarse=(*state.coarse, *counts), n_thirds=state.n_thirds + 1), True
+
+
+def third_bound(sizes: Sizes, n_scores: int) -> Counter[str]:
+    """Return the maximum number of reductions of `_find_thirds`, by name.
+
+    Parameters
+    ----------
+    sizes
+        The sizes of the data.
+    n_scores
+        Number of reductions to score the candidates.
+    """
+    n_rounds, tile = max(sizes.n_picks - 1, 0), min(sizes.tile_width, sizes.n_features)
+    n_groups = min(CODES, sizes.n_codes, codes_of_order(SCREENED, sizes.n_classes, 3))
+    step = heads_of_panel(tile, sizes.n_classes, n_groups, 3)
+    n_found = min(n_rounds, WAITING)
+    return Counter(
+        {
+            TUPLES.name: n_rounds + math.comb(sizes.n_picks, 2) // step,
+            GROUP_COUNTS.name: n_rounds if sizes.n_samples > SCREENED else 0,
+            PARENT_COUNTS.name: n_found,
+            POSTERIOR_GAINS.name: n_found * n_scores,
+        }
+    )
 
 
 def _find(problem: Problem, order: int) -> Generator[Request, Partial, tuple[Waiting, ...]]:
@@ -261,15 +364,19 @@ def _p_values(problem: Problem, found: Tuples, share: float) -> np.ndarray:
 
 
 def _simulate(
-    search: Joint, state: JointState, scores: JointScores, features: tuple[int, ...]
-) -> Generator[Request, Partial, tuple[tuple[int, ...], float, float]]:
-    """Yield requests; return features sorted by gain, their total gain, and their total penalty.
+    search: Joint, state: JointState, scores: JointScores, tried: Waiting
+) -> Generator[Request, Partial, tuple[tuple[int, ...], CoarseCounts, float, float]]:
+    """Yield requests; return features sorted by gain, counts, total gain and total penalty.
 
-    The features are added to the state one after the other, as in the rounds of a search.
+    The counts are those for a coarse row of the last feature given the others. The features are
+    added to the state one after the other, as in the rounds of a search.
     """
-    members = tuple(sorted(features, key=lambda i: (-float(scores.net_gain[i]), i)))
+    members = tuple(sorted(tried.features, key=lambda i: (-float(scores.net_gain[i]), i)))
     affinity = state.affinity[:, [members[0]]]
     subset = int(join(affinity, state.subsets, search.options.threshold)[0])
+    family = (members[-1], members[:-1], tried.p_value)
+    (coarse,) = yield from count_parents(search.problem, [family])
+    state = replace(state, coarse=(*state.coarse, coarse))
     gain = penalty = 0.0
     for place, feature in enumerate(members):
         if place:
@@ -277,4 +384,4 @@ def _simulate(
         gain += float(scores.net_gain[feature])
         penalty += float(search.pick_penalty(state)[feature])
         state = search.add(state, scores, feature, subset)
-    return members, gain, penalty
+    return members, coarse, gain, penalty

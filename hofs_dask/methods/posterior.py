@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hofs_dask.engine.posteriors import CandidateRows, PosteriorRow
+from hofs_dask.engine.posteriors import GROUPS, CandidateRows, PosteriorRow
 from hofs_dask.engine.reduction import N_FOLDS
 from hofs_dask.methods.base import Scores, State
 from hofs_dask.methods.fields import ROUNDING, Check, Floats, Sizes, Wholes
@@ -60,6 +60,17 @@ class PosteriorState(State):
             "table": n_parents if row.kind == "pair" else 1,
             "cell": sizes["code"] ** 2 if row.kind == "pair" else sizes["code"],
         }
+        if row.kind == "coarse":
+            own["cell"] = GROUPS**n_parents * sizes["code"]
+            shape = (n_parents, sizes["code"])
+            groups = row.groups
+            valid = isinstance(groups, np.ndarray) and groups.dtype == np.uint8
+            if groups is None or not valid or groups.shape != shape:
+                raise ValueError("PosteriorRow.groups is not an array of uint8 for the parents")
+            if n_parents > 2 or groups.max(initial=0) >= GROUPS:
+                raise ValueError(f"PosteriorRow.groups is not below {GROUPS}")
+        elif row.groups is not None:
+            raise ValueError(f"PosteriorRow.groups is not None for a row of kind {row.kind!r}")
         hole = -math.inf if self.may_rule_out else None
         checks: dict[str, tuple[Any, Check]] = {
             "parents": (row.parents, Wholes(("parent",), below="place")),

@@ -11,6 +11,7 @@ from hofs_dask.engine.posteriors import LinearTerm, PosteriorRow
 from hofs_dask.engine.reduction import N_FOLDS
 from hofs_dask.methods import registry  # noqa: F401 - defines all subclasses of State
 from hofs_dask.methods.base import State
+from hofs_dask.methods.coarse import CoarseCounts
 from hofs_dask.methods.fields import (
     MOST_SAMPLES,
     Sizes,
@@ -67,7 +68,8 @@ def _all_states(kind: type[State] = State) -> list[type[State]]:
 #: The dataclasses whose objects a checkpoint may contain, by name. Objects of other classes are
 #: never created from a file.
 RECORDS: dict[str, type] = {
-    cls.__name__: cls for cls in (Snapshot, Pick, PosteriorRow, LinearTerm, Waiting, *_all_states())
+    cls.__name__: cls
+    for cls in (Snapshot, Pick, PosteriorRow, LinearTerm, Waiting, CoarseCounts, *_all_states())
 }
 
 

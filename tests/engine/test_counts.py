@@ -23,9 +23,11 @@ from hofs_dask.engine.counts import (
     PairTermsContext,
 )
 from hofs_dask.engine.posteriors import (
+    GROUPS,
     KINDS,
     POSTERIOR_GAINS,
     CandidateRows,
+    CoarseRow,
     GainsContext,
     LinearTerm,
     PosteriorRow,
@@ -33,6 +35,7 @@ from hofs_dask.engine.posteriors import (
 from hofs_dask.engine.reduction import NO_WEIGHTS, Block, Tile, combine, frozen
 from hofs_dask.engine.residuals import RESIDUALS
 from hofs_dask.engine.rows import ROW_TERMS, ROW_VALUES, RowTermsContext, RowValuesContext
+from hofs_dask.engine.tuples import GROUP_COUNTS, PARENT_COUNTS, GroupContext, ParentContext
 from hofs_dask.kernels.cache import VARIABLE
 
 N, M, C, B = 60, 4, 3, 5
@@ -48,10 +51,14 @@ def contexts():
     values[1, 0] = np.nan
     none, first = np.zeros(0, int), np.array([0])
     linear = LinearTerm(values[1], slopes[1, 1, ..., :1].copy(), shifts[1, 1], shifts[2, 1] ** 2)
+    groups = rng.integers(0, GROUPS, (1, 2, B)).astype(np.uint8)
+    table = rng.uniform(0.1, 1.0, size=(N_FOLDS, C, GROUPS * B))
+    coarse = CoarseRow(first, groups[0, :1], table)
     rows = (
         PosteriorRow("table", 0, none, np.log(tables[0, :1])),
         PosteriorRow("class", 1, first, np.log(tables[1, :1]), linear),
         PosteriorRow("pair", 1, first, np.log(pair[2])),
+        PosteriorRow("coarse", 1, first, np.log(coarse.table)[None], groups=coarse.groups),
     )
     truth = rng.normal(size=(M, len(KINDS), N_FOLDS))
     truth[2, 1:] = 0.0
@@ -66,6 +73,8 @@ def contexts():
         scales=shifts**2,
         pair_parents=np.array([[1], [2], [-1], [1]]),
         pair_table=pair,
+        coarse=(coarse,),
+        coarse_place=np.array([-1, 0, -1, -1]),
         truth=truth,
     )
     filled = np.nan_to_num(values)
@@ -110,6 +119,10 @@ def contexts():
         ),
         POSTERIOR_GAINS: gains,
         RESIDUALS: gains,
+        PARENT_COUNTS: ParentContext(
+            C, B, GROUPS, np.array([[1, 0]]), groups, place=np.array([-1, -1, 0, -1])
+        ),
+        GROUP_COUNTS: GroupContext(2**64, C, GROUPS, rng.integers(0, GROUPS, (M, B), np.uint8)),
     }
 
 
@@ -199,7 +212,9 @@ def test_reduction__is_the_same_for_any_tiles(reduction, seed, edge):
         part = context.take(features)
         partial = reduction.identity(part, features.stop - features.start)
         cut = replace(block, tile=Tile.of(block.codes[features]))
-        reduction.chunk(reduction.prepare(part), cut, partial)
+        ready = reduction.prepare(part)
+        if ready is not None:  # no feature of the tile is needed
+            reduction.chunk(ready, cut, partial)
         tiles.append(reduction.finalize(part, partial))
     result = {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}
     expected = finished(reduction, block, [])

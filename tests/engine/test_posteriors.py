@@ -6,9 +6,11 @@ from scipy.special import logsumexp
 
 from hofs_dask.engine import posteriors
 from hofs_dask.engine.posteriors import (
+    GROUPS,
     KINDS,
     POSTERIOR_GAINS,
     CandidateRows,
+    CoarseRow,
     GainsContext,
     LinearTerm,
     PosteriorRow,
@@ -81,6 +83,14 @@ def test_posterior_gains__agree_with_direct_formulas(
         true = logs[np.arange(N), labels]
         return np.array([true[fold == each].sum() / N for each in range(n_folds)])
 
+    coarse = {
+        i: CoarseRow(
+            np.array(columns),
+            draw(GROUPS, len(columns), B),
+            rng.uniform(0.1, 1.0, (n_folds, n_classes, GROUPS ** len(columns) * B)) ** extreme,
+        )
+        for i, columns in ((1, [1]), (2, [1, 0]))
+    }
     expected, of_tables = np.zeros((M, len(KINDS))), np.zeros((M, len(KINDS), n_folds))
     for i, codes in enumerate(block.codes):
         added = {"table": np.log(tables[i, 0])[fold, :, codes]}
@@ -93,6 +103,12 @@ def test_posterior_gains__agree_with_direct_formulas(
                 added[kind] = table + log_density(row, fold, values[i], codes, number, logistic)
             added["pair"] = np.log(pairs[i, 0])[fold, :, second, codes]
             of_tables[i, 3] = by_fold(added["pair"])
+        if i in coarse:
+            cells = np.zeros(N, int)
+            for parent, group in zip(coarse[i].parents, coarse[i].groups, strict=True):
+                cells = GROUPS * cells + group[block.columns.codes[parent]]
+            added["coarse"] = np.log(coarse[i].table[fold, :, cells * B + codes])
+            of_tables[i, 4] = by_fold(added["coarse"])
         for kind, logs in added.items():
             expected[i, KINDS.index(kind)] = truth(before + logs) - truth(before)
     rows_of = CandidateRows(
@@ -106,6 +122,8 @@ def test_posterior_gains__agree_with_direct_formulas(
         scales=scales,
         pair_parents=np.array([[2], [2], [-1], [2]]),
         pair_table=pairs.reshape(M, 1, n_folds, n_classes, B * B),
+        coarse=tuple(coarse.values()),
+        coarse_place=np.array([-1, 0, 1, -1]),
         truth=of_tables,
     )
 

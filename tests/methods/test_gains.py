@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from hofs_dask.engine.posteriors import KINDS, CandidateRows
+from hofs_dask.engine.posteriors import GROUPS, KINDS, CandidateRows, CoarseRow
 from hofs_dask.methods import gains
 from hofs_dask.methods.gains import gains_on_counts
 
@@ -21,6 +21,11 @@ def draw(n_classes, n_picks):
     parents[-1] = pair_parents[-1] = -1
     values = rng.normal(size=(M, B))
     values[:, 0] = np.nan
+    coarse = CoarseRow(
+        np.zeros(1, int),
+        rng.integers(0, GROUPS, (1, B)).astype(np.uint8),
+        rng.uniform(0.1, 1.0, (F, n_classes, GROUPS * B)),
+    )
     candidates = CandidateRows(
         linear=("shared", "class") if n_picks else (),
         table=rng.uniform(0.1, 1.0, (M, F, n_classes, B)),
@@ -32,6 +37,8 @@ def draw(n_classes, n_picks):
         scales=rng.uniform(0.5, 50.0, (M, 2 * n_picks, F, n_classes)),
         pair_parents=pair_parents,
         pair_table=rng.uniform(0.1, 1.0, (M, n_picks, F, n_classes, width * B)),
+        coarse=(coarse,) * n_picks,
+        coarse_place=np.where(np.arange(M) == 1, n_picks - 1, -1),
         truth=np.zeros((M, len(KINDS), F)),
     )
     posterior = rng.normal(size=(F, n_classes, width))
@@ -68,6 +75,10 @@ def of_samples(codes, pick, labels, folds, candidates, posterior, numbers, logis
                 added[kind] = logs + np.where(np.isnan(own), 0.0, density)
             cells = pick * B + codes[i]
             added["pair"] = np.log(candidates.pair_table[i, 0, folds, :, cells])
+        if candidates.coarse_place[i] >= 0:
+            own = candidates.coarse[0]
+            cells = own.groups[0, pick] * B + codes[i]
+            added["coarse"] = np.log(own.table[folds, :, cells])
         for kind, logs in added.items():
             found[i, KINDS.index(kind)] = truth(before + logs) - truth(before)
     return found
@@ -84,4 +95,4 @@ def test_gains_on_counts__agree_with_samples(monkeypatch, n_picks, n_classes, lo
     found = gains_on_counts(counts, posterior, candidates, numbers, logistic)
     expected = of_samples(*samples, candidates, posterior, numbers, logistic)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
-    assert (expected != 0).sum() == M + 3 * (M - 1) * n_picks
+    assert (expected != 0).sum() == M + (3 * (M - 1) + 1) * n_picks

@@ -33,6 +33,28 @@ def test_exclusive_or__both_features_come_first(seed, m, binary):
     assert "with the next" in str(found)
 
 
+@pytest.mark.parametrize("binary", [False, True])
+def test_parity_of_three__is_found_with_order_3(binary):
+    x, y, columns = parity(0, 30, order=3, binary=binary)
+    found = hd.select(x, y, 4, method=hd.HOFS(order=3))
+    assert set(found.indices[:3].tolist()) == columns
+    assert set(found.subsets[0]) == {f"x{i}" for i in columns}
+    assert found.to_dataset()["together"].values.tolist() == [2, 1, 0, 0]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("others", [0, 3])
+def test_third_of_a_parity__is_found_once_two_are_chosen(binary, others):
+    x, y, columns = parity(1, 50, order=3, binary=binary)
+    first, second, third = columns
+    noise = [i for i in range(50) if i not in columns][:others]
+    found = hd.select(x, y, 4 + others, include=[first, *noise, second])
+    assert found.indices[2 + others] == third
+    kept = hd.select(x, y, "auto", include=[first, *noise, second])
+    assert kept.indices.tolist() == [first, *noise, second, third]
+    assert kept.to_dataset()["p_value"].values[-1] < 1e-9
+
+
 def test_order_1__chooses_one_feature_at_a_time():
     x, y, columns = parity(0, 50)
     found = hd.select(x, y, 4, method=hd.HOFS(order=1))
@@ -60,7 +82,7 @@ def mixed(n=20_000):
 
 
 def test_pair__waits_for_a_stronger_feature_and_comes_before_weaker_ones():
-    found = hd.select(*mixed(), 8, bins=8)
+    found = hd.select(*mixed(), 8)
     assert found.indices[0] == 9
     assert set(found.indices[1:3].tolist()) == {5, 17}
     assert set(found.indices[3:].tolist()) == {10, 11, 12, 13, 14}
