@@ -237,8 +237,8 @@ _READING = (
         "--groups",
         metavar="NAME",
         help="Name of the variable with the group of each sample, such as a subject. All "
-        "samples of a group are in the same fold of cross-fitting, and compare --resamples draws "
-        "whole groups.",
+        "samples of a group are in the same fold of cross-fitting. The option --resamples of "
+        '"hofs-dask compare" draws whole groups.',
     ),
     click.option(
         "--weights",
@@ -275,9 +275,10 @@ _READING = (
         callback=_dims,
         metavar="DIM[,DIM...]",
         help="Dimension along which the features lie, such as band; all other dimensions are "
-        "samples. Default: the dimension called feature, if there is one. Otherwise, if the only "
-        "variable besides the target has two dimensions, the default is the last one. If there "
-        "are several variables and no dimension called feature, each variable is one feature.",
+        "samples. Default: the dimension called feature, if there is one. If there is none "
+        "and the data has several variables besides the target, each variable is one feature. If "
+        "it has only one, the default is its second dimension if it has two; with more, give this "
+        "option or --feature-coord.",
     ),
 )
 

@@ -167,10 +167,12 @@ class CandidateRows(FeatureRecord):
 
         Parameters
         ----------
-        i, kind
-            The position of the candidate, and the kind of the row, which must be possible.
+        i
+            The position of the candidate among the features.
+        kind
+            One of `KINDS`. The candidate must have a row of this kind, see `possible`.
         column
-            The position that the candidate will have among the columns.
+            The position that the candidate will have among the columns of the reduction.
         """
         with np.errstate(divide="ignore"):  # a table may rule out a class
             if kind == "table":

@@ -101,7 +101,10 @@ def unique_digest(parts: Sequence[object]) -> str:
 
 
 def combine(identities: Sequence[Identity], *parts: object) -> Identity:
-    """Return the identity of data that is assembled from several arrays; ``parts`` describe how.
+    """Return the identity of data that is assembled from the arrays with these identities.
+
+    ``parts`` are values that describe how it is assembled, such as the names of dims. They are part
+    of the fingerprint. If an array has no fingerprint, the result has none.
 
     Examples
     --------

@@ -12,8 +12,8 @@ import numpy as np
 from hofs_dask.kernels.rows import LOGISTIC_SD, MAX_W
 from hofs_dask.methods.problem import Problem, to_unit_scale
 
-#: The slopes and the scale of a class are shrunk to values that all classes share. These shared
-#: values have the weight of this many samples.
+#: The slopes and the scale of a class are shrunk towards values that all classes share. These
+#: shared values have the weight of this many samples.
 SLOPE_PRIOR = 20.0
 #: Ridge term that is added to the variances of standardized parents.
 SLOPE_RIDGE = 1e-3
@@ -40,8 +40,8 @@ def fit_tables(problem: Problem) -> np.ndarray:
 
     Notes
     -----
-    The table of a class is shrunk to another table, its target: the deviation from the target is
-    multiplied by ``max(0, 1 - freedom / chi2)``. For a numeric feature with three or more codes,
+    The table of a class is shrunk towards another table, its target: the deviation from the target
+    is multiplied by ``max(0, 1 - freedom / chi2)``. For a numeric feature with three or more codes,
     the target is a trend. This is the table of all classes, tilted so that its mean is the mean of
     the class; the mean of the class has first been shrunk in the same way to the mean of all
     classes. For other features, the target is the table of all classes. There is no tuning
@@ -137,10 +137,10 @@ def fit_pairs(problem: Problem, pair_counts: np.ndarray, tables: np.ndarray) -> 
 
     Notes
     -----
-    The probabilities are shrunk to a model in which the parent has the same effect in every class.
-    This model has the weight of one independent sample per code. Its probability of code b in class
-    c, given the parent code a, is proportional to ``p(b|c)`` times a ratio: the count of a and b
-    together, divided by the count that is expected if b depends only on the class.
+    The probabilities are shrunk towards a model in which the parent has the same effect in every
+    class. This model has the weight of one independent sample per code. Its probability of code b
+    in class c, given the parent code a, is proportional to ``p(b|c)`` times a ratio: the count of a
+    and b together, divided by the count that is expected if b depends only on the class.
     """
     counts = (without_each_fold(pair_counts, 1) * problem.evidence).transpose(0, 1, 3, 2, 4)
     n_codes = problem.n_codes
@@ -243,13 +243,15 @@ def fit_linear(
 
     Parameters
     ----------
-    problem, moments
-        The data.
+    problem
+        The marginal counts and numeric values of all features.
+    moments
+        The moments of all features within the classes.
     parents
         Positions of each candidate's parents among the picks, (feature, parent), -1 for none.
     per_class
-        Whether each class has its own slopes and scale, which are shrunk to the shared ones.
-        Otherwise all classes share them.
+        Whether each class has its own slopes and scale, fitted to moments that are shrunk towards
+        those that all classes share. Otherwise all classes have the same slopes and scale.
     logistic
         Whether the density is logistic; otherwise it is Gaussian.
     """
@@ -299,7 +301,8 @@ class _Freedom:
 def _drawn(moment: np.ndarray, size: np.ndarray, per_class: bool) -> tuple[np.ndarray, _Freedom]:
     """Return moments (..., fold, class) that all classes share, and their degrees of freedom.
 
-    If ``per_class`` is true, each class has its own moments, which are shrunk to the shared ones.
+    If ``per_class`` is true, each class has its own moments, which are shrunk towards the
+    shared ones.
     """
     total = size.sum(axis=-1, keepdims=True)
     shared = (moment * size).sum(axis=-1, keepdims=True) / np.where(total > 0, total, 1)

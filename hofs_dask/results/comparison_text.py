@@ -89,7 +89,7 @@ def summary(dataset: xr.Dataset, parts: str = "") -> list[str]:
 
 
 def names_of(dataset: xr.Dataset) -> dict[str, list[Any]]:
-    """Return the names of the features that each method chose, by label, sorted by rank.
+    """Return a dict from the label of each method to the names of its features, best first.
 
     Examples
     --------

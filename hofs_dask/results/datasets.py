@@ -95,7 +95,7 @@ def check_variables(dataset: xr.Dataset, variables: Mapping[str, Variable]) -> N
     >>> check_variables(xr.Dataset({"score": ("feature", [0.5])}), {"score": score})
     Traceback (most recent call last):
     ...
-    ValueError: 'score' has the dimensions ('feature',), ('rank',) were expected
+    ValueError: 'score' has the dimensions ('feature',), but ('rank',) were expected
     """
     for name, expected in variables.items():
         if name not in dataset:
@@ -103,7 +103,7 @@ def check_variables(dataset: xr.Dataset, variables: Mapping[str, Variable]) -> N
         found = dataset[name]
         if found.dims != expected.dims:
             raise ValueError(
-                f"{name!r} has the dimensions {found.dims}, {expected.dims} were expected"
+                f"{name!r} has the dimensions {found.dims}, but {expected.dims} were expected"
             )
         if found.size and found.dtype.kind not in expected.kinds:
             raise ValueError(
@@ -112,7 +112,7 @@ def check_variables(dataset: xr.Dataset, variables: Mapping[str, Variable]) -> N
             )
     ranks = dataset["rank"].values if "rank" in dataset.coords else np.empty(0)
     if not np.array_equal(ranks, np.arange(1, len(ranks) + 1)):
-        raise ValueError(f"the ranks are {ranks[:5]} ..., 1, 2, 3 ... were expected")
+        raise ValueError(f"the ranks are {ranks[:5]} ..., but 1, 2, 3 ... were expected")
 
 
 def check_positions(index: NDArray[np.int64], n_features: int) -> None:
