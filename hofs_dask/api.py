@@ -388,9 +388,10 @@ def select_by(
     """Select features for each part of the data: each season, station or region.
 
     The result of a part is the same as that of `select` with only the samples of this part in
-    ``where``. Each part has its own bins, categories and ranges of a continuous target. A shift
-    between the parts, such as cold winters, therefore does not leave few bins for a part. The data
-    is read twice for all parts together. After that, only the codes of each part are read.
+    ``where``. Each part has its own bins, categories and ranges of a continuous target. With common
+    bins, all values of a part that differs from the others, such as cold winters, could fall into a
+    few bins. The data is read twice for all parts together. After that, only the codes of each part
+    are read.
 
     Parameters
     ----------

@@ -277,8 +277,8 @@ _READING = (
         help="Dimension along which the features lie, such as band; all other dimensions are "
         "samples. Default: the dimension called feature, if there is one. If there is none "
         "and the data has several variables besides the target, each variable is one feature. If "
-        "it has only one, the default is its second dimension if it has two; with more, give this "
-        "option or --feature-coord.",
+        "there is only one variable besides the target and it has two dimensions, the default is "
+        "the second of them. If it has more dimensions, give this option or --feature-coord.",
     ),
 )
 

@@ -65,7 +65,10 @@ def tree(merge: Callable[[list[Any]], Any], parts: list[Delayed], name: str) -> 
 
 
 def rechunked(array: da.Array, chunks: tuple[tuple[int, ...], ...]) -> da.Array:
-    """Rechunk an array by Dask's method "tasks"; "p2p" would exchange all chunks first."""
+    """Rechunk an array by Dask's method "tasks".
+
+    With "p2p", tasks that use the new chunks would wait until the old chunks are exchanged.
+    """
     return array.rechunk(chunks, method="tasks")
 
 

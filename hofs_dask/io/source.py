@@ -256,8 +256,8 @@ def open_source(
     ----------
     data
         One of `KINDS`. The dims of a DataArray other than ``feature_dim`` are stacked into samples
-        in their order. In a Dataset, either one variable along ``feature_dim`` contains all
-        features, or each variable is a feature.
+        in their order. In a Dataset, a variable along ``feature_dim`` contains several
+        features, and any other variable is one feature; see Notes.
     target : array, name or None
         One value per sample, or the name of a column, variable or coordinate of ``data``. A column
         or variable of ``data`` that is the target, given by name or as the same object, is not a
@@ -272,9 +272,10 @@ def open_source(
 
     Notes
     -----
-    In a Dataset with ``feature_dim``, a variable along this dim contains a feature for each label,
-    whose name consists of variable and label, such as ``("T", 500)``. A variable without this dim
-    is one feature. If there is only one variable, its features are named by their labels alone.
+    In a Dataset with ``feature_dim``, a variable along this dim contains one feature for each
+    coordinate label of the dim. The name of such a feature consists of the name of the variable and
+    this coordinate label, such as ``("T", 500)``. A variable without this dim is one feature. If
+    there is only one variable, its features are named by their coordinate labels alone.
 
     In a Dataset whose variables are the features, the dims of the variable with the most dims
     define the samples. A variable with only some of these dims, such as a height (y, x) among

@@ -234,7 +234,7 @@ class CodeStore:
         return manifest
 
     def categories(self, feature_index: int) -> list[Category | None]:
-        """Return the meaning of each code of a feature, None for the missing code.
+        """Return the meaning of each code of a feature, None for the code of missing values.
 
         These are the categories of a nominal feature (``"other"`` for merged rare categories), and
         the intervals of the bins of a numeric feature.
