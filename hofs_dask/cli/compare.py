@@ -9,7 +9,7 @@ import click
 from hofs_dask.cli.checkpoints import rounds_in_parts
 from hofs_dask.cli.methods import MethodCommand, parse_methods
 from hofs_dask.cli.options import examples
-from hofs_dask.cli.output import write_comparison
+from hofs_dask.cli.output import comparison_tree, write_comparison
 from hofs_dask.cli.searching import Search, run_search, search_command
 
 if TYPE_CHECKING:
@@ -72,4 +72,12 @@ def compare(search: Search, methods: dict[str, Method], resamples: int) -> None:
     def kept(checkpoint: str) -> int:
         return rounds_in_parts(checkpoint, methods, search.n_features, 1 + resamples)
 
-    run_search(search, chosen, resamples, run=run, write=write_comparison, rounds_in=kept)
+    run_search(
+        search,
+        chosen,
+        resamples,
+        run=run,
+        write=write_comparison,
+        tree=comparison_tree,
+        rounds_in=kept,
+    )

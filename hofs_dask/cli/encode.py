@@ -15,6 +15,7 @@ from hofs_dask.cli.options import (
     progress_option,
     reading_options,
 )
+from hofs_dask.cli.output import json_option, print_json, store_tree
 from hofs_dask.cli.running import advise
 
 
@@ -47,6 +48,7 @@ def _chunks(
     "chosen from the size of the data and the memory of the workers; --explain prints them.",
 )
 @explain_option
+@json_option
 @progress_option("read of the data")
 @cluster_options
 @debug_option
@@ -57,6 +59,7 @@ def encode(
     reading: ReadingOptions,
     chunks: tuple[int, int] | None,
     explain: bool,
+    as_json: bool,
     progress: bool | None,
     scheduler: str | None,
     workers: int | None,
@@ -96,4 +99,7 @@ def encode(
             progress=progress,
             storage_options=options_for(source, store),
         )
-    click.echo(repr(codes))
+    if as_json:
+        print_json(store_tree(codes))
+    else:
+        click.echo(repr(codes))

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hofs_dask.cli.checkpoints import parts_of, rounds_in
 from hofs_dask.cli.matrix import matrix_text
 from hofs_dask.cli.options import debug_option, examples, exists, options_for, storage_option
-from hofs_dask.cli.output import MATRIX_FORMAT
+from hofs_dask.cli.output import (
+    MATRIX_FORMAT,
+    comparison_tree,
+    interactions_tree,
+    json_option,
+    matrix_tree,
+    print_json,
+    selection_tree,
+    store_tree,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,15 +32,19 @@ MIN_ROOM = 30
 
 @click.command(epilog=examples("info codes.zarr"))
 @click.argument("path")
+@json_option
 @storage_option
 @debug_option
-def info(path: str) -> None:
+def info(path: str, as_json: bool) -> None:
     """Describe a code store, a saved result or a checkpoint.
 
     PATH is a code store, a saved selection, comparison or matrix, saved interactions, or the
     directory of a checkpoint.
     """
-    click.echo(describe(path))
+    if as_json:
+        print_json(tree_at(path))
+    else:
+        click.echo(describe(path))
 
 
 def describe(path: str) -> str:
@@ -80,6 +93,69 @@ def describe(path: str) -> str:
             "checkpoint; encode a Zarr store of data with: hofs-dask encode SOURCE STORE --target "
             "NAME"
         ) from error
+
+
+def tree_at(path: str) -> dict[str, Any]:
+    """Return what is at a path as values that JSON can store.
+
+    Examples
+    --------
+    >>> tree_at("no/such/path")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: no such path: 'no/such/path'
+    """
+    from hofs_dask.io.places import as_place
+    from hofs_dask.results.comparison import Comparison
+    from hofs_dask.results.interactions import Interactions
+    from hofs_dask.results.saving.readwrite import read
+    from hofs_dask.results.selection import Selection
+    from hofs_dask.search.checkpoint import has_checkpoint
+    from hofs_dask.store.codes import is_codes, open_codes
+
+    if not exists(path):
+        raise FileNotFoundError(f"no such path: {path!r}")
+    options = options_for(path)
+    place = as_place(path, options)
+    if has_checkpoint(place):
+        return _checkpoint_tree(place)
+    if parts := parts_of(path):
+        return {
+            label: _checkpoint_tree(found[None])
+            for label, found in parts.items()
+            if None in found and has_checkpoint(found[None])
+        }
+    if is_codes(place):
+        return store_tree(open_codes(place))
+    return read(
+        path,
+        {
+            Selection.FORMAT: lambda dataset: selection_tree(Selection(dataset)),
+            Comparison.FORMAT: lambda dataset: comparison_tree(Comparison(dataset)),
+            Interactions.FORMAT: lambda dataset: interactions_tree(Interactions(dataset)),
+            MATRIX_FORMAT: lambda dataset: matrix_tree(next(iter(dataset.data_vars.values()))),
+        },
+        options,
+    )
+
+
+def _checkpoint_tree(place: Place) -> dict[str, Any]:
+    """Return the run and the picks of a checkpoint; features are given by column."""
+    from hofs_dask.search.checkpoint import read_checkpoint
+
+    run, snapshot = read_checkpoint(place)
+    picks = [
+        {
+            "rank": rank,
+            "index": pick.index,
+            "subset": pick.subset,
+            "score": pick.score,
+            "gain": pick.gain,
+            "information": pick.information,
+        }
+        for rank, pick in enumerate(snapshot.picks, start=1)
+    ]
+    return {"format": "hofs_dask checkpoint", **run, "picks": picks}
 
 
 def _describe_matrix(dataset: xr.Dataset) -> str:

@@ -16,7 +16,16 @@ from hofs_dask.cli.options import (
     reading_options,
     target_option,
 )
-from hofs_dask.cli.output import check_picture, draw, output_check, write_interactions
+from hofs_dask.cli.output import (
+    STDOUT,
+    check_picture,
+    draw,
+    interactions_tree,
+    json_option,
+    output_check,
+    print_json,
+    write_interactions,
+)
 from hofs_dask.cli.running import advise
 
 
@@ -40,8 +49,10 @@ from hofs_dask.cli.running import advise
     "--output",
     callback=output_check("interactions"),
     metavar="PATH",
-    help="Path to save the tuples to. It must end with .zarr, .nc or .csv.",
+    help="Path to save the tuples to. It must end with .zarr, .nc or .csv, or be - to print them "
+    "as JSON instead of text.",
 )
+@json_option
 @click.option(
     "--plot",
     callback=check_picture,
@@ -62,6 +73,7 @@ def interactions(
     order: int,
     top: int,
     output: str | None,
+    as_json: bool,
     plot: str | None,
     target: str | None,
     exclude: tuple[str, ...],
@@ -100,8 +112,11 @@ def interactions(
             storage_options=options_for(store),
             progress=progress,
         )
-    click.echo(repr(found))
-    if output is not None:
+    if as_json or output == STDOUT:
+        print_json(interactions_tree(found))
+    else:
+        click.echo(repr(found))
+    if output is not None and output != STDOUT:
         write_interactions(found, output)
     if plot is not None:
         draw(found, plot)

@@ -18,7 +18,15 @@ from hofs_dask.cli.options import (
     reading_options,
     target_option,
 )
-from hofs_dask.cli.output import MATRIX_KINDS, output_check, write_matrix
+from hofs_dask.cli.output import (
+    MATRIX_KINDS,
+    STDOUT,
+    json_option,
+    matrix_tree,
+    output_check,
+    print_json,
+    write_matrix,
+)
 from hofs_dask.cli.running import advise
 
 if TYPE_CHECKING:
@@ -35,8 +43,10 @@ SHOWN_PAIRS = 10
     required=True,
     callback=output_check("matrix"),
     metavar="PATH",
-    help="Path to save the matrix to. It must end with .zarr, .nc or .csv.",
+    help="Path to save the matrix to. It must end with .zarr, .nc or .csv, or be - to print the "
+    "matrix as JSON instead of text.",
 )
+@json_option
 @click.option(
     "--kind",
     type=click.Choice(MATRIX_KINDS),
@@ -54,6 +64,7 @@ SHOWN_PAIRS = 10
 def matrix(
     store: str,
     output: str,
+    as_json: bool,
     kind: str,
     target: str | None,
     reading: ReadingOptions,
@@ -87,8 +98,12 @@ def matrix(
             storage_options=options_for(store),
             progress=progress,
         )
-    click.echo(matrix_text(found))
-    write_matrix(found, output)
+    if as_json or output == STDOUT:
+        print_json(matrix_tree(found))
+    else:
+        click.echo(matrix_text(found))
+    if output != STDOUT:
+        write_matrix(found, output)
 
 
 def matrix_text(matrix: xr.DataArray) -> str:

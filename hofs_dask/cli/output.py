@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from hofs_dask.results.comparison import Comparison
     from hofs_dask.results.interactions import Interactions
     from hofs_dask.results.selection import Selection
+    from hofs_dask.store.codes import CodeStore
 
 Kind = Literal["selection", "comparison", "matrix", "interactions"]
 
 #: Kinds of `information_matrix`, repeated here because its module is slow to import.
 MATRIX_KINDS = ("spectral", "conditional", "joint", "redundancy")
 
+#: The path that means: print the result as JSON instead of text.
+STDOUT = "-"
 TABLES = (".json", ".csv")
 PICTURES = (".png", ".svg", ".pdf")
 #: Allowed suffixes of output files, by kind of result.
@@ -74,8 +77,8 @@ def output_check(kind: Kind) -> Check:
     """Return a click callback that checks if a result of this kind can be written to a path."""
 
     def check(_ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
-        if path is None:
-            return None
+        if path in (None, STDOUT):
+            return path
         _check_ending(path, OUTPUTS[kind])
         if path.endswith(".nc") and not (find_spec("h5netcdf") and find_spec("h5py")):
             raise click.BadParameter(
@@ -114,9 +117,14 @@ def write_selection(result: Selection, output: str) -> None:
     if not output.endswith(TABLES):
         result.save(output, storage_options=options_for(output))
         return
-    rows = list(_ranks(result))
+    tree = selection_tree(result)
+    _write_table(output, COLUMNS, tree["ranks"], tree)
+
+
+def selection_tree(result: Selection) -> dict[str, Any]:
+    """Return a selection as values that JSON can store."""
     head = _head(result.to_dataset().attrs)
-    _write_table(output, COLUMNS, rows, {**head, "subsets": result.subsets, "ranks": rows})
+    return {**head, "subsets": result.subsets, "ranks": list(_ranks(result))}
 
 
 def write_comparison(result: Comparison, output: str) -> None:
@@ -124,9 +132,19 @@ def write_comparison(result: Comparison, output: str) -> None:
     if not output.endswith(TABLES):
         result.save(output, storage_options=options_for(output))
         return
+    tree = comparison_tree(result)
+    rows = [
+        {"method": label, **rank} for label, own in tree["methods"].items() for rank in own["ranks"]
+    ]
+    resampled = "stability" in result.to_dataset()
+    _write_table(output, ("method", *COLUMNS, *RESAMPLED * resampled), rows, tree)
+
+
+def comparison_tree(result: Comparison) -> dict[str, Any]:
+    """Return a comparison as values that JSON can store."""
     data = result.to_dataset()
     resampled, names = "stability" in data, data["feature"].values.tolist()
-    labels, by_method, rows = list(result), {}, []
+    labels, by_method = list(result), {}
     for row, label in enumerate(labels):
         chosen = result[label]
         ranks = list(_ranks(chosen))
@@ -135,7 +153,6 @@ def write_comparison(result: Comparison, output: str) -> None:
             for rank in ranks:
                 rank["stability"] = stability[rank["rank"] - 1].item()
                 rank["frequency"] = frequency[names.index(rank["feature"])].item()
-        rows += [{"method": label, **rank} for rank in ranks]
         by_method[label] = {"subsets": chosen.subsets, "ranks": ranks}
     head = _head(data.attrs)
     options = head.pop("options")
@@ -143,8 +160,7 @@ def write_comparison(result: Comparison, output: str) -> None:
         by_method[label]["options"] = found
     last = data["overlap"].values[-1:].tolist()
     overlap = [dict(zip(labels, line, strict=True)) for line in (last[0] if last else [])]
-    tree = {**head, "methods": by_method, "overlap": dict(zip(labels, overlap, strict=False))}
-    _write_table(output, ("method", *COLUMNS, *RESAMPLED * resampled), rows, tree)
+    return {**head, "methods": by_method, "overlap": dict(zip(labels, overlap, strict=False))}
 
 
 def write_matrix(matrix: xr.DataArray, output: str) -> None:
@@ -158,6 +174,67 @@ def write_matrix(matrix: xr.DataArray, output: str) -> None:
 
     dataset = matrix.to_dataset().assign_attrs({**matrix.attrs, "format": MATRIX_FORMAT})
     write(dataset, output, options_for(output))
+
+
+def matrix_tree(matrix: xr.DataArray) -> dict[str, Any]:
+    """Return an information matrix as values that JSON can store.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> names = {"feature": ["a", "b"], "other": ["a", "b"]}
+    >>> matrix_tree(xr.DataArray([[0.7, 0.2], [0.2, 0.6]], names))["features"]
+    ['a', 'b']
+    """
+    names, values = matrix["feature"].values.tolist(), matrix.values.tolist()
+    return {"format": MATRIX_FORMAT, **matrix.attrs, "features": names, "values": values}
+
+
+def interactions_tree(result: Interactions) -> dict[str, Any]:
+    """Return interactions as values that JSON can store."""
+    table, attrs = result.to_dataframe(), result.to_dataset().attrs
+    rows = [dict(zip(table.columns, line, strict=True)) for line in table.values.tolist()]
+    return {
+        **attrs,
+        "tuples": [{name: _number(value) for name, value in row.items()} for row in rows],
+    }
+
+
+def store_tree(codes: CodeStore) -> dict[str, Any]:
+    """Return what a code store contains as values that JSON can store."""
+    labels, groups, weights = codes.labels, codes.groups, codes.weights
+    return {
+        "format": "hofs_dask codes",
+        "path": str(codes.path),
+        "n_samples": codes.n_samples,
+        "n_features": codes.n_features,
+        "features": list(codes.names),
+        "n_codes": codes.n_codes.tolist(),
+        "nominal": codes.nominal.tolist(),
+        "chunks": list(codes.chunks),
+        "target": labels.name,
+        "target_kind": labels.kind,
+        "classes": list(labels.classes),
+        "counts": labels.counts.tolist(),
+        "n_dropped": labels.n_dropped,
+        "notes": list(labels.notes),
+        "groups": None if groups is None else groups.name,
+        "weights": None if weights is None else weights.name,
+    }
+
+
+def print_json(tree: Mapping[str, Any]) -> None:
+    """Print values as JSON; numbers and texts of numpy are converted."""
+    click.echo(json.dumps(tree, indent=1, default=_plain_value))
+
+
+def _plain_value(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as JSON instead of text."
+)
 
 
 def write_interactions(result: Interactions, output: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -22,7 +22,7 @@ from hofs_dask.cli.options import (
     reading_options,
     target_option,
 )
-from hofs_dask.cli.output import check_picture, draw, output_check
+from hofs_dask.cli.output import STDOUT, check_picture, draw, json_option, output_check, print_json
 from hofs_dask.cli.running import advise
 from hofs_dask.events import Event, RoundEnded, RoundStarted
 
@@ -48,6 +48,7 @@ class Search:
     alpha: float | None
     checkpoint: str | None
     output: str | None
+    as_json: bool
     plot: str | None
     progress: bool | None
     explain: bool
@@ -166,8 +167,10 @@ def search_command(
             callback=output_check(kind),
             metavar="PATH",
             help="Save the result to PATH. If PATH ends with .zarr or .nc, the complete result is "
-            "saved. If PATH ends with .json or .csv, only a table of the ranks is saved.",
+            "saved. If PATH ends with .json or .csv, only a table of the ranks is saved. The path "
+            "- is the same as --json.",
         ),
+        json_option,
         click.option(
             "--plot",
             callback=check_picture,
@@ -201,6 +204,7 @@ def run_search(
     *,
     run: Callable[[dict[str, Any]], Found],
     write: Callable[[Found, str], None],
+    tree: Callable[[Found], Mapping[str, Any]],
     rounds_in: Callable[[str], int],
 ) -> None:
     """Run a search and print the result, or print its plan if `--explain` was given.
@@ -218,6 +222,8 @@ def run_search(
         and `compare` share.
     write
         Function that writes the result to the path of ``--output``.
+    tree
+        Function that returns the result as values that JSON can store, for ``--json``.
     rounds_in
         Function that returns how many rounds of this search a checkpoint contains.
     """
@@ -264,8 +270,11 @@ def run_search(
             }
         )
     # Print first, so that the result of a long run is not lost if the disk is full.
-    click.echo(repr(result))
-    if search.output is not None:
+    if search.as_json or search.output == STDOUT:
+        print_json(tree(result))
+    else:
+        click.echo(repr(result))
+    if search.output is not None and search.output != STDOUT:
         write(result, search.output)
     if search.plot is not None:
         draw(result, search.plot)

@@ -9,7 +9,7 @@ import click
 from hofs_dask.cli.checkpoints import rounds_in
 from hofs_dask.cli.methods import MethodCommand, parse_method
 from hofs_dask.cli.options import examples
-from hofs_dask.cli.output import write_selection
+from hofs_dask.cli.output import selection_tree, write_selection
 from hofs_dask.cli.searching import Search, run_search, search_command
 
 if TYPE_CHECKING:
@@ -61,7 +61,15 @@ def select(search: Search, method: str, options: tuple[str, ...]) -> None:
 
         return select(**arguments, method=chosen)
 
-    run_search(search, [chosen], 0, run=run, write=write_selection, rounds_in=rounds_in)
+    run_search(
+        search,
+        [chosen],
+        0,
+        run=run,
+        write=write_selection,
+        tree=selection_tree,
+        rounds_in=rounds_in,
+    )
 
 
 def _method(name: str, options: tuple[str, ...]) -> Method:

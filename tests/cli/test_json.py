@@ -1,0 +1,80 @@
+"""`--json` and `--output -`: every command prints JSON that scripts can read."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import hofs_dask as hd
+from hofs_dask.cli import main
+
+RNG = np.random.default_rng(2)
+N = 400
+Y = RNG.integers(0, 2, N)
+X = RNG.normal(size=(N, 5))
+X[:, 3] += 2 * Y
+
+
+def printed(*arguments):
+    done = CliRunner().invoke(main, [str(each) for each in arguments])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def codes(tmp_path):
+    return hd.encode(X, Y, tmp_path / "codes.zarr").path
+
+
+@pytest.mark.parametrize("how", [["--json"], ["--output", "-"]])
+def test_search__prints_the_ranks(codes, how):
+    expected = hd.select(codes, None, 2, method="jmi")
+    found = printed("select", codes, "--n-features", 2, "--method", "jmi", *how)
+    assert [rank["feature"] for rank in found["ranks"]] == expected.features
+    assert [rank["score"] for rank in found["ranks"]] == expected.scores.tolist()
+    assert found["subsets"] == expected.subsets
+    found = printed("compare", codes, "--n-features", 2, "--method", "jmi", "--method", "mim", *how)
+    assert found["methods"]["jmi"]["ranks"][0]["feature"] == "x3"
+
+
+@pytest.mark.parametrize("how", [["--json"], ["--output", "-"]])
+def test_interactions__prints_the_tuples(codes, how):
+    expected = hd.interactions(codes, None, top=3)
+    found = printed("interactions", codes, "--top", 3, *how)
+    names = [(row["feature_1"], row["feature_2"]) for row in found["tuples"]]
+    assert names == expected.tuples
+
+
+def test_matrix__prints_all_values(codes, tmp_path):
+    expected = hd.information_matrix(codes, None)
+    assert printed("matrix", codes, "--output", "-")["values"] == expected.values.tolist()
+    found = printed("matrix", codes, "--json", "--output", tmp_path / "matrix.csv")
+    assert found["features"] == ["x0", "x1", "x2", "x3", "x4"]
+    assert (tmp_path / "matrix.csv").exists()
+
+
+def test_encode_and_info__print_the_contents_of_a_store(tmp_path):
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 3], "y": Y})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    store = tmp_path / "codes.zarr"
+    found = printed("encode", tmp_path / "data.csv", store, "--target", "y", "--json")
+    assert found == printed("info", store, "--json")
+    assert found["features"] == ["a", "b"]
+    assert found["counts"] == sorted(np.bincount(Y).tolist(), reverse=True)
+
+
+@pytest.mark.parametrize("command", ["select", "compare", "interactions"])
+def test_info__prints_what_the_command_printed(codes, tmp_path, command):
+    count = ["--top", 3] if command == "interactions" else ["--n-features", 2]
+    saved = tmp_path / "result.zarr"
+    found = printed(command, codes, *count, "--json", "--output", saved)
+    assert printed("info", saved, "--json") == found
+
+
+def test_info__prints_the_picks_of_a_checkpoint(codes, tmp_path):
+    hd.select(codes, None, 2, method="jmi", checkpoint=tmp_path / "run")
+    found = printed("info", tmp_path / "run", "--json")
+    assert found["method"] == "jmi"
+    assert found["picks"][0]["index"] == 3
