@@ -195,7 +195,7 @@ class Source:
 
     @property
     def target_fingerprint(self) -> str | None:
-        """The same for the target."""
+        """A digest of the target, equal only for equal content; None if it cannot be made."""
         return self.target_identity.fingerprint
 
     @property

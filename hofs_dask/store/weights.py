@@ -223,7 +223,9 @@ def _common_unit(distinct: Sequence[float]) -> float | None:
 
 
 def quantise(block: np.ndarray, unit: float) -> np.ndarray:
-    """Return weights above zero, divided by the unit and rounded to 1, ..., `MOST_WEIGHT`, uint16.
+    """Return weights divided by the unit and rounded, but at least 1, as uint16.
+
+    A ValueError is raised if a weight is not above zero, or if a result is above `MOST_WEIGHT`.
 
     Examples
     --------
