@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from scipy.special import chdtrc, chdtri
 
 import hofs_dask as hd
+from hofs_dask.engine import scanning
 from hofs_dask.engine.counts import (
     MARGINAL_COUNTS,
     PAIR_COUNTS,
     MarginalContext,
     PairContext,
 )
-from hofs_dask.engine.reduction import Block, Request, Tile
+from hofs_dask.engine.reduction import Block, Request, Tile, WholeLayer, layers_of, split_sets
 from hofs_dask.engine.scanning import run
 from hofs_dask.errors import CodeStoreError
 from hofs_dask.kernels.hashing import fold_of, multiplicity
@@ -87,6 +88,44 @@ def test_counts__equal_those_of_numpy_for_any_weights(seed, n, n_codes, n_classe
         for i in range(5):
             expected = np.bincount(cells * n_codes + codes[i], weights, n_cells * n_codes)
             np.testing.assert_array_equal(partial["counts"][i].ravel(), expected)
+
+
+@pytest.mark.parametrize(
+    ("weights", "masks"),
+    [
+        (np.arange(300) % 15 + 1, [1, 2, 4, 8]),
+        (np.arange(300) % 2 * 200 + 7, [7, 207]),  # two weights, which have six bits
+        (np.repeat([3, 70, 9], 100), None),
+    ],
+)
+def test_layers__weights_in_all_words_are_counted_by_value_or_by_bit(weights, masks):
+    sets = split_sets(weights.astype(np.uint16))
+    layers = layers_of(sets).layers
+    if masks is None:
+        assert not any(isinstance(layer, WholeLayer) for layer in layers)
+    else:
+        (layer,) = layers
+        assert layer.values.tolist() == masks
+    masks, values = sets
+    bits = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little")
+    total = (bits.reshape(len(masks), -1, 64) * values[:, :, np.newaxis]).sum(axis=0).ravel()
+    np.testing.assert_array_equal(total[:300], weights)
+    assert not total[300:].any()
+
+
+def test_scans__split_the_weights_of_a_chunk_once(tmp_path, monkeypatch):
+    codes = encoded(tmp_path, W, bins=4, chunks=(128, 6))
+    context = MarginalContext(3, int(codes.n_codes.max()))
+    n_splits = []
+
+    def watched(weights):
+        n_splits.append(len(weights))
+        return split_sets(weights)
+
+    monkeypatch.setattr(scanning, "split_sets", watched)
+    for _ in range(3):
+        run(codes, [Request(MARGINAL_COUNTS, context)] * 2)
+    assert sorted(n_splits) == sorted([128] * (N // 128) + [N % 128])
 
 
 @pytest.mark.parametrize("resample", [None, 0, 3])

@@ -113,8 +113,10 @@ def estimate(codes: CodeStore, scan: Sequence[Request], workers: tuple[Worker, .
         cache=0,
         limit=worker.memory_limit,
     )
-    # bytes of the codes, copied columns and labels that one worker reads, up to one chunk more
+    # bytes that one worker reads, up to one chunk more: codes, copied columns, labels, groups, and
+    # weights with their sets of equal weight
     width = (codes.n_features + len(columns)) * codes.bits / 8 + 1
+    width += 4 * (codes.groups is not None) + 4 * (codes.weights is not None)
     share = int((codes.n_samples // len(workers) + codes.chunks[0]) * width)
     room = int(USABLE * found.limit) - found.needed
     cache = max(min(_cache_setting(found.limit), room, share), 0)

@@ -169,43 +169,85 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class WholeLayer:
+    """Samples as bit masks of all words, one for each weight or for each bit of the weights."""
+
+    masks: np.ndarray  # uint64 (mask, word)
+    values: np.ndarray  # int64 (mask,) the weight of the samples of each mask
+
+
+@dataclass(frozen=True)
 class Layers:
     """The samples of a chunk, divided into layers.
 
     A sample is in one layer, with its weight, or in one layer for each bit of its weight.
     """
 
-    layers: tuple[Layer, ...]
-    n_sets: float  # number of words of all layers; infinite if there would be too many
-    n_words: int  # number of words of the chunk
+    layers: tuple[Layer | WholeLayer, ...]
+    n_sets: float  # words of all layers; infinite if there are too many
+    n_words: int
 
 
-def split_layers(weights: np.ndarray) -> Layers:
-    """Return the layers of the samples of a chunk, given their weights, uint16 (sample,).
+def split_sets(weights: np.ndarray) -> np.ndarray:
+    """Return sets of samples of equal weight in each word, uint64 (2, set, word).
 
-    Samples of weight 0 are in no layer. `split_words` splits the samples of each word into sets.
-    The first layer consists of the first set of each word, the second layer of the second set of
-    each word that has two or more, and so on. Layers with few words are merged into one.
+    The first part has the masks of the sets, the second one their weights. If words have more
+    weights than bits, all samples that have a bit in their weight are a set. No sets are returned
+    if there are too many.
+
+    Parameters
+    ----------
+    weights : ndarray of uint16 (sample,)
+        The weights; 0 for samples to leave out.
 
     Examples
     --------
-    >>> found = split_layers(np.repeat(np.array([3, 5], np.uint16), 96))
-    >>> [layer.words for layer in found.layers], found.n_sets
-    ([None, array([1])], 4)
+    >>> masks, values = split_sets(np.repeat(np.array([3, 5], np.uint16), 32))
+    >>> values.tolist(), [hex(mask) for mask in masks[:, 0].tolist()]
+    ([[3], [5]], ['0xffffffff', '0xffffffff00000000'])
     """
     n_words = -(-len(weights) // WORD)
     masks = np.zeros((MOST_SETS, n_words), np.uint64)
     values = np.zeros((MOST_SETS, n_words), np.uint16)
     n_sets = split_words(frozen(weights), masks, values)
     if n_sets < 0:
+        return np.zeros((2, 0, n_words), np.uint64)
+    either = int(np.bitwise_or.reduce(weights, initial=0))
+    bits = [bit for bit in range(16) if either >> bit & 1]
+    if len(bits) > 1 and len(bits) * n_words <= n_sets:
+        planes = [pack((weights >> bit & 1).astype(np.uint8)[None], 1)[0, 0] for bit in bits]
+        whole = np.array([[1 << bit] * n_words for bit in bits], np.uint64)
+        return np.stack([np.array(planes), whole])
+    used = masks.any(axis=1)
+    return np.stack([masks[used], values[used].astype(np.uint64)])
+
+
+def layers_of(sets: np.ndarray) -> Layers:
+    """Return the layers of the sets that `split_sets` returns.
+
+    The first layer has one set of samples of each word, the second another set of the words that
+    have a second one, and so on. Words of few layers are collected in one.
+
+    Examples
+    --------
+    >>> found = layers_of(split_sets(np.repeat(np.array([3, 5], np.uint16), 96)))
+    >>> [layer.words for layer in found.layers], found.n_sets
+    ([None, array([1])], 4)
+    """
+    (masks, values), n_words = sets, sets.shape[2]
+    if not len(masks):
         return Layers((), math.inf, n_words)
-    sparse, layers = [], []
-    for number in range(MOST_SETS):
-        (words,) = np.nonzero(masks[number])
+    if len(masks) > 1 and (values == values[:, :1]).all():
+        whole = WholeLayer(masks, values[:, 0].astype(np.int64))
+        return Layers((whole,), masks.size, n_words)
+    sparse, layers, n_sets = [], [], 0
+    for mask, value in zip(masks, values.astype(np.uint16), strict=True):
+        (words,) = np.nonzero(mask)
+        n_sets += len(words)
         if len(words) >= DENSE * n_words:
-            layers.append(Layer(None, masks[number], _strips(values[number])))
+            layers.append(Layer(None, mask, _strips(value)))
         elif len(words):
-            sparse.append((words, masks[number, words], values[number, words]))
+            sparse.append((words, mask[words], value[words]))
     if sparse:
         words, mask, value = (np.concatenate(each) for each in zip(*sparse, strict=True))
         layers.append(Layer(words, mask, _strips(value)))
@@ -231,6 +273,7 @@ class Block:
     # uint16 (sample,); empty if all samples have weight 1
     weights: np.ndarray = field(default_factory=lambda: NO_WEIGHTS)
     start: int = 0  # row number of the first sample of the chunk
+    split: Callable[[], np.ndarray] | None = None  # `split_sets` of the weights, from a cache
 
     def drawn(self, below: int) -> np.ndarray:
         """Return the positions of the samples whose row number has a hash below ``below``.
@@ -255,7 +298,8 @@ class Block:
         within = tile.spread(np.ones(len(self.labels), np.uint8), 2)[0]
         if not len(self.weights):
             return Layers((Layer(None, within, NO_WORDS),), len(within), len(within))
-        return split_layers(tile.spread_weights(self.weights))
+        sets = self.split() if self.split else split_sets(tile.spread_weights(self.weights))
+        return layers_of(sets)
 
     @property
     def folds(self) -> np.ndarray:

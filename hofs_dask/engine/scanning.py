@@ -35,6 +35,7 @@ from hofs_dask.engine.reduction import (
     Tile,
     combine,
     frozen,
+    split_sets,
 )
 from hofs_dask.kernels.hashing import draw_groups, fold_of, multiplicity
 from hofs_dask.kernels.planes import WORD, first_above
@@ -384,9 +385,12 @@ def read_block(
         parts -= parts % np.uint8(N_FOLDS)
         parts += (groups % N_FOLDS).astype(np.uint8)
         clusters = (groups // N_FOLDS % N_CLUSTERS).astype(np.uint8)
-    weights = NO_WEIGHTS if place.weights is None else read_weights(place, rows, ahead)
+    weights, split = NO_WEIGHTS, None
+    if place.weights is not None:
+        weights = read_weights(place, rows, ahead)
+        split = functools.partial(_split_weights, place, row, weights)
     tiles = Tile(planes, n_rows), Tile(columns, n_rows)
-    return Block(*tiles, labels, parts, clusters, weights, rows.start)
+    return Block(*tiles, labels, parts, clusters, weights, rows.start, split)
 
 
 def read_groups(place: _Place, rows: slice, ahead: ReadAhead) -> np.ndarray:
@@ -401,6 +405,16 @@ def read_weights(place: _Place, rows: slice, ahead: ReadAhead) -> np.ndarray:
     assert place.weights is not None
     what = "has a weight that the store does not have"
     return _read_column(place, place.weights, rows, 1, place.largest_weight + 1, what, ahead)
+
+
+def _split_weights(place: _Place, row: int, weights: np.ndarray) -> np.ndarray:
+    """Return the sets of equal weight of a row chunk, from the cache if there is room."""
+
+    def split(_keep: bool) -> np.ndarray:
+        return split_sets(weights)
+
+    key, n_bytes = ("weight-sets", row), 2 * len(weights)
+    return PROCESS.chunks.get(place.identity, key, place.cache, n_bytes, split, lambda _: None)
 
 
 def _read_column(

@@ -34,6 +34,7 @@ from pipelines.bench.speed import (
     bench_streaming,
 )
 from pipelines.bench.tools import Curve, Figure, Run, Size, machine
+from pipelines.bench.weights import bench_weights
 from pipelines.model import Scan, fastest_scans
 
 #: The groups of benchmarks: the function, the sizes of its data, and the sizes in a test.
@@ -48,6 +49,7 @@ GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
     ),
     "compare": (bench_compare, Size(2_000_000, 100, 5, 5), Size(3_000, 12, 5, 3)),
     "remote": (bench_remote, Size(2_000_000, 200, 32), Size(3_000, 12, 5)),
+    "weights": (bench_weights, Size(2_000_000, 200, n_picks=1), Size(3_000, 12, n_picks=1)),
     "encoding": (bench_encoding, Size(2_000_000, 100), Size(3_000, 12)),
     "small": (bench_small, Size(1_000, 50), Size(200, 12, n_picks=2)),
     "scaling": (bench_scaling, Size(50_000, 100, 8, 5), Size(1_000, 4, 8, 1)),
