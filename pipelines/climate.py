@@ -6,6 +6,7 @@ and generated fields with known predictors that may be larger than memory.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 
 import click
@@ -24,8 +25,9 @@ HERE = Path(__file__).parent
 ESKU = Path("/usr/share/ferret-vis/data/esku_heat_budget.cdf")
 #: Variables that ships and satellites observe. The fluxes in the file were derived from them.
 STATE = ["SPD", "SST", "SAT", "AT", "AH", "SAH", "CLD", "SLP"]
-#: Predictors of the generated target.
-TRUE = ("sst", "soil", "wind")
+#: Predictors of the generated target between 60 degrees south and north, with their lags in days.
+TRUE = (("sst", "time-1"), "soil", ("wind", "time-2"))
+LAGS: dict[Hashable, list[int]] = {"time": [0, 1, 2]}
 
 
 def heat_budget(path: Path) -> xr.Dataset:
@@ -53,8 +55,10 @@ def latent_heat(data: xr.Dataset, n_features: int) -> hd.Selection:
 def generated(n_days: int, n_features: int, seed: int = 0) -> xr.Dataset:
     """Return lazy daily fields on a grid of 2 degrees, a rain class and the land mask.
 
-    Rain is likely if the sea surface was warm, the soil is wet and the wind is weak; `sst_copy`
-    is a noisy copy of `sst`, and all other fields are noise. The fields are made chunk by chunk.
+    Rain is likely if the sea surface was warm yesterday, the soil is wet and the wind was weak two
+    days ago. Near the poles it depends on `ice` instead, in a third of the cells but an eighth of
+    the area. `sst_copy` is a noisy copy of `sst`, and all other fields are noise. The fields are
+    made chunk by chunk.
     """
     latitude, longitude = np.arange(-89.0, 90, 2), np.arange(1.0, 360, 2)
     shape, chunks = (n_days, len(latitude), len(longitude)), (10, -1, -1)
@@ -65,25 +69,34 @@ def generated(n_days: int, n_features: int, seed: int = 0) -> xr.Dataset:
         values = rng.standard_normal(shape, chunks=chunks, dtype=np.float32)
         return xr.DataArray(values, coords, ("time", "lat", "lon"))
 
-    data = xr.Dataset({name: field() for name in TRUE})
+    data = xr.Dataset({name: field() for name in ("sst", "soil", "wind", "ice")})
     data["sst_copy"] = data["sst"] + 0.5 * field()
     for number in range(n_features - len(data)):
         data[f"noise{number}"] = field()
-    odds = 1.5 * data["sst"] + data["soil"] - 0.7 * data["wind"] + field()
+    warm, calm = data["sst"].shift(time=1), -data["wind"].shift(time=2)
+    odds = 1.5 * warm + data["soil"] + 0.7 * calm
+    odds = odds.where(abs(data["lat"]) < 60, 2 * data["ice"]) + field()
     data["rain"] = (odds > 0).astype(np.int8)
     land = (np.cos(np.deg2rad(3 * longitude)) + np.sin(np.deg2rad(4 * latitude))[:, None]) > 0
     data["land"] = (("lat", "lon"), land)
     return data
 
 
-def rain(data: xr.Dataset, n_features: int) -> hd.Selection:
-    """Return the selection of the predictors of rain on land; the days of a week are one group."""
+def area(latitude: xr.DataArray) -> xr.DataArray:
+    """Return the area of a grid cell relative to one at the equator."""
+    return latitude.copy(data=np.cos(np.deg2rad(latitude.values))).rename("area")
+
+
+def rain(data: xr.Dataset, n_features: int, *, by_area: bool = True) -> hd.Selection:
+    """Return the selection of the predictors of rain on land; the days of a month are one group."""
     return hd.select(
         data.drop_vars("land"),
         "rain",
         n_features,
+        lags=LAGS,
         where=data["land"],
-        groups={"time": 7},
+        weights=area(data["lat"]) if by_area else None,
+        groups={"time": 30},
     )
 
 

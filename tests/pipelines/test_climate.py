@@ -12,16 +12,23 @@ ESKU = "/usr/share/ferret-vis/data/esku_heat_budget.cdf"
 
 
 def test_rain__known_predictors_are_found_on_land():
-    data = generated(n_days=60, n_features=8).isel(lat=slice(None, None, 6), lon=slice(0, 180, 6))
-    found = rain(data, 3)
-    assert set(found.features) == set(TRUE)
-    n_land = int(data["land"].sum()) * 60
-    assert found.to_dataset().attrs["n_samples"] == n_land
+    data = generated(n_days=240, n_features=8).isel(lat=slice(1, None, 9), lon=slice(0, 180, 18))
+    found = rain(data, 4)
+    assert set(found.features[:3]) == set(TRUE)
+    assert found.features[3] == "ice"
+    # eight months, and the first two days of each have no history in it
+    attrs = found.to_dataset().attrs
+    assert attrs["n_samples"] == int(data["land"].sum()) * 8 * 28
+    assert attrs["weights"] == "area"
+    assert attrs["effective_size"] < attrs["n_samples"]
+    # by cells, the poles count three times as much
+    by_cells = rain(data, 4, by_area=False)
+    assert by_cells.features.index("ice") < 3
 
 
 def test_generated__is_lazy_and_the_same_every_time():
     data = generated(n_days=30, n_features=6)
-    assert all(data[name].chunks is not None for name in [*TRUE, "sst_copy", "rain"])
+    assert all(data[name].chunks is not None for name in ["sst", "ice", "sst_copy", "rain"])
     same = generated(n_days=30, n_features=6)["rain"].isel(time=3)
     assert data["rain"].isel(time=3).equals(same)
 
