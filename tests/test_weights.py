@@ -446,6 +446,18 @@ def test_auto__with_weights_chooses_what_is_significant(method):
     assert (found.to_dataset()["p_value"].values > 1e3 * repeated["p_value"].values[:2]).all()
 
 
+def test_weights__that_are_too_small_are_refused():
+    with pytest.raises(ValueError, match=r"weights 'weights' is at most 1e-31.*, too small to be"):
+        hd.select(X, Y, 1, weights=np.where(np.arange(N) % 3, 1e-310, 3e-311))
+
+
+def test_weights__of_any_precision_are_the_same_numbers():
+    half = REAL.astype(np.float16)
+    expected = hd.select(X, Y, 2, method="jmi", weights=half.astype(np.float64))
+    for dtype in (np.float16, np.float32):
+        same(hd.select(X, Y, 2, method="jmi", weights=half.astype(dtype)), expected)
+
+
 def test_weights__that_are_all_zero_are_refused():
     with pytest.raises(
         ValueError, match="weights 'weights' is 0 for all 700 samples; give some weights above 0"

@@ -11,6 +11,8 @@ from hofs_dask.store.manifest import MOST_WEIGHT
 
 #: Weights are stored exactly if all of them are whole multiples, up to this number, of one unit.
 SMALL = 255
+#: The largest weight must be at least this number.
+LEAST = 1e-300
 #: A weight counts as a whole multiple of a unit if the relative difference is at most this.
 EXACT = 1e-6
 
@@ -204,6 +206,11 @@ def unit_of(found: WeightSummary, name: str) -> float | None:
         raise ValueError(
             f"weights {name!r} is 0 for all {found.n_rows} samples; give some weights above 0"
         )
+    if found.high < LEAST:
+        raise ValueError(
+            f"weights {name!r} is at most {found.high}, too small to be divided; only ratios of "
+            "weights matter: multiply them by a constant, for example weights / weights.max()"
+        )
     unit = _common_unit(found.distinct) if found.distinct is not None else None
     unit = found.high / MOST_WEIGHT if unit is None else unit
     low, high = quantise(np.array([found.low, found.high]), unit)
@@ -232,7 +239,7 @@ def quantise(block: np.ndarray, unit: float) -> np.ndarray:
     >>> quantise(np.array([0.1, 1.0, 2.5]), 0.5)
     array([1, 2, 5], dtype=uint16)
     """
-    numbers = np.rint(block / unit)
+    numbers = np.rint(block.astype(np.float64) / unit)  # float16 would overflow
     if not ((block > 0) & (numbers <= MOST_WEIGHT)).all():
         raise ValueError(
             "the weights changed while they were read; run the same call again when no other "
