@@ -167,8 +167,8 @@ def search_command(
             callback=output_check(kind),
             metavar="PATH",
             help="Save the result to PATH. If PATH ends with .zarr or .nc, the complete result is "
-            "saved. If PATH ends with .json or .csv, only a table of the ranks is saved. The path "
-            "- is the same as --json.",
+            "saved. If PATH ends with .json or .csv, only a table of the ranks is saved. If PATH "
+            'is "-", the result is printed as JSON, as with --json, and no file is written.',
         ),
         json_option,
         click.option(

@@ -347,7 +347,9 @@ def pair_bounds(
     """Set ``out[h, i]`` to an upper bound of the synergy of a column and a feature, in nats.
 
     The bound is the smallest of I(x_1 : x_2 | y), I(x_1 : y | x_2) and I(x_2 : y | x_1). Synergy is
-    the divergence from a model, and each of these is the divergence from a model with fewer terms.
+    the divergence of the counts from the log-linear model of x_1, x_2 and y without the term of all
+    three. Each of these informations is the divergence from a model that also lacks the term of one
+    pair, so it is at least as large.
 
     Parameters
     ----------
@@ -440,8 +442,9 @@ def bounds(
     """Set ``out[h, i]`` to an upper bound of the synergy of a head and a feature, in nats.
 
     The bound is the smallest conditional mutual information of two variables given all others; the
-    class is one of the variables. Synergy is the divergence from a model, and each conditional
-    mutual information is the divergence from a model with fewer terms.
+    class is one of the variables. Synergy is the divergence of the counts from the log-linear
+    model without the term of the highest order. Each conditional mutual information is the
+    divergence from a model with fewer terms, so it is at least as large.
 
     Parameters
     ----------

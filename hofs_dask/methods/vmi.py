@@ -94,8 +94,9 @@ class VMI(Method):
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
         """Return the maximum number of reductions of a search, besides the marginal counts.
 
-        A pick needs one reduction that counts it, one that scores the candidates after it, and
-        another one if the search restarts.
+        One reduction scores the candidates before the first pick. Each pick then needs at most
+        three more: one counts it with every feature, one scores the candidates again, and, if the
+        search restarts, one scores them by the new model.
 
         Examples
         --------

@@ -168,9 +168,11 @@ class Comparison(Result):
 
         Notes
         -----
-        The Jaccard index of two sets is the size of their intersection divided by the size of
-        their union. It is 1 if both sets are empty. If a method chose fewer features than others,
-        all of its features are used for the later ranks.
+        The overlap at rank k is the Jaccard index of the first k features of two methods. The
+        stability at rank k is the mean Jaccard index of the first k features of every two
+        resamples. The Jaccard index of two sets is the size of their intersection divided by the
+        size of their union, or 1 if both sets are empty. If fewer than k features were chosen, all
+        of them are used.
 
         Examples
         --------
