@@ -85,7 +85,9 @@ class TupleContext(Context):
     def first(self) -> np.ndarray:
         """For each head, the position in the tile of the first feature that comes after it."""
         after = self.columns[self.heads[:, -1]]
-        return np.searchsorted(self.position, after, side="right").astype(np.int64)
+        found = np.searchsorted(self.position, after, side="right").astype(np.int64)
+        first: np.ndarray = frozen(found)
+        return first
 
 
 def _layout(context: TupleContext, n_features: int) -> Layout:
@@ -106,8 +108,8 @@ def _chunk(context: TupleContext, block: Block, partial: Partial) -> None:
     n_sets, n_features = context.n_groups - 1, len(block.tile)
     width = (n_features + len(block.columns)) * n_sets
     length = max(8 * SLICE_BYTES // max(width, 1), LEAST_SLICE)
-    every = np.arange(len(context.columns), dtype=np.int64)[:, None]
-    zeros = np.zeros(len(every), np.int64)
+    every = frozen(np.arange(len(context.columns), dtype=np.int64)[:, None])
+    zeros = frozen(np.zeros(len(every), np.int64))
     drawn = block.drawn(context.below)
     for start in range(0, len(drawn), length):
         some = drawn[start : start + length]
@@ -123,7 +125,8 @@ def _chunk(context: TupleContext, block: Block, partial: Partial) -> None:
                 chosen = drawn[samples]  # noqa: B023
                 work = np.empty(len(tile) * len(chosen), np.uint8)
                 codes = frozen(tile.some(chosen, work))
-                fill_sets(codes, np.arange(len(chosen)), places, groups, made)  # noqa: B023
+                in_order = frozen(np.arange(len(chosen)))
+                fill_sets(codes, in_order, places, groups, made)  # noqa: B023
             found: np.ndarray = frozen(made)
             return found
 
@@ -172,18 +175,18 @@ def _segments(
     places = np.arange(len(keys)) + np.repeat(starts[:-1] * WORD - before, counts)
     order = np.argsort(keys, kind="stable")
     segments: _Segments = frozen((starts, found // KEYS, found % KEYS))
-    return samples[order] + first, places, segments
+    return frozen(samples[order] + first), frozen(places), segments
 
 
 def _finalize(context: TupleContext, total: Partial) -> Partial:
     """Return the tuples with the most synergy: their features, and the terms of `fit_tables`."""
     first, heads = context.first, context.heads
     shape = (*[context.n_groups] * context.order, context.n_classes)
-    subsets, signs, sizes = subsets_of(shape)
+    subsets, signs, sizes = frozen(subsets_of(shape))
     n_margin = int(subsets.max()) + 1
     n_samples = int(context.counts[0].sum()) if len(context.counts) else 0
     numbers = np.arange(min(n_samples + 1, MOST_LOGS), dtype=np.float64)
-    logs = numbers * np.log(np.maximum(numbers, 1.0))
+    logs = frozen(numbers * np.log(np.maximum(numbers, 1.0)))
     none = np.zeros((0, 0, 0), np.int64)
     joint, with_columns, among_columns = (
         frozen(total.get(name, none)) for name in ("joint", "with_columns", "among_columns")
@@ -217,7 +220,7 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
     least, step = context.least, max(context.top, 1)
     while len(candidates) and flat[candidates[0]] >= least - ROUNDING:
         some, candidates = candidates[:step], candidates[step:]
-        chosen = np.stack(np.divmod(some, bound.shape[1]), axis=1)
+        chosen = frozen(np.stack(np.divmod(some, bound.shape[1]), axis=1))
         made = np.zeros((len(some), subsets.shape[1]), np.int64)
         fill_tables(
             chosen, heads, joint, with_columns, among_columns, of_columns, of_features, made

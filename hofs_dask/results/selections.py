@@ -173,7 +173,9 @@ class Selections(Mapping[Name, Selection]):
         index = whole["index"].values
         labels = label_array(list(map(str, self)))
         overlap = jaccard([each[each >= 0] for each in index], whole.sizes["rank"])
-        made = whole[["index", "subset"]].rename({self.by: "method"}).assign_coords(method=labels)
+        made = whole[["index", "subset"]].rename({self.by: "method"})
+        # the names are not kept with these variables, which do not lie along the features
+        made = made.assign_coords(method=labels, feature=whole["feature"])
         made["usable"] = ("feature", whole["usable"].values.any(axis=0))
         made["overlap"] = (("rank", "method", "other"), overlap)
         n_samples = int(whole["n_samples"].sum()) if "n_samples" in whole else None

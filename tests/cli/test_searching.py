@@ -13,7 +13,7 @@ from tests.cli.shell import run
 
 def test_search_command__both_commands_have_the_same_options() -> None:
     shared = {field.name for kind in (Search, ReadingOptions) for field in fields(kind)}
-    shared |= {"debug"}
+    shared |= {"debug", "storage_option"}
     assert {param.name for param in select.params} - shared == {"method", "options"}
     assert {param.name for param in compare.params} - shared == {"methods", "resamples"}
     for one, other in zip(select.params[2:], compare.params[2:], strict=True):

@@ -33,7 +33,7 @@ def codes(tmp_path_factory):
 def heard(codes):
     """The events of a selection of three features, and the selection."""
     events = []
-    return events, hd.select(codes, None, 3, callback=events.append)
+    return events, hd.select(codes, None, 3, method=hd.HOFS(order=1), callback=events.append)
 
 
 def test_events__are_sent_in_the_order_of_the_search(heard):
@@ -90,7 +90,8 @@ def test_round_ended__has_the_values_of_the_selection(heard):
 
 def test_round_ended__includes_scans_before_a_restart(codes):
     events = []
-    result = hd.select(codes, None, 5, callback=events.append).to_dataset()
+    method = hd.HOFS(order=1)  # looking ahead takes further scans
+    result = hd.select(codes, None, 5, method=method, callback=events.append).to_dataset()
     fresh = np.flatnonzero(np.diff(result.epoch.values)) + 2
     ended = {event.rank: event for event in events if isinstance(event, hd.RoundEnded)}
     assert len(ended) == 5

@@ -95,7 +95,7 @@ def test_progress__works_without_a_standard_error(codes, monkeypatch):
 
 
 def test_progress__writes_one_line_per_round(codes, capsys):
-    hd.select(codes, None, 4, progress=True)
+    hd.select(codes, None, 4, method=hd.HOFS(order=1), progress=True)
     out, err = capsys.readouterr()
     assert out == ""
     number, time = r"\d\.\d{4}", r"\d+(\.\d)? s"
