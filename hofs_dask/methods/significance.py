@@ -36,7 +36,7 @@ class Residuals:
 
 
 def marginal_p_values(problem: Problem) -> np.ndarray:
-    """Return the p-values of all features if there is no pick, from the marginal counts."""
+    """Return the p-value of each feature from its marginal counts, regardless of any picks."""
     counts = problem.counts.sum(axis=1)  # (feature, class, code)
     share = problem.class_counts.sum(axis=0) / problem.total
     by_code = counts.sum(axis=1)

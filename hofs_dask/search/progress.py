@@ -37,9 +37,11 @@ Clock = Callable[[], float]
 class TimeLeft:
     """An estimator of the time left, from the durations of the rounds of a search.
 
-    The next round is expected to take about as long as the median of the last five rounds, so that
-    single slow rounds do not matter. Later rounds change by the median slope of the recent rounds.
-    This change is extrapolated over at most as many rounds as have ended.
+    The estimate starts from the median duration of the last five rounds, so that single slow rounds
+    do not matter. After four rounds, it also follows a trend: the median change in duration per
+    round, over all pairs of the last ten rounds. If k rounds have ended, the trend is continued for
+    the next k rounds, and the durations after those are taken as constant. No round is estimated at
+    less than half of the median.
 
     Examples
     --------
