@@ -273,7 +273,7 @@ def select(
         the result that says why.
     include, exclude
         Features that are chosen first, in this order, and features that are never chosen. Give
-        names, or positions if all names are strings.
+        names, or integer positions, unless a feature has a name that is not a string.
     min_gain
         Stop when the gain of the feature with the best score is below this. Give a number of nats,
         such as 0.01, or a percentage of H(y), such as ``"1%"``. There are then no restarts. The

@@ -38,8 +38,9 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         None selects half of the features, and ``"auto"`` selects all that are significant, which
         may be none.
     method, nominal, target_kind, bins, include, exclude, min_gain
-        As for `hofs_dask.select`. Features are given by their names in a data frame, or by
-        position if all names are strings.
+        As for `hofs_dask.select`. Give features by name; the columns of an array are named
+        ``"x0"``, ``"x1"``, and so on. Integer positions are also accepted, unless a column of the
+        data frame has a name that is not a string.
 
     Attributes
     ----------

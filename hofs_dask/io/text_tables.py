@@ -140,15 +140,18 @@ def open_text(files: TableFiles) -> Table:
 
 @dataclass(frozen=True)
 class LineEnds:
-    """The number of quotes and the possible first line ends of a range of bytes.
+    """The number of quotes in a range of bytes, and where its first line ends.
+
+    Where it ends depends on whether the range begins outside or inside of quotes.
 
     Attributes
     ----------
     n_quotes : int
         Number of quotes in the range.
     outside, inside : int or None
-        Position after the first line end, in the case that the range begins outside or inside
-        of quotes. None if no line ends.
+        Position, within the range, after the first newline that is not in quotes, if the range
+        begins outside of quotes (`outside`) or inside of them (`inside`). None if there is no such
+        newline.
     """
 
     n_quotes: int

@@ -403,7 +403,8 @@ def score_linear(
     logistic, fold
         Whether the density is logistic instead of Gaussian, and the fold of the samples.
     starts
-        The first sample of each class, (class + 1,); the samples are sorted by class.
+        The index of the first sample of each class, then the number of samples, (class + 1,). The
+        samples must be sorted by class.
     weights
         See `score_tables`.
     probability

@@ -350,8 +350,8 @@ def add_sample_terms(
     Parameters
     ----------
     codes, starts
-        The candidates, uint8 (feature, sample), sorted by class, and the first sample of each
-        class, (class + 1,).
+        The codes of the candidates, uint8 (feature, sample), with the samples sorted by class; and
+        the index of the first sample of each class, then the number of samples, (class + 1,).
     members
         The values of the members, (member, sample).
     weights

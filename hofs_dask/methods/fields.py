@@ -33,7 +33,7 @@ def checked(check: Check, default: Any = MISSING) -> Any:
 
 
 def check_fields(record: Any, sizes: Sizes) -> None:
-    """Check every field of a dataclass object that was declared with `checked`.
+    """Check the fields of a dataclass object that were declared with `checked`.
 
     Raises
     ------
