@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Code cells run in processes of their own, which must find the package of this clone.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 sys.path.insert(0, str(ROOT))
+# ... and its command, without an activated environment
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # figures in pages
 
 project = "hofs_dask"

@@ -960,7 +960,7 @@ def estimate(
 ) -> Plan:
     """Return the estimated cost of a run: chunks, reductions, scans, bytes and memory.
 
-    Nothing is run: the workers are asked for their memory limits, but they read no data and
+    Nothing is run: the workers report their memory limits, but they read no data and
     compile no kernels.
 
     Parameters
