@@ -1,11 +1,16 @@
 """What every test may ask for: a real two-process cluster, and a quiet, repeatable machine."""
 
 import os
+import signal
 
 # One thread per library and process, as in every worker: the tests themselves run in parallel.
 for _name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
     os.environ.setdefault(f"{_name}_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
+
+# A shell starts background jobs with Ctrl-C ignored, and programs started by tests inherit this.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from hofs_dask.kernels.cache import (
     VARIABLE,

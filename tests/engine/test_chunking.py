@@ -3,7 +3,7 @@
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import hofs_dask as hd
@@ -45,13 +45,14 @@ def test_chunks__are_chosen_from_the_sizes(n_samples, n_features, source_rows, c
 
 @given(
     n_samples=st.integers(1, 10**9),
-    n_features=st.integers(1, 10**6),
+    n_features=st.integers(1, 10**4),
     n_codes=st.integers(1, 254),
     n_classes=st.integers(2, 254),
     source_rows=st.none() | st.integers(1, 10**6),
     memory=st.integers(-MIB, 2**36),
     n_threads=st.integers(1, 64),
 )
+@example(10**6, 10**6, 5, 2, None, 2**30, 2)
 def test_chunks__are_multiples_of_the_source_or_of_words_and_fit_memory(
     n_samples, n_features, n_codes, n_classes, source_rows, memory, n_threads
 ):
