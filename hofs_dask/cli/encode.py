@@ -17,6 +17,7 @@ from hofs_dask.cli.options import (
 )
 from hofs_dask.cli.output import json_option, print_json, store_tree
 from hofs_dask.cli.running import advise
+from hofs_dask.cli.sections import Sectioned
 
 
 def _chunks(
@@ -31,10 +32,11 @@ def _chunks(
 
 
 @click.command(
+    cls=Sectioned,
     epilog=examples(
         "encode data.zarr codes.zarr --target crop --nominal soil --workers 4",
         'encode "data/*.parquet" codes.zarr --target y',
-    )
+    ),
 )
 @click.argument("source")
 @click.argument("store")

@@ -27,9 +27,13 @@ from hofs_dask.cli.output import (
     write_interactions,
 )
 from hofs_dask.cli.running import advise
+from hofs_dask.cli.sections import Sectioned
 
 
-@click.command(epilog=examples("interactions codes.zarr --order 3 --top 20 --output triples.csv"))
+@click.command(
+    cls=Sectioned,
+    epilog=examples("interactions codes.zarr --order 3 --top 20 --output triples.csv"),
+)
 @click.argument("store")
 @click.option(
     "--order",
@@ -91,9 +95,8 @@ def interactions(
 
     STORE is a code store written by "hofs-dask encode", or data: a Zarr store, or Parquet or CSV
     files, given as a file, a folder or a quoted pattern such as "data/*.parquet". Data is first
-    encoded into a temporary code store, which is removed after the run. The options --feature-dim,
-    --feature-coord, --lags, --where, --ignore-label, --nominal, --target-kind, --bins, --groups,
-    --weights and --on-bad control this encoding, and are an error if STORE is already a code store.
+    encoded into a temporary code store, which is removed after the run. The options for reading and
+    encoding data are an error if STORE is already a code store.
     """
     advise(lambda: "nothing was written; run the same command again.")
     from hofs_dask import api

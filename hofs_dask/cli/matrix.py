@@ -28,6 +28,7 @@ from hofs_dask.cli.output import (
     write_matrix,
 )
 from hofs_dask.cli.running import advise
+from hofs_dask.cli.sections import Sectioned
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 SHOWN_PAIRS = 10
 
 
-@click.command(epilog=examples("matrix codes.zarr --kind redundancy --output redundancy.csv"))
+@click.command(
+    cls=Sectioned, epilog=examples("matrix codes.zarr --kind redundancy --output redundancy.csv")
+)
 @click.argument("store")
 @click.option(
     "--output",
@@ -80,9 +83,8 @@ def matrix(
 
     STORE is a code store written by "hofs-dask encode", or data: a Zarr store, or Parquet or CSV
     files, given as a file, a folder or a quoted pattern such as "data/*.parquet". Data is first
-    encoded into a temporary code store, which is removed after the run. The options --feature-dim,
-    --feature-coord, --lags, --where, --ignore-label, --nominal, --target-kind, --bins, --groups,
-    --weights and --on-bad control this encoding, and are an error if STORE is already a code store.
+    encoded into a temporary code store, which is removed after the run. The options for reading and
+    encoding data are an error if STORE is already a code store.
     """
     advise(lambda: "nothing was written; run the same command again.")
     from hofs_dask.api import information_matrix

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hofs_dask.cli.sections import Sectioned
 from hofs_dask.errors import unknown
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 WIDTH = 64
 
 
-class MethodCommand(click.Command):
+class MethodCommand(Sectioned):
     """A click command whose help contains the list of methods.
 
     The methods are imported only when the help is shown.

@@ -15,6 +15,7 @@ import click
 from click.core import ParameterSource
 
 from hofs_dask.cli.running import DEBUG
+from hofs_dask.cli.sections import DataOption, RunOption
 
 #: Key of the options of storage in the context.
 STORAGE = "hofs_dask.storage"
@@ -42,6 +43,7 @@ def _debug(ctx: click.Context, _: click.Parameter, given: bool) -> None:
 
 debug_option = click.option(
     "--debug",
+    cls=RunOption,
     is_flag=True,
     expose_value=False,
     callback=_debug,
@@ -64,6 +66,7 @@ def _storage(ctx: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> 
 
 storage_option = click.option(
     "--storage-option",
+    cls=RunOption,
     multiple=True,
     is_eager=True,  # the check of --output uses it
     expose_value=False,
@@ -97,6 +100,7 @@ target_option = click.option(
 
 explain_option = click.option(
     "--explain",
+    cls=RunOption,
     is_flag=True,
     help="Print the plan of the run (chunks, scans, bytes, memory) and the reasons for it, "
     "and exit without running it.",
@@ -196,6 +200,7 @@ _READING = (
     storage_option,
     click.option(
         "--on-bad",
+        cls=DataOption,
         type=click.Choice(["raise", "skip"]),
         default="raise",
         show_default=True,
@@ -205,6 +210,7 @@ _READING = (
     ),
     click.option(
         "--bins",
+        cls=DataOption,
         callback=_bins,
         metavar="NUMBER|auto|width|none",
         default="auto",
@@ -217,6 +223,7 @@ _READING = (
     ),
     click.option(
         "--target-kind",
+        cls=DataOption,
         type=click.Choice(["auto", "class", "ordinal", "continuous"]),
         default="auto",
         show_default=True,
@@ -228,6 +235,7 @@ _READING = (
     ),
     click.option(
         "--nominal",
+        cls=DataOption,
         multiple=True,
         metavar="NAME",
         help="Treat the numbers of the feature NAME as categories. Can be repeated. Strings, "
@@ -235,6 +243,7 @@ _READING = (
     ),
     click.option(
         "--groups",
+        cls=DataOption,
         metavar="NAME",
         help="Name of the variable with the group of each sample, such as a subject. All "
         "samples of a group are in the same fold of cross-fitting. The option --resamples of "
@@ -242,24 +251,28 @@ _READING = (
     ),
     click.option(
         "--weights",
+        cls=DataOption,
         metavar="NAME",
         help="Name of the variable with the weight of each sample, such as an area. Only ratios of "
         "weights matter. Samples of weight 0 are not used.",
     ),
     click.option(
         "--ignore-label",
+        cls=DataOption,
         callback=_label,
         metavar="LABEL",
         help="Class whose samples are not used, such as 0 for pixels without a label.",
     ),
     click.option(
         "--where",
+        cls=DataOption,
         metavar="NAME",
         help="Name of the boolean variable that is true for the samples to use. All other samples "
         "are ignored, as if the data did not contain them.",
     ),
     click.option(
         "--lags",
+        cls=DataOption,
         callback=_lags,
         metavar="DIM=N,N...",
         help="Lags along DIM, such as time=0,1,2. Each feature is replaced by one feature per lag. "
@@ -267,11 +280,13 @@ _READING = (
     ),
     click.option(
         "--feature-coord",
+        cls=DataOption,
         metavar="NAME",
         help="Coordinate that names the features, such as wavelength.",
     ),
     click.option(
         "--feature-dim",
+        cls=DataOption,
         callback=_dims,
         metavar="DIM[,DIM...]",
         help="Dimension along which the features lie, such as band; all other dimensions are "
@@ -287,6 +302,7 @@ def progress_option(step: str) -> Callable[[Command], Command]:
     """Return the option that switches progress lines on or off."""
     return click.option(
         "--progress/--no-progress",
+        cls=RunOption,
         default=None,
         help=f"Print one line per {step} to standard error. On a terminal, also show a progress "
         "bar for the current step. Default: only if standard error is a terminal.",
@@ -297,11 +313,13 @@ def cluster_options(command: Command) -> Command:
     """Add the options that choose a cluster to a command."""
     scheduler = click.option(
         "--scheduler",
+        cls=RunOption,
         metavar="ADDRESS",
         help="Run on the cluster of the Dask scheduler at ADDRESS, such as tcp://host:8786.",
     )
     workers = click.option(
         "--workers",
+        cls=RunOption,
         type=click.IntRange(min=1),
         metavar="N",
         help="Run on N local worker processes. Default: run on threads of a single process.",
@@ -309,6 +327,7 @@ def cluster_options(command: Command) -> Command:
     described = click.option(
         "--cluster",
         "cluster_file",
+        cls=RunOption,
         metavar="KIND:FILE",
         help="Start the cluster that FILE describes, and stop it after the run. KIND is ssh or "
         "slurm; deploy/ssh and deploy/slurm have examples.",

@@ -1,5 +1,7 @@
 """Parsing and listing of methods."""
 
+import re
+
 import pytest
 
 import hofs_dask as hd
@@ -66,3 +68,13 @@ def test_help__lists_methods_and_examples_last(command: str) -> None:
     assert text.rindex("\n    mri") < text.index("Examples:")
     assert ("Compared by default: hofs" in text) == (command == "compare")
     assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("command", ["encode", "select", "compare", "interactions", "matrix"])
+def test_help__has_own_options_before_shared_ones(command: str) -> None:
+    text = run(command, "--help").stdout
+    _, own, reading, running = re.split(r"\nOptions[a-z ]*:\n", text)
+    assert "--target" in own
+    assert "--feature-dim" in reading
+    assert "--workers" in running
+    assert "--help" in running
