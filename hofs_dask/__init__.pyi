@@ -32,6 +32,10 @@ from .methods.criteria import NJMIM as NJMIM
 from .methods.criteria import SpecCMI as SpecCMI
 from .methods.hofs import HOFS as HOFS
 from .methods.registry import METHODS as METHODS
+from .methods.triples import CMICOT as CMICOT
+from .methods.triples import HOCMIM as HOCMIM
+from .methods.triples import JMI3 as JMI3
+from .methods.triples import RelaxMRMR as RelaxMRMR
 from .methods.vmi import VMI as VMI
 from .results.comparison import Comparison as Comparison
 from .results.comparison import load as load

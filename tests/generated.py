@@ -1,6 +1,6 @@
 """What is written from the code: ``python -m tests.generated`` writes it again.
 
-- docs/methods.md: the table of pairwise criteria, from their docstrings;
+- docs/methods.md: the tables of criteria, from their docstrings;
 - docs/options.md: the kinds of data, from `hofs_dask.io.source.KINDS`;
 - hofs_dask/__init__.pyi: the public names of the criteria.
 """
@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
 
 from hofs_dask.io.source import KINDS
-from hofs_dask.methods import criteria
+from hofs_dask.methods import criteria, triples
 from hofs_dask.methods.base import Method
 from hofs_dask.methods.registry import METHOD_NAMES
 
@@ -20,9 +21,9 @@ ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- made by python -m tests.generated -->\n", "<!-- end -->\n"
 
 
-def _criteria() -> list[type[Method]]:
+def _criteria(family: ModuleType) -> list[type[Method]]:
     kinds = [Method.registry[name] for name in METHOD_NAMES]
-    return [kind for kind in kinds if kind.__module__ == criteria.__name__]
+    return [kind for kind in kinds if kind.__module__ == family.__name__]
 
 
 def row(kind: type[Method]) -> str:
@@ -39,9 +40,11 @@ def row(kind: type[Method]) -> str:
 
 
 def methods_page(page: str) -> str:
-    """The page with the table that the docstrings give."""
-    head = "| pairwise criterion | score, which is maximised |\n|---|---|\n"
-    return _between(page, head + "".join(map(row, _criteria())))
+    """The page with the tables that the docstrings give."""
+    head = "| {} | score, which is maximised |\n|---|---|\n"
+    pairwise = head.format("pairwise criterion") + "".join(map(row, _criteria(criteria)))
+    higher = head.format("criterion of higher order") + "".join(map(row, _criteria(triples)))
+    return _between(page, f"{pairwise}\n{higher}")
 
 
 def options_page(page: str) -> str:
@@ -51,11 +54,14 @@ def options_page(page: str) -> str:
 
 def public_names(stub: str) -> str:
     """The stub with a line for each criterion."""
-    line = "from .methods.criteria import {0} as {0}\n"
-    first = stub.index("from .methods.criteria")
-    rest = re.sub(r"from \.methods\.criteria import .*\n", "", stub)
-    names = sorted(kind.__name__ for kind in _criteria())
-    return rest[:first] + "".join(line.format(name) for name in names) + rest[first:]
+    for family in (criteria, triples):
+        module = family.__name__.removeprefix("hofs_dask")
+        first = stub.index(f"from {module} ")
+        rest = re.sub(rf"from {re.escape(module)} import .*\n", "", stub)
+        names = sorted(kind.__name__ for kind in _criteria(family))
+        lines = "".join(f"from {module} import {name} as {name}\n" for name in names)
+        stub = rest[:first] + lines + rest[first:]
+    return stub
 
 
 def _between(page: str, text: str) -> str:

@@ -7,6 +7,10 @@ tested and not assumed.
 The criteria are those of Brown et al., Conditional likelihood maximisation (2012), with CMIM in
 the form of Fleuret (2004), SPEC_CMI of Nguyen et al. (2014), JMIM and NJMIM of Bennasar et al.
 (2015), VMI of Gao et al. (2016), MRI of Wang et al. (2017), CFR and DCSF of Gao et al. (2018).
+
+The criteria of higher order are JMI-3 of Sechidis et al. (2019), RelaxMRMR of Vinh et al. (2016),
+HOCMIM of Souza et al. (2022) and CMICOT of Shishkin et al. (2016). From the third pick on, they use
+codes that are merged until triples have enough samples.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import combinations, permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -150,6 +155,48 @@ class Table:
         return conditional(self.columns[i], self.y, self.columns[j])
 
 
+# Codes of triples
+
+
+def merged(column: Integers, most: int, missing: int) -> Integers:
+    """Return a column with at most ``most`` codes: neighbours are merged by their mean ranks.
+
+    ``missing`` is the code of missing cells. It stays apart if there are at least three codes;
+    otherwise it joins the larger group.
+
+    Examples
+    --------
+    >>> merged(np.array([0, 1, 2, 3, 7]), 2, -1).tolist(), merged(np.array([0, 1, 2, 7]), 3, 7)
+    ([0, 0, 1, 1, 1], array([0, 0, 1, 2]))
+    """
+    if len(np.unique(column)) <= most:
+        return np.unique(column, return_inverse=True)[1]
+    valid = column != missing
+    apart = not valid.all() and most > 2
+    values = column[valid]
+    ranks = [(values < v).sum() + (values == v).sum() / 2 for v in column]
+    groups = np.array([int(rank * (most - apart) // len(values)) for rank in ranks])
+    groups[valid] = np.unique(groups[valid], return_inverse=True)[1]
+    largest = int(np.bincount(groups[valid]).argmax())
+    groups[~valid] = most - 1 if apart else largest
+    return np.unique(groups, return_inverse=True)[1]
+
+
+def merged_table(x: Integers, y: Integers, missing: Sequence[int]) -> Table:
+    """Return the table with few codes: a triple of b codes and C classes has 10 samples a cell.
+
+    Examples
+    --------
+    >>> x = np.repeat(np.arange(16), 100)[:, None]
+    >>> len(np.unique(merged_table(x, x[:, 0] % 2, [-1]).columns[0]))
+    4
+    """
+    enough = [b for b in range(2, 9) if 10 * len(np.unique(y)) * b**3 <= len(y)]
+    most = max(enough, default=2)
+    columns = [merged(x[:, i], most, missing[i]) for i in range(x.shape[1])]
+    return Table(np.column_stack(columns), y)
+
+
 # Criteria: the score of column i given the columns `chosen`, at least one
 
 
@@ -219,6 +266,62 @@ def _njmim(t: Table, i: int, chosen: Sequence[int]) -> float:
     return min(t.joint(i, j) / t.joint_entropy(i, j) for j in chosen)
 
 
+# Criteria of higher order: the score given at least two columns
+
+
+def _joint_of_three(t: Table, i: int, j: int, k: int) -> float:
+    """Return I(x_i, x_j, x_k : y)."""
+    return information([t.columns[i], t.columns[j], t.columns[k]], [t.y])
+
+
+def _given_two(t: Table, i: int, j: int, k: int) -> float:
+    """Return I(x_i : y | x_j, x_k)."""
+    both = t.columns[j] * (int(t.columns[k].max()) + 1) + t.columns[k]
+    return conditional(t.columns[i], t.y, both)
+
+
+def _jmi3(t: Table, i: int, chosen: Sequence[int]) -> float:
+    return sum(_joint_of_three(t, i, j, k) for j, k in combinations(chosen, 2))
+
+
+def _relax_mrmr(t: Table, i: int, chosen: Sequence[int]) -> float:
+    n = len(chosen)
+    shared = sum(t.between(i, j) for j in chosen) / n
+    in_class = sum(t.between_in_class(i, j) for j in chosen) / n
+    triples = sum(
+        conditional(t.columns[i], t.columns[k], t.columns[j]) for j, k in permutations(chosen, 2)
+    )
+    return t.relevance(i) - shared + in_class - triples / (n * (n - 1))
+
+
+def _hocmim(t: Table, i: int, chosen: Sequence[int]) -> float:
+    def redundancy(z: int, before: int | None) -> float:
+        """Return I(x_i : z | before) - I(x_i : z | before, y)."""
+        a, b = t.columns[i], t.columns[z]
+        if before is None:
+            return t.between(i, z) - t.between_in_class(i, z)
+        w = t.columns[before]
+        within = w * (int(t.y.max()) + 1) + t.y
+        return conditional(a, b, w) - conditional(a, b, within)
+
+    score, taken = t.relevance(i), []
+    for _ in range(min(len(chosen), 3)):
+        left = {z: redundancy(z, taken[-1] if taken else None) for z in chosen if z not in taken}
+        top = max(left.values())
+        taken.append(next(z for z in chosen if left.get(z, -math.inf) > top - TIE_FLOOR))
+        score -= left[taken[-1]]
+    return score
+
+
+def _cmicot(t: Table, i: int, chosen: Sequence[int]) -> float:
+    def added(h: int, g: int) -> float:
+        """Return I(x_i, x_h : y | x_g)."""
+        pair = t.columns[i] * (int(t.columns[h].max()) + 1) + t.columns[h]
+        return conditional(pair, t.y, t.columns[g])
+
+    return max(min(added(h, g) for g in chosen) for h in chosen)
+
+
 Criterion = Callable[[Table, int, Sequence[int]], float]
 
 GREEDY: dict[str, Criterion] = {
@@ -239,6 +342,15 @@ GREEDY: dict[str, Criterion] = {
 }
 
 
+#: The criteria for the second pick, and for all later ones.
+HIGHER: dict[str, tuple[Criterion, Criterion]] = {
+    "jmi3": (_jmi, _jmi3),
+    "relax_mrmr": (lambda t, i, chosen: t.given(i, chosen[0]), _relax_mrmr),
+    "hocmim": (lambda t, i, chosen: t.given(i, chosen[0]), _hocmim),
+    "cmicot": (lambda t, i, chosen: t.given(i, chosen[0]), _cmicot),
+}
+
+
 def select(
     x: Integers,
     y: Integers,
@@ -249,6 +361,7 @@ def select(
     restart: float = 0.01,
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
+    missing: Sequence[int] | None = None,
 ) -> Ranking:
     """Return the picks of a method and their scores.
 
@@ -259,12 +372,14 @@ def select(
     n_features
         Number of columns to choose.
     method
-        A key of `GREEDY`, or ``"mifs"``, ``"spec_cmi spectral"``, ``"vmi naive"``,
+        A key of `GREEDY` or `HIGHER`, or ``"mifs"``, ``"spec_cmi spectral"``, ``"vmi naive"``,
         ``"vmi pairwise"``.
     beta, restart
         The options of MIFS and of VMI.
     include, exclude
         Columns that are chosen first, in this order, and columns that are ignored.
+    missing
+        The code of missing cells of each column, or -1; used by criteria of higher order.
 
     Examples
     --------
@@ -283,6 +398,14 @@ def select(
 
         def score(t: Table, i: int, chosen: Sequence[int]) -> float:
             return entries[i]
+    elif method in HIGHER:
+        second, later = HIGHER[method]
+        few = merged_table(x, y, [-1] * x.shape[1] if missing is None else missing)
+
+        def score(t: Table, i: int, chosen: Sequence[int]) -> float:
+            if len(chosen) < 2:
+                return second(t, i, chosen) if chosen else t.relevance(i)
+            return later(few, i, chosen)
     else:
         criterion = _mifs(beta) if method == "mifs" else GREEDY[method]
 

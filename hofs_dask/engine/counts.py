@@ -27,8 +27,14 @@ from hofs_dask.engine.reduction import (
 from hofs_dask.kernels import counts as counting
 from hofs_dask.kernels import hashing, planes
 from hofs_dask.kernels.clusters import design_effect
-from hofs_dask.kernels.counts import add_counts, fill_logs, pair_terms
-from hofs_dask.kernels.planes import add_plane_counts, cell_masks
+from hofs_dask.kernels.counts import (
+    N_TRIPLE_TERMS,
+    add_counts,
+    fill_logs,
+    pair_terms,
+    triple_terms,
+)
+from hofs_dask.kernels.planes import add_plane_counts, cell_masks, n_bits, pack
 from hofs_dask.scheduling.process import PROCESS
 
 #: The modules of the kernels that the reductions call.
@@ -43,6 +49,8 @@ MOST_PRODUCTS = 200
 MOST_WEIGHTED = 160
 
 
+#: Number of features whose codes are merged at a time.
+MERGED = 256
 #: Logarithms of counts up to this one are looked up in a table, which fits the L2 cache.
 MOST_LOGS = 2**16
 
@@ -88,6 +96,20 @@ class PairTermsContext(Context):
     numbers: np.ndarray = per_feature()  # (feature, code) the numeric value of each code
     position: np.ndarray = per_feature()  # (feature,) position among all features
     marginals: np.ndarray = per_feature()  # (feature, class, code) counts of the same samples
+
+
+@dataclass(frozen=True)
+class TripleTermsContext(Context):
+    """The parameters of the reduction `TRIPLE_TERMS`.
+
+    The codes of a feature are merged into a few groups.
+    """
+
+    n_classes: int
+    n_groups: int  # the largest number of groups of a feature
+    heads: np.ndarray  # (head, 2) positions in the columns of the request
+    column_groups: np.ndarray  # uint8 (column, code) the group of each code
+    groups: np.ndarray = per_feature()  # uint8 (feature, code) the group of each code
 
 
 #: Samples are counted per cell, for example per fold and class. The number of a cell consists of
@@ -297,3 +319,47 @@ def log_table(largest: int) -> np.ndarray:
 #: ``terms[i, j]`` for every feature i and every column j: I(x_i : x_j), I(x_i : y | x_j),
 #: H(x_i, x_j, y), and the Gram sum of x_i and x_j within each class.
 PAIR_TERMS = Reduction("pair-terms", _terms_layout, _terms_chunk, _terms)
+
+
+def _triple_layout(context: TripleTermsContext, n_features: int) -> Layout:
+    b = context.n_groups
+    shape = (n_features, len(context.heads), b, b, context.n_classes, b)
+    return {"counts": (shape, np.int64)}
+
+
+def _triple_chunk(context: TripleTermsContext, block: Block, partial: Partial) -> None:
+    n_groups = context.n_groups
+    tables = _tables(partial["counts"], len(context.heads))
+    columns = [
+        group[codes]
+        for group, codes in zip(context.column_groups, block.columns.codes, strict=True)
+    ]
+    for start in range(0, len(tables), MERGED):
+        some = np.arange(start, min(start + MERGED, len(tables)))
+        codes = block.tile.only(some).codes
+        merged = np.empty_like(codes)
+        for group, own, out in zip(context.groups[some], codes, merged, strict=True):
+            np.take(group, own, out=out)
+        tile = Tile(pack(merged, n_bits(n_groups)), codes.shape[1])
+        part = replace(block, tile=tile)
+        for head, (first, second) in enumerate(context.heads.tolist()):
+            digits: list[_Digit] = [
+                (columns[first], n_groups),
+                (columns[second], n_groups),
+                (block.labels, context.n_classes),
+            ]
+            _add(part, digits, tables[some[0] : some[-1] + 1], table=head)
+
+
+def _triple_terms(context: TripleTermsContext, total: Partial) -> Partial:
+    counts = frozen(total["counts"])
+    terms = np.empty((*counts.shape[:2], N_TRIPLE_TERMS))
+    logs = log_table(int(counts[0, 0].sum()) if counts.size else 0)
+    for head in range(counts.shape[1]):
+        triple_terms(counts, head, logs, terms)
+    return {"terms": terms}
+
+
+#: ``terms[i, head]`` for every feature i and every head of two columns: the terms that the kernel
+#: `triple_terms` lists. They are computed from the counts n[i, head, code, code, class, code].
+TRIPLE_TERMS = Reduction("triple-terms", _triple_layout, _triple_chunk, _triple_terms)

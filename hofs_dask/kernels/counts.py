@@ -1,4 +1,4 @@
-"""Integer counts of coded variables, and information terms of pairs computed from them."""
+"""Integer counts of coded variables, and information terms of pairs and triples from them."""
 
 from __future__ import annotations
 
@@ -265,3 +265,133 @@ def pair_terms(
         out[i, column, 0] = max(h_own + h_other - h_pair, 0.0)
         out[i, column, 1] = max(h_pair + h_label - h_other - h_joint, 0.0)
         out[i, column, 2] = h_joint
+
+
+@jit()
+def _entropy(counts: np.ndarray, logs: np.ndarray, n_samples: int) -> float:
+    """Return the entropy of a distribution from its counts, in nats."""
+    return math.log(n_samples) - _log_sum(counts, logs, n_samples) / n_samples
+
+
+#: Number of terms that `triple_terms` computes.
+N_TRIPLE_TERMS = 9
+
+
+@jit(
+    void(
+        const(int64[:, :, :, :, :, ::1]),
+        int64,
+        const(float64[::1]),
+        float64[:, :, ::1],
+    )
+)
+def triple_terms(counts: np.ndarray, head: int, logs: np.ndarray, out: np.ndarray) -> None:
+    """Set ``out[i, head]`` to information terms of feature i and a head of two features f and g.
+
+    Parameters
+    ----------
+    counts
+        int64 (feature, head, code of f, code of g, class, code).
+    head
+        The position of the head.
+    logs
+        n log n for n from 0 on, by `fill_logs`; counts after its end are computed.
+    out
+        float64 (feature, head, term), in nats: I(x_i, x_f, x_g : y), I(x_i : y | x_f, x_g),
+        I(x_i : y | x_f), I(x_i : y | x_g), I(x_i : x_f, x_g), I(x_i : x_f), I(x_i : x_g),
+        I(x_f : y | x_g), I(x_g : y | x_f).
+
+    Examples
+    --------
+    The label is the exclusive or of f and g, and the feature is equal to f.
+
+    >>> counts = np.zeros((1, 1, 2, 2, 2, 2), np.int64)
+    >>> for f, g in np.ndindex(2, 2):
+    ...     counts[0, 0, f, g, f ^ g, f] = 5
+    >>> out = np.zeros((1, 1, 9))
+    >>> triple_terms(counts, 0, np.zeros(0), out)
+    >>> (out[0, 0] / np.log(2)).round(4)
+    array([1., 0., 0., 1., 1., 1., 0., 1., 1.])
+    """
+    n_features, _, n_first, n_second, n_classes, n_codes = counts.shape
+    table = np.zeros((n_first, n_second, n_classes, n_codes), np.int64)
+    three = np.zeros((n_first, n_second, n_codes), np.int64)
+    head_label = np.zeros((n_first, n_second, n_classes), np.int64)
+    first_label_own = np.zeros((n_first, n_classes, n_codes), np.int64)
+    second_label_own = np.zeros((n_second, n_classes, n_codes), np.int64)
+    first_own, second_own = (
+        np.zeros((n_first, n_codes), np.int64),
+        np.zeros((n_second, n_codes), np.int64),
+    )
+    first_label, second_label = (
+        np.zeros((n_first, n_classes), np.int64),
+        np.zeros((n_second, n_classes), np.int64),
+    )
+    both = np.zeros((n_first, n_second), np.int64)
+    first, second = np.zeros(n_first, np.int64), np.zeros(n_second, np.int64)
+    label, own = np.zeros(n_classes, np.int64), np.zeros(n_codes, np.int64)
+    for i in range(n_features):
+        for margin in (
+            three.ravel(),
+            head_label.ravel(),
+            first_label_own.ravel(),
+            second_label_own.ravel(),
+            first_own.ravel(),
+            second_own.ravel(),
+            first_label.ravel(),
+            second_label.ravel(),
+            both.ravel(),
+            first,
+            second,
+            label,
+            own,
+        ):
+            for cell in range(margin.shape[0]):
+                margin[cell] = 0
+        for f in range(n_first):
+            for g in range(n_second):
+                for c in range(n_classes):
+                    within = 0
+                    for b in range(n_codes):
+                        count = counts[i, head, f, g, c, b]
+                        table[f, g, c, b] = count
+                        three[f, g, b] += count
+                        first_label_own[f, c, b] += count
+                        second_label_own[g, c, b] += count
+                        first_own[f, b] += count
+                        second_own[g, b] += count
+                        own[b] += count
+                        within += count
+                    head_label[f, g, c] = within
+                    first_label[f, c] += within
+                    second_label[g, c] += within
+                    both[f, g] += within
+                    first[f] += within
+                    second[g] += within
+                    label[c] += within
+        n_samples = label.sum()
+        if n_samples == 0:
+            for term in range(out.shape[2]):
+                out[i, head, term] = 0.0
+            continue
+        h_all = _entropy(table.ravel(), logs, n_samples)
+        h_three = _entropy(three.ravel(), logs, n_samples)
+        h_head_label = _entropy(head_label.ravel(), logs, n_samples)
+        h_both = _entropy(both.ravel(), logs, n_samples)
+        h_first, h_second = _entropy(first, logs, n_samples), _entropy(second, logs, n_samples)
+        h_label, h_own = _entropy(label, logs, n_samples), _entropy(own, logs, n_samples)
+        h_first_own = _entropy(first_own.ravel(), logs, n_samples)
+        h_second_own = _entropy(second_own.ravel(), logs, n_samples)
+        h_first_label = _entropy(first_label.ravel(), logs, n_samples)
+        h_second_label = _entropy(second_label.ravel(), logs, n_samples)
+        h_first_label_own = _entropy(first_label_own.ravel(), logs, n_samples)
+        h_second_label_own = _entropy(second_label_own.ravel(), logs, n_samples)
+        out[i, head, 0] = max(h_three + h_label - h_all, 0.0)
+        out[i, head, 1] = max(h_three + h_head_label - h_both - h_all, 0.0)
+        out[i, head, 2] = max(h_first_own + h_first_label - h_first - h_first_label_own, 0.0)
+        out[i, head, 3] = max(h_second_own + h_second_label - h_second - h_second_label_own, 0.0)
+        out[i, head, 4] = max(h_own + h_both - h_three, 0.0)
+        out[i, head, 5] = max(h_own + h_first - h_first_own, 0.0)
+        out[i, head, 6] = max(h_own + h_second - h_second_own, 0.0)
+        out[i, head, 7] = max(h_both + h_second_label - h_second - h_head_label, 0.0)
+        out[i, head, 8] = max(h_both + h_first_label - h_first - h_head_label, 0.0)

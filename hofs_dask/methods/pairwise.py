@@ -174,35 +174,43 @@ class Pairwise(Search[PairwiseState, Scores]):
             centrality[among] = dominant_vector(matrix[np.ix_(among, among)])
             state = replace(state, centrality=centrality)
         if len(state.affinity) < len(state.chosen):
-            terms = yield from learn(self.problem, state.chosen[-1])
-            state = replace(
-                state,
-                affinity=append_row(state.affinity, terms.correlation),
-                redundancy=append_row(state.redundancy, terms.redundancy),
-                conditional=append_row(state.conditional, terms.conditional),
-                joint_entropy=append_row(state.joint_entropy, terms.joint_entropy),
-            )
+            state = yield from self.update(state)
+        score = self.score_of(state)
         relevance = self.problem.relevance
-        if self.method.all_pairs:
-            score = state.centrality
-        elif not state.chosen:
-            score = relevance
-        else:
-            # the entropy of a constant feature may be below zero because of rounding
-            chosen, entropy = list(state.chosen), np.maximum(self.problem.entropy, 0.0)
-            pairs = Pairs(
-                relevance=relevance,
-                entropy=entropy,
-                chosen_relevance=relevance[chosen, None],
-                chosen_entropy=entropy[chosen, None],
-                redundancy=state.redundancy,
-                conditional=state.conditional,
-                joint_entropy=state.joint_entropy,
-            )
-            score = self.method.score(pairs)
         gain = state.conditional.min(axis=0) if state.chosen else relevance
         information = np.minimum(state.information + gain, self.problem.label_entropy)
         return state, Scores(score, information, gain)
+
+    def update(self, state: PairwiseState) -> Generator[Request, Partial, PairwiseState]:
+        """Yield the requests for the terms of the last pick; return the state with them."""
+        terms = yield from learn(self.problem, state.chosen[-1])
+        return replace(
+            state,
+            affinity=append_row(state.affinity, terms.correlation),
+            redundancy=append_row(state.redundancy, terms.redundancy),
+            conditional=append_row(state.conditional, terms.conditional),
+            joint_entropy=append_row(state.joint_entropy, terms.joint_entropy),
+        )
+
+    def score_of(self, state: PairwiseState) -> np.ndarray:
+        """Return the score of every feature."""
+        relevance = self.problem.relevance
+        if self.method.all_pairs:
+            return state.centrality
+        if not state.chosen:
+            return relevance
+        # the entropy of a constant feature may be below zero because of rounding
+        chosen, entropy = list(state.chosen), np.maximum(self.problem.entropy, 0.0)
+        pairs = Pairs(
+            relevance=relevance,
+            entropy=entropy,
+            chosen_relevance=relevance[chosen, None],
+            chosen_entropy=entropy[chosen, None],
+            redundancy=state.redundancy,
+            conditional=state.conditional,
+            joint_entropy=state.joint_entropy,
+        )
+        return self.method.score(pairs)
 
     def p_values(
         self,

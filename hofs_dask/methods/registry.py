@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hofs_dask.errors import unknown
-from hofs_dask.methods import criteria, hofs, vmi
+from hofs_dask.methods import criteria, hofs, triples, vmi
 from hofs_dask.methods.base import Method
 
-FAMILIES = (hofs, criteria, vmi)
+FAMILIES = (hofs, criteria, triples, vmi)
 
 #: The names of all methods, which the option ``method`` accepts.
 METHOD_NAMES: tuple[str, ...] = tuple(

@@ -60,9 +60,9 @@ class Snapshot:
 
 
 def _all_states(kind: type[State] = State) -> list[type[State]]:
-    """Return the state types of all methods: the subclasses without subclasses."""
+    """Return the state types of all methods, which are subclasses of `State`."""
     below = kind.__subclasses__()
-    return [each for one in below for each in _all_states(one)] if below else [kind]
+    return [each for one in below for each in (one, *_all_states(one))]
 
 
 #: The dataclasses whose objects a checkpoint may contain, by name. Objects of other classes are

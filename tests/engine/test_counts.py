@@ -17,10 +17,12 @@ from hofs_dask.engine.counts import (
     N_FOLDS,
     PAIR_COUNTS,
     PAIR_TERMS,
+    TRIPLE_TERMS,
     GroupsContext,
     MarginalContext,
     PairContext,
     PairTermsContext,
+    TripleTermsContext,
 )
 from hofs_dask.engine.posteriors import (
     GROUPS,
@@ -100,6 +102,13 @@ def contexts():
             numbers=rng.normal(size=(M, B)),
             position=np.arange(M),
             marginals=np.zeros((M, C, B), np.int64),  # see `context_of`
+        ),
+        TRIPLE_TERMS: TripleTermsContext(
+            n_classes=C,
+            n_groups=3,
+            heads=np.array([[0, 1], [1, 0]]),
+            column_groups=rng.integers(0, 3, (2, B), np.uint8),
+            groups=rng.integers(0, 3, (M, B), np.uint8),
         ),
         ROW_VALUES: RowValuesContext(
             members=rng.normal(size=(2, B)),
@@ -285,7 +294,7 @@ for dtype in ("f4", "f8"):  # so many cells that kernels encode them
     hd.encode(np.tile(x, (100, 1)).astype(dtype), np.tile(x1 == x2, 100), f"{dtype}.zarr")
 for criterion in ("joint", "sum", "mean"):
     hd.select(codes, None, 6, method=hd.HOFS(criterion=criterion))
-for method in ("jmi", "vmi", hd.VMI(form="pairwise"), hd.SpecCMI(form="spectral")):
+for method in ("jmi", "jmi3", "vmi", hd.VMI(form="pairwise"), hd.SpecCMI(form="spectral")):
     hd.select(codes, None, 4, method=method)
 print("nothing left to compile")
 """

@@ -28,7 +28,7 @@ VARIANTS = {
 }
 METHODS = VARIANTS | {
     name: functools.partial(as_method, name)
-    for name in (*oracle.GREEDY, "mifs")
+    for name in (*oracle.GREEDY, *oracle.HIGHER, "mifs")
     if name not in VARIANTS
 }
 VMI = ("vmi naive", "vmi pairwise")
@@ -212,6 +212,16 @@ BY_HAND = [
     ("njmim", "xor", [0, 1], [0, 1 / 2]),
     ("vmi naive", "xor", [0, 1], [0, 0]),
     ("vmi pairwise", "xor", [0, 1], [0, L]),
+    # third round: every triple with x0 and one of x1, x3 has L, but {x0, x1, x3} has 2 L; then x2
+    # with the pairs (x0,x1), (x0,x3), (x1,x3) has L, L, 2 L
+    ("jmi3", "parity", [0, 1, 3, 2], [L, L, 2 * L, 4 * L]),
+    # third round: L - (L + 0) / 2 + 0 - (0 + L) / 2 for x2, 0 - 0 + (0 + L) / 2 - 0 for x3; last:
+    # L - L / 3 + 0 - (L + L) / 6, from I(x2:x0|x1) and I(x2:x0|x3)
+    ("relax_mrmr", "parity", [0, 1, 3, 2], [L, 0, L / 2, L / 3]),
+    # I(x3:y|x0,x1) = L, then I(x2:y|x0) = 0 and nothing changes it
+    ("hocmim", "parity", [0, 1, 3, 2], [L, 0, L, 0]),
+    # third round: h = x1 for x3: I(x3,x1:y|x0) = I(x3:y|x1) = L; last: g = x0 leaves nothing to x2
+    ("cmicot", "parity", [0, 1, 3, 2], [L, 0, L, 0]),
     # last: L - L + L; L - max(0, L) - max(0, -L)
     ("cife", "mixed", [0, 1, 2], [L, 0, L]),
     ("icap", "mixed", [0, 1, 2], [L, 0, 0]),
@@ -582,7 +592,7 @@ def cut_after(rank):
     return callback
 
 
-@pytest.mark.parametrize("method", ["jmi", "cmim", "spec_cmi spectral", *VMI])
+@pytest.mark.parametrize("method", ["jmi", "cmim", "spec_cmi spectral", *oracle.HIGHER, *VMI])
 def test_checkpoint__an_interrupted_run_resumes_to_the_same_result(
     stores, chunked, method, tmp_path
 ):
@@ -643,7 +653,7 @@ def measured(tmp_path_factory):
 def test_continuous_target__and_missing_cells_agree_with_the_oracle(measured, method):
     x, y = plain_arrays(measured)
     assert len(np.unique(y)) == 8
-    wanted = oracle.select(x, y, 6, method, exclude=[6])
+    wanted = oracle.select(x, y, 6, method, exclude=[6], missing=measured.missing_code)
     result = hd.select(measured, None, 6, method=METHODS[method]())
     assert_agrees(result, wanted)
 
@@ -661,6 +671,40 @@ def hidden(tmp_path_factory):
 @pytest.mark.parametrize("method", METHODS)
 def test_missing_cells__have_their_own_code_as_in_the_oracle(hidden, method):
     codes, x, y = hidden
-    assert_agrees(
-        hd.select(codes, None, 7, method=METHODS[method]()), oracle.select(x, y, 7, method)
-    )
+    wanted = oracle.select(x, y, 7, method, missing=[7] * x.shape[1])
+    assert_agrees(hd.select(codes, None, 7, method=METHODS[method]()), wanted)
+
+
+@pytest.mark.parametrize("method", ["jmi3", "cmicot"])
+def test_triples__counted_in_several_scans_agree_with_one_scan(encoded, method):
+    # with 200 classes, the counts of two pairs of picks take more than 32 MB for a wide tile
+    rng = np.random.default_rng(3)
+    x, y = rng.integers(0, 2, (700, 1000)), rng.permutation(np.arange(700) % 200)
+    x[:, :4] = rng.random((700, 4)) * 200 < y[:, None]
+    found = []
+    for name, chunks in (("wide", (700, 1000)), ("narrow", (700, 100))):
+        events = []
+        codes = encoded(name, x, y, chunks)
+        found.append(hd.select(codes, None, 5, method=METHODS[method](), callback=events.append))
+        scans = [event for event in events if isinstance(event, hd.ScanEnded)]
+        n_scans = sum(event.reduction.startswith("triple-terms") for event in scans)
+        assert n_scans == (4 if name == "wide" else 3)
+        plan = hd.estimate(codes, None, 5, method=METHODS[method]())
+        assert plan.searching.reductions["triple-terms"] == n_scans
+    assert_identical(*found)
+
+
+@pytest.mark.parametrize("method", oracle.HIGHER)
+def test_triples__with_weights_agree_with_repeated_samples(method):
+    x, y = interacting(21, 400, 2, (2,), 13)  # two codes are never merged
+    weights = np.random.default_rng(1).integers(1, 4, 400)
+    wanted = oracle.select(np.repeat(x, weights, axis=0), np.repeat(y, weights), 6, method)
+    result = hd.select(x, y, 6, method=method, weights=weights, bins=None)
+    assert_agrees(result, wanted)
+
+
+def test_triples__in_resamples_and_with_other_methods_are_those_of_a_single_search(stores):
+    codes = stores(CASES["3 classes, 5 codes"][0])
+    together = hd.compare(codes, None, 5, methods=["jmi3", "hocmim", "jmi"], n_resamples=2)
+    for name in ("jmi3", "hocmim"):
+        assert_identical(together[name], hd.select(codes, None, 5, method=name))
