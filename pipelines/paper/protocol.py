@@ -27,7 +27,7 @@ from hofs_dask.methods.registry import as_method
 from pipelines.paper.data import DataSet
 
 #: Incremented when a change here changes results, so that stored results are computed again.
-VERSION = 2
+VERSION = 3
 SEED = 0
 N_FOLDS, FEW_SAMPLES = 10, 100
 #: Maximum number of features, and the step between numbers of features.
@@ -79,15 +79,17 @@ class Ranking(TypedDict):
 def select(data: DataSet, rows: np.ndarray, methods: Iterable[str | Method]) -> dict[str, Ranking]:
     """Return the ranking of each method on some rows, by label.
 
-    Only these rows are used, also for bins and categories. The selection runs in this process, even
-    if there is a Dask client.
+    Only these rows are used, also for bins and categories. If the set has groups, they are given to
+    the methods. The selection runs in this process, even if there is a Dask client.
     """
     x, y = data.x[rows], data.y[rows]
     usable = int((x != x[0]).any(axis=0).sum())
     n_features = min(sizes(data)[-1], usable)
     nominal = [f"x{column}" for column in np.flatnonzero(data.nominal)]
+    groups = None if data.groups is None else data.groups[rows]
     with dask.config.set(scheduler="synchronous"), TemporaryDirectory() as folder:
-        codes = hd.encode(x, y, f"{folder}/codes.zarr", nominal=nominal, target_kind="class")
+        path = f"{folder}/codes.zarr"
+        codes = hd.encode(x, y, path, nominal=nominal, target_kind="class", groups=groups)
         found = hd.compare(codes, None, n_features, methods=methods, progress=False)
         return {
             label: Ranking(
