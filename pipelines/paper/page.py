@@ -166,8 +166,9 @@ def errors_section(outcomes: Sequence[Outcome], folder: Path) -> str:
         ]
     if any(o.name.endswith(GROUPED) for o in outcomes):
         parts.append(
-            "\n*-grouped*: the conformations of a molecule stay in one fold. They are not ranked. "
-            "In random folds, as in the paper, a classifier can recognise the molecule."
+            "\n*-grouped*: the conformations of a molecule stay in one fold of cross-validation. "
+            "Inside these folds, HOFS also keeps them in one fold of cross-fitting. Not ranked. In "
+            "random folds, as in the paper, a classifier can recognise the molecule."
         )
     for classifier in CURVES:
         path = folder / f"errors_{classifier}.png"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from pipelines.paper import protocol as page
 from pipelines.paper.data import DataSet
 from pipelines.quality import generated, models, protocol, regression
 from pipelines.quality.__main__ import main
@@ -55,6 +56,7 @@ def test_groups__stay_in_one_fold_and_cross_fit():
     train = folds(data)[0][0]
     assert select(data, train, "hofs", 3)[0] == 0
     assert select(replace(data, groups=None), train, "hofs", 3)[0] != 0
+    assert page.select(data, train, ["hofs"])["hofs"]["features"][0] == 0
 
 
 def test_reduced__has_6000_samples_and_three_folds():
