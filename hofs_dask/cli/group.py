@@ -13,6 +13,7 @@ from hofs_dask.cli.interactions import interactions
 from hofs_dask.cli.job_script import job_script
 from hofs_dask.cli.matrix import matrix
 from hofs_dask.cli.options import examples
+from hofs_dask.cli.report import report
 from hofs_dask.cli.running import Commands
 from hofs_dask.cli.select import select
 from hofs_dask.cli.unlock import unlock
@@ -25,6 +26,7 @@ from hofs_dask.cli.unlock import unlock
         "select codes.zarr --n-features 30 --checkpoint run --output result.zarr",
         "compare codes.zarr --n-features 30 --method hofs,jmi,mrmr --plot compare.png",
         "info result.zarr",
+        "report result.zarr",
     ),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -44,6 +46,18 @@ def main() -> None:
     """
 
 
-COMMANDS = (encode, select, compare, interactions, matrix, info, unlock, compile_, job_script, demo)
+COMMANDS = (
+    encode,
+    select,
+    compare,
+    interactions,
+    matrix,
+    info,
+    report,
+    unlock,
+    compile_,
+    job_script,
+    demo,
+)
 for command in COMMANDS:
     main.add_command(command)

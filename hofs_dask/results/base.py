@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from hofs_dask.io.places import Location, StorageOptions, check_options
 from hofs_dask.results.datasets import Variable, check_variables
+from hofs_dask.results.report.content import Report
+from hofs_dask.results.report.write import write_page
 from hofs_dask.results.saving.readwrite import write, write_zarr
 
 if TYPE_CHECKING:
@@ -45,6 +48,40 @@ class Result(ABC):
     @abstractmethod
     def _variables(cls) -> tuple[Mapping[str, Variable], Mapping[str, Variable]]:
         """Return the required and the optional variables and coordinates of the Dataset."""
+
+    @abstractmethod
+    def _report(self) -> Report:
+        """Return the content of the report."""
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a report as one HTML file, which works offline and can be sent to others.
+
+        The report has figures, tables, a description of the data, and how the result was made. It
+        loads nothing.
+
+        Parameters
+        ----------
+        path : str or path
+            A path that ends with `.html`. An earlier report is replaced. Missing folders are
+            created.
+
+        Raises
+        ------
+        FileExistsError
+            The path contains another file, or is a folder.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from hofs_dask import Selection
+        >>> result = Selection.from_picks([], names=["a"], relevance=[0.1], attrs={})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result.to_html(f"{folder}/report.html")
+        ...     Path(f"{folder}/report.html").read_text()[:15]
+        '<!DOCTYPE html>'
+        """
+        write_page(self._report(), path)
 
     def to_dataset(self) -> xr.Dataset:
         """Return a copy of all variables as an xarray Dataset.

@@ -26,8 +26,10 @@ from hofs_dask.results.datasets import (
     plain,
     positions_in_data,
 )
-from hofs_dask.results.html import comparison_html
 from hofs_dask.results.interactions import Interactions
+from hofs_dask.results.report.brief import render_brief
+from hofs_dask.results.report.comparison import brief_of_comparison, report_of_comparison
+from hofs_dask.results.report.content import Report
 from hofs_dask.results.saving.readwrite import read
 from hofs_dask.results.selection import Selection
 
@@ -295,11 +297,14 @@ class Comparison(Result):
         )
         return Selection(copy_axis(dataset, whole))
 
+    def _report(self) -> Report:
+        return report_of_comparison(self._dataset)
+
     def __repr__(self) -> str:
         return as_text(self._dataset)
 
     def _repr_html_(self) -> str:
-        return comparison_html(self._dataset)
+        return render_brief(brief_of_comparison(self._dataset))
 
 
 def load(

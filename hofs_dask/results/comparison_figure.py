@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hofs_dask.results.figure import COLOURS, LATER, add_legend, axes_for, colour_of
+from hofs_dask.results.figure import add_legend, axes_for
+from hofs_dask.results.style import ABSENT, COLOURS, INK, LATER, colour_of
 from hofs_dask.results.text import share, shortened, texts
 
 if TYPE_CHECKING:
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN_RANKS = 60
-# Colour of features that the first method did not choose.
-ABSENT = "#D0D0D0"
-INK = "#222222"
-STEPS = "#8A8A8A"
 # Half the width and half the height of a cell. The distance between two methods or two ranks is 1.
 HALF_WIDTH = 0.32
 HALF_HEIGHT = 0.4
@@ -214,7 +211,7 @@ def _draw_stability(ax: Axes, chart: _Chart, size: float) -> None:
     for method, values in enumerate(chart.stability):
         edges = np.linspace(method - HALF_WIDTH, method + HALF_WIDTH, chart.n_ranks + 1)
         tops = chart.floor + values * (chart.ceiling - chart.floor)
-        ax.stairs(tops, edges, baseline=chart.floor, fill=True, color=STEPS)
+        ax.stairs(tops, edges, baseline=chart.floor, fill=True, color=LATER)
         for value in values[-1:].tolist():
             ax.text(method, chart.floor + 0.2, share(value), ha="center", va="top", size=size)
     for level in (chart.ceiling, chart.floor):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hofs_dask.results.datasets import coordinate_label
+from hofs_dask.results.style import COLOURS, GRID, LATER, LINE, colour_of
 from hofs_dask.results.text import fitted, shortened, subsets_of, summary, texts
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colour-blind safe palette without yellow, and two more colours.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#7A5195", "#8C6D31")
-LATER = "#9A9A9A"
 # Axes narrower than this have a smaller font.
 SMALL_INCHES = 4.0
 # Width of a name on the axis of ranks.
@@ -122,17 +120,6 @@ def add_legend(
     )
 
 
-def colour_of(subset: int) -> str:
-    """Return the colour of the subset with this number. Subsets from 8 on share one colour.
-
-    Examples
-    --------
-    >>> colour_of(0), colour_of(100)
-    ('#0072B2', '#9A9A9A')
-    """
-    return COLOURS[subset] if subset < len(COLOURS) else LATER
-
-
 def subset_groups(dataset: xr.Dataset, width: int) -> Iterator[tuple[NDArray[np.bool_], str, str]]:
     """Yield a mask of the ranks, the colour and the label of each subset.
 
@@ -158,10 +145,10 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
     ax.bar(ranks, gain, width=0.7, color=colours, alpha=0.35, linewidth=0, zorder=1)
     for epoch in np.unique(epochs):
         within = epochs == epoch
-        ax.plot(ranks[within], information[within], color="#555555", linewidth=1.2, zorder=2)
+        ax.plot(ranks[within], information[within], color=LINE, linewidth=1.2, zorder=2)
         if epoch > epochs.min():
             start = ranks[within][0] - 0.5
-            ax.axvline(start, color="#555555", linewidth=0.8, linestyle=":")
+            ax.axvline(start, color=LINE, linewidth=0.8, linestyle=":")
             ax.text(
                 start,
                 0.98,
@@ -169,7 +156,7 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
                 rotation=90,
                 va="top",
                 size=7,
-                color="#555555",
+                color=LINE,
                 transform=ax.get_xaxis_transform(),
             )
     for members, colour, label in subset_groups(dataset, 18 if small else 26):
@@ -200,7 +187,7 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
     ax.set_ylabel("information (nats)", fontsize=size + 1)
     ax.set_title(summary(dataset)[0].split(", selected by ")[0], loc="left", fontsize=size + 2)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="y", color="#E4E4E4", linewidth=0.8)
+    ax.grid(axis="y", color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
     if len(ranks):
         add_legend(ax, "points: information\nbars: gain\n\nsubset", size, (1.02, 1.0))

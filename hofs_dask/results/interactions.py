@@ -20,8 +20,10 @@ from hofs_dask.results.datasets import (
     plain,
     positions_in_data,
 )
-from hofs_dask.results.html import interactions_html
 from hofs_dask.results.interactions_figure import heat_map, network
+from hofs_dask.results.report.brief import render_brief
+from hofs_dask.results.report.content import Report
+from hofs_dask.results.report.interactions import brief_of_interactions, report_of_interactions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,8 +220,11 @@ class Interactions(Result):
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return iter(self.tuples)
 
+    def _report(self) -> Report:
+        return report_of_interactions(self._dataset)
+
     def __repr__(self) -> str:
         return text.as_text(self._dataset)
 
     def _repr_html_(self) -> str:
-        return interactions_html(self._dataset)
+        return render_brief(brief_of_interactions(self._dataset))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hofs_dask.results.figure import COLOURS, LATER, axes_for
+from hofs_dask.results.figure import axes_for
 from hofs_dask.results.interactions_text import summary
+from hofs_dask.results.style import COLOURS, LATER
 from hofs_dask.results.text import shortened
 
 if TYPE_CHECKING:

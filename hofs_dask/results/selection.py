@@ -20,8 +20,10 @@ from hofs_dask.results.datasets import (
     positions_in_data,
     with_axis,
 )
-from hofs_dask.results.html import selection_html
 from hofs_dask.results.plots import SelectionPlots
+from hofs_dask.results.report.brief import render_brief
+from hofs_dask.results.report.content import Report
+from hofs_dask.results.report.selection import brief_of_selection, report_of_selection
 from hofs_dask.results.text import as_text, frame, subsets_of
 from hofs_dask.results.transform import chosen_of
 from hofs_dask.search.picks import Pick, Ranking
@@ -351,8 +353,11 @@ class Selection(Result):
     def __iter__(self) -> Iterator[Any]:
         return iter(self.features)
 
+    def _report(self) -> Report:
+        return report_of_selection(self._dataset)
+
     def __repr__(self) -> str:
         return as_text(self._dataset)
 
     def _repr_html_(self) -> str:
-        return selection_html(self._dataset)
+        return render_brief(brief_of_selection(self._dataset))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ from hofs_dask.results import comparison_text
 from hofs_dask.results.comparison import jaccard, padded
 from hofs_dask.results.comparison_figure import plot
 from hofs_dask.results.datasets import annotated, copy_axis, label_array
-from hofs_dask.results.html import comparison_html
+from hofs_dask.results.report.brief import render_brief
+from hofs_dask.results.report.comparison import brief_of_comparison, report_of_comparison
+from hofs_dask.results.report.write import write_page
 from hofs_dask.results.selection import COORDINATES, VARIABLES, Selection
 
 if TYPE_CHECKING:
@@ -167,6 +170,28 @@ class Selections(Mapping[Name, Selection]):
         """
         return plot(self._side_by_side(), ax, parts=self.by)
 
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a report as one HTML file, with the ranks of all parts side by side.
+
+        Parameters
+        ----------
+        path : str or path
+            As for `Selection.to_html`.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import hofs_dask as hd
+        >>> x = np.random.default_rng(0).normal(size=(400, 3))
+        >>> found = hd.select_by(x, x[:, 1] > 0, 1, by=np.arange(400) % 2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     found.to_html(f"{folder}/report.html")
+        ...     "1 from at least one" in Path(f"{folder}/report.html").read_text()
+        True
+        """
+        write_page(report_of_comparison(self._side_by_side(), parts=self.by), path)
+
     def _side_by_side(self) -> xr.Dataset:
         """Return the ranks as the Dataset of a comparison, with parts in place of methods."""
         whole = self.to_dataset()
@@ -197,4 +222,4 @@ class Selections(Mapping[Name, Selection]):
         return comparison_text.as_text(self._side_by_side(), parts=self.by)
 
     def _repr_html_(self) -> str:
-        return comparison_html(self._side_by_side(), parts=self.by)
+        return render_brief(brief_of_comparison(self._side_by_side(), parts=self.by))

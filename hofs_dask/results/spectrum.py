@@ -9,6 +9,7 @@ import numpy as np
 from hofs_dask.errors import unknown
 from hofs_dask.results.datasets import coordinate_label, feature_coordinates
 from hofs_dask.results.figure import add_legend, axes_for, subset_groups
+from hofs_dask.results.style import LATER
 from hofs_dask.results.text import summary
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 #: Maximum number of chosen features whose ranks are written beside their points.
 NUMBERED = 30
-LINE = "#8A8A8A"
 
 
 def plot_spectrum(dataset: xr.Dataset, x: str | None = None, ax: Axes | None = None) -> Axes:
@@ -58,7 +58,7 @@ def plot_spectrum(dataset: xr.Dataset, x: str | None = None, ax: Axes | None = N
     ax = axes_for(ax, 9.0, 4.0)
     order = np.argsort(values, kind="stable")
     relevance, usable = dataset["relevance"].values, dataset["usable"].values
-    ax.plot(values[order], np.where(usable, relevance, np.nan)[order], color=LINE, linewidth=1.0)
+    ax.plot(values[order], np.where(usable, relevance, np.nan)[order], color=LATER, linewidth=1.0)
     index, ranks = dataset["index"].values, dataset["rank"].values
     top = float(np.nanmax(np.where(usable, relevance, np.nan), initial=0.0)) or 1.0
     for members, colour, label in subset_groups(dataset, 30):

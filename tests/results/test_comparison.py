@@ -20,11 +20,11 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import StepPatch
 
 from hofs_dask.results.comparison import AGREEMENT, COORDINATES, RESAMPLED, Comparison, load
-from hofs_dask.results.comparison_figure import ABSENT, HALF_WIDTH, SHOWN_RANKS
+from hofs_dask.results.comparison_figure import HALF_WIDTH, SHOWN_RANKS
 from hofs_dask.results.datasets import Variable
-from hofs_dask.results.figure import COLOURS, LATER
 from hofs_dask.results.saving.readwrite import read, write
 from hofs_dask.results.selection import VARIABLES, Pick, Selection
+from hofs_dask.results.style import ABSENT, COLOURS, LATER
 from hofs_dask.results.text import WIDTH, shortened
 
 NAMES = ["red", "green", "blue", "near", "far", "flat"]

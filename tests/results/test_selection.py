@@ -22,8 +22,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
 from hofs_dask.results.comparison import load
-from hofs_dask.results.figure import COLOURS
 from hofs_dask.results.selection import VARIABLES, Pick, Selection
+from hofs_dask.results.style import COLOURS
 from hofs_dask.results.text import RESTART
 
 NAMES = ["red", "green", "blue", "flat"]
