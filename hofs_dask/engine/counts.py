@@ -30,6 +30,7 @@ from hofs_dask.kernels.clusters import design_effect
 from hofs_dask.kernels.counts import (
     N_TRIPLE_TERMS,
     add_counts,
+    count_terms,
     fill_logs,
     pair_terms,
     triple_terms,
@@ -48,6 +49,9 @@ MOST_PRODUCTS = 200
 #: The same limit for weighted samples, if the second way counts one feature at a time.
 MOST_WEIGHTED = 160
 
+
+#: Up to this many words per plane, the samples of many features are counted at once.
+SHORT_WORDS = 32
 
 #: Number of features whose codes are merged at a time.
 MERGED = 256
@@ -302,6 +306,30 @@ def _terms(context: PairTermsContext, total: Partial) -> Partial:
     return {"terms": terms}
 
 
+def _whole_terms(context: PairTermsContext, block: Block) -> Partial | None:
+    """Return the terms of a single column and few samples, by a kernel for many features."""
+    n_parent, n_classes, tile = len(context.parents[0]), context.n_classes, block.tile
+    n_words, n_codes = tile.planes.shape[2], context.marginals.shape[2]
+    n_products = (n_parent - 1) * n_classes * (n_codes - 1)
+    is_short = n_words <= SHORT_WORDS and n_products <= MOST_PRODUCTS
+    if not is_short or len(block.columns) > 1 or len(block.weights):
+        return None
+    labels = tile.spread(block.labels, n_classes)
+    digits = [(block.columns.planes[0], n_parent), (labels, n_classes)]
+    masks = np.ascontiguousarray(cell_masks(tile.samples, digits)[0, n_classes:, :n_words])
+    terms = np.empty((len(tile), 1, 3 + n_classes))
+    count_terms(
+        tile.planes,
+        frozen(masks),
+        context.marginals,
+        frozen(context.parents[0]),
+        context.numbers,
+        log_table(len(block.labels)),
+        terms,
+    )
+    return {"terms": terms}
+
+
 def log_table(largest: int) -> np.ndarray:
     """Return n log n for n from 0 to ``largest`` or more; empty if there would be too many."""
     if largest > MOST_LOGS:
@@ -318,7 +346,7 @@ def log_table(largest: int) -> np.ndarray:
 
 #: ``terms[i, j]`` for every feature i and every column j: I(x_i : x_j), I(x_i : y | x_j),
 #: H(x_i, x_j, y), and the Gram sum of x_i and x_j within each class.
-PAIR_TERMS = Reduction("pair-terms", _terms_layout, _terms_chunk, _terms)
+PAIR_TERMS = Reduction("pair-terms", _terms_layout, _terms_chunk, _terms, whole=_whole_terms)
 
 
 def _triple_layout(context: TripleTermsContext, n_features: int) -> Layout:

@@ -18,6 +18,7 @@ from hofs_dask.kernels.hashing import row_hash, rows_below
 from hofs_dask.kernels.planes import (
     STRIP,
     WORD,
+    first_bits,
     n_bits,
     pack,
     split_words,
@@ -103,6 +104,13 @@ class Tile:
             values = chunk
         planes: np.ndarray = pack(values[None], n_bits(n_values))[0]
         return planes
+
+    @property
+    def samples(self) -> np.ndarray:
+        """The samples of the tile, as a bit plane of the chunk, uint64 (word,)."""
+        if self._samples is None:
+            return first_bits(self._n_chunk, self.planes.shape[2])
+        return self.spread(np.ones(len(self._samples), np.uint8), 2)[0]
 
     def spread_weights(self, weights: np.ndarray) -> np.ndarray:
         """Return the weights of all samples of the chunk; samples not in the tile have weight 0."""
@@ -295,7 +303,7 @@ class Block:
     def layers(self) -> Layers:
         """The samples as bit masks, separated by weight."""
         tile = self.tile
-        within = tile.spread(np.ones(len(self.labels), np.uint8), 2)[0]
+        within = tile.samples
         if not len(self.weights):
             return Layers((Layer(None, within, NO_WORDS),), len(within), len(within))
         sets = self.split() if self.split else split_sets(tile.spread_weights(self.weights))
@@ -409,6 +417,10 @@ def _as_given(context: C) -> C:
     return context
 
 
+def _not_faster(context: Context, block: Block) -> Partial | None:  # noqa: ARG001
+    return None
+
+
 @dataclass(frozen=True)
 class Reduction(Generic[C]):
     """A sum over samples that is computed in parts (partials), which are then merged.
@@ -429,6 +441,9 @@ class Reduction(Generic[C]):
     # Returns the part of the context of a tile that is sent to its tasks. `prepare` and `finalize`
     # are called with this part; they must also accept the full context.
     narrow: Callable[[C], C] = _as_given
+    # Returns the result for a block of all samples, with the bits of `chunk` and `finalize` but
+    # faster; None if it is not. This is called for data in memory.
+    whole: Callable[[C, Block], Partial | None] = _not_faster
 
     def exact(self, context: C) -> bool:
         """Return whether the total has the same bits for any order of summation."""
@@ -439,6 +454,17 @@ class Reduction(Generic[C]):
         """Return the partial of zero samples: arrays of zeros."""
         layout = self.layout(context, n_features)
         return {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.items()}
+
+    def result(self, context: C, block: Block) -> Partial:
+        """Return the result for a block of all samples."""
+        found = self.whole(context, block)
+        if found is not None:
+            return found
+        prepared = self.prepare(context)
+        total = self.identity(context, len(block.tile))
+        if prepared is not None:
+            self.chunk(frozen(prepared), block, total)
+        return self.finalize(context, total)
 
     def nbytes(self, context: C, n_features: int) -> int:
         """Return the size of a partial in bytes, without allocating it."""

@@ -19,8 +19,8 @@ import numpy as np
 from dask.delayed import Delayed, delayed
 
 from hofs_dask.engine.ahead import DEPTH, ReadAhead, Wanted
-from hofs_dask.engine.budget import check, estimate, size_of
-from hofs_dask.engine.cluster import Worker, current_workers, local_threads
+from hofs_dask.engine.budget import Estimate, check, estimate, size_of
+from hofs_dask.engine.cluster import Worker, current_workers
 from hofs_dask.engine.partition import FAN_IN, Partition
 from hofs_dask.engine.reduction import (
     N_CLUSTERS,
@@ -39,7 +39,7 @@ from hofs_dask.engine.reduction import (
 )
 from hofs_dask.kernels.hashing import draw_groups, fold_of, multiplicity
 from hofs_dask.kernels.planes import WORD, first_above
-from hofs_dask.scheduling.compute import compute, threads
+from hofs_dask.scheduling.compute import compute
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.scheduling.waits import StrandedError, watch_tasks
 from hofs_dask.store.chunks import COLUMNS, Chunks, HeldChunks
@@ -59,8 +59,6 @@ SMALL_GRAPH, PLAN_BYTES = 2**18, 2**10
 
 #: Bytes of partials and samples up to which a scan in memory is not checked for memory.
 LIGHT_BYTES = 2**27
-#: Cells of a scan in memory from which on threads are used.
-THREAD_CELLS = 2**20
 
 
 #: For each copied column, the checksums of some of its row chunks. A row chunk is the part of an
@@ -159,7 +157,7 @@ def scans(
     requests.
     """
     # skip the query of the workers, which takes time
-    if len(requests) == 1 or (codes.held is not None and _is_light(codes, requests)):
+    if len(requests) == 1 or (codes.held is not None and is_light(codes, requests)):
         return [list(requests)]
     workers = workers or current_workers(requests)
     found: list[list[Request]] = []
@@ -187,17 +185,7 @@ def run(
     has to read a second tile. ``report`` is called with the number of map tasks that have ended
     and the number of all map tasks, if there are several map tasks.
     """
-    if codes.held is not None and _is_light(codes, scan):
-        return _run_here(codes, scan, partition, report)
-    workers = current_workers(scan)
-    found = estimate(codes, scan, workers)
-    if len(scan) == 1 and not found.fits:  # `scans` combines several only if they fit
-        # memory of earlier work may have been released since the last query
-        workers = current_workers(scan, anew=True)
-        found = estimate(codes, scan, workers)
-        check(codes, scan[0], found, workers)
-    if codes.held is not None:
-        return _run_here(codes, scan, partition, report)
+    workers, found = fitting(codes, scan)
     partition = partition or Partition(layout_of(codes))
     tiles, spans = partition.layout.tiles, partition.spans
     groups = partition.groups(sum(worker.n_threads for worker in workers))
@@ -210,7 +198,7 @@ def run(
         copied, copies = _copies(codes, columns, rows, name)
     totals = []
     for number, features in enumerate(tiles):
-        plan = _plan(codes, scan, partition, columns, copied, features, found.cache)
+        plan = plan_tile(codes, scan, partition, columns, copied, features, found.cache)
         of_plan = _tasks_of(plan, len(groups), workers)
         partials = []
         for position, (group, copy) in enumerate(zip(groups, copies, strict=True)):
@@ -219,14 +207,14 @@ def run(
             task = number * len(groups) + position
             with _at(workers[task * len(workers) // (len(tiles) * len(groups))], pinned):
                 partials.append(
-                    of_plan(f"scan-map-{name}", _map_spans, group.start, group.stop, copy)
+                    of_plan(f"scan-map-{name}", map_spans, group.start, group.stop, copy)
                 )
         while len(partials) > FAN_IN:
             partials = [
                 of_plan(f"scan-combine-{name}", _combine, *partials[a : a + FAN_IN])
                 for a in range(0, len(partials), FAN_IN)
             ]
-        totals.append(of_plan(f"scan-finish-{name}", _finish, *partials))
+        totals.append(of_plan(f"scan-finish-{name}", finish, *partials))
     n_tasks = len(tiles) * len(groups)
     watch = None if report is None else watch_tasks("scan-map-", n_tasks, report)
     try:
@@ -239,10 +227,22 @@ def run(
     new = joined(made)
     if new:
         add_copies(codes, new)
-    return [_joined([part[number] for part in parts]) for number in range(len(scan))]
+    return [join_tiles([part[number] for part in parts]) for number in range(len(scan))]
 
 
-def _plan(
+def fitting(codes: CodeStore, scan: Sequence[Request]) -> tuple[tuple[Worker, ...], Estimate]:
+    """Return the workers and the estimated memory of a scan; refuse a scan that needs too much."""
+    workers = current_workers(scan)
+    found = estimate(codes, scan, workers)
+    if len(scan) == 1 and not found.fits:  # `scans` combines several only if they fit
+        # memory of earlier work may have been released since the last query
+        workers = current_workers(scan, anew=True)
+        found = estimate(codes, scan, workers)
+        check(codes, scan[0], found, workers)
+    return workers, found
+
+
+def plan_tile(
     codes: CodeStore,
     scan: Sequence[Request],
     partition: Partition,
@@ -269,53 +269,10 @@ def _plan(
     return _Plan(place, features, jobs, contexts)
 
 
-def _is_light(codes: CodeStore, scan: Sequence[Request]) -> bool:
+def is_light(codes: CodeStore, scan: Sequence[Request]) -> bool:
     """Return whether the partials of a scan in memory are so small that none needs a check."""
     n_bytes = sum(each.reduction.nbytes(each.context, codes.n_features) for each in scan)
     return n_bytes <= LIGHT_BYTES and codes.n_samples * len(scan) <= LIGHT_BYTES
-
-
-def _run_here(
-    codes: CodeStore,
-    scan: Sequence[Request],
-    partition: Partition | None,
-    report: Callable[[int, int], None] | None,
-) -> list[Partial]:
-    """Return the totals of a scan over a store in memory, by the functions of tasks, without Dask.
-
-    The spans and the tree of float sums are those of tasks, so the totals have the same bits.
-    """
-    partition = partition or Partition(layout_of(codes))
-    columns = tuple(dict.fromkeys(column for request in scan for column in request.columns))
-    plans = [
-        _plan(codes, scan, partition, columns, {}, features, 0)
-        for features in partition.layout.tiles
-    ]
-    n_cells = codes.n_samples * codes.n_features * len(scan)
-    n_threads = 1 if n_cells < THREAD_CELLS else local_threads()
-    groups = partition.groups(n_threads)
-    work = [(plan, group) for plan in plans for group in groups]
-
-    def map_one(one: tuple[_Plan, slice]) -> tuple[_Nodes, ...]:
-        plan, group = one
-        return _map_spans(plan, group.start, group.stop, None)
-
-    partials = []
-    with nullcontext(map) if n_threads == 1 or len(work) == 1 else threads(n_threads) as each:
-        for partial in each(map_one, work):
-            partials.append(partial)
-            if report is not None:
-                report(len(partials), len(work))
-        n_groups = len(groups)
-        parts = list(
-            each(
-                lambda place: _finish(
-                    plans[place], *partials[place * n_groups : (place + 1) * n_groups]
-                ),
-                range(len(plans)),
-            )
-        )
-    return [_joined([part[number] for part in parts]) for number in range(len(scan))]
 
 
 def read_block(
@@ -587,12 +544,13 @@ def _copy_columns(
     return {column: np.array(each, np.uint32) for column, each in found.items()}
 
 
-def _map_spans(
+def map_spans(
     plan: _Plan,
     first: int,  # span numbers as int, since Dask traverses containers
     last: int,
     new: _Copied | None,  # the columns that were copied for these spans
 ) -> tuple[_Nodes, ...]:
+    """Return the partials of some spans of a tile, for each reduction."""
     contexts = frozen(plan.contexts)
     ready = frozen(
         tuple(job.reduction.prepare(each) for job, each in zip(plan.jobs, contexts, strict=True))
@@ -685,7 +643,8 @@ def _combine(plan: _Plan, *partials: tuple[_Nodes, ...]) -> tuple[_Nodes, ...]:
     return found
 
 
-def _finish(plan: _Plan, *partials: tuple[_Nodes, ...]) -> tuple[Partial, ...]:
+def finish(plan: _Plan, *partials: tuple[_Nodes, ...]) -> tuple[Partial, ...]:
+    """Return the results of a tile from the partials of all its spans."""
     finished = []
     for job, context, nodes in zip(
         plan.jobs, frozen(plan.contexts), _combine(plan, *partials), strict=True
@@ -695,7 +654,7 @@ def _finish(plan: _Plan, *partials: tuple[_Nodes, ...]) -> tuple[Partial, ...]:
     return tuple(finished)
 
 
-def _joined(tiles: list[Partial]) -> Partial:
+def join_tiles(tiles: list[Partial]) -> Partial:
     """Return the result for all features: the results of the tiles, concatenated."""
     if len(tiles) == 1:
         return tiles[0]

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba.types import float64, int64, uint8, uint16, uint32, void
+from numba.types import float64, int64, uint8, uint16, uint32, uint64, void
 
 from hofs_dask.kernels._jit import const, jit
-from hofs_dask.kernels.planes import unpack
+from hofs_dask.kernels.planes import popcount, unpack
 
 #: Limits for tables that count several features together: maximum number of entries, and minimum
 #: number of samples per entry.
 MOST_ENTRIES, SAMPLES_PER_ENTRY = 8192, 8
 #: Number of samples whose total weight always fits into 32 bits.
 RUN = 2**16
+#: `count_terms` computes up to `LANES` features at once, with at most `MOST_COUNTS` counts or, if a
+#: feature has more, `LEAST_LANES` features.
+LANES, LEAST_LANES, MOST_COUNTS = 128, 8, 8192
 
 
 @jit()
@@ -395,3 +398,194 @@ def triple_terms(counts: np.ndarray, head: int, logs: np.ndarray, out: np.ndarra
         out[i, head, 6] = max(h_own + h_second - h_second_own, 0.0)
         out[i, head, 7] = max(h_both + h_second_label - h_second - h_head_label, 0.0)
         out[i, head, 8] = max(h_both + h_first_label - h_first - h_head_label, 0.0)
+
+
+@jit(
+    void(
+        const(uint64[:, :, ::1]),
+        const(uint64[:, ::1]),
+        const(int64[:, :, ::1]),
+        const(float64[::1]),
+        const(float64[:, ::1]),
+        const(float64[::1]),
+        float64[:, :, ::1],
+    )
+)
+def count_terms(
+    planes: np.ndarray,
+    masks: np.ndarray,
+    marginals: np.ndarray,
+    parent: np.ndarray,
+    numbers: np.ndarray,
+    logs: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Set ``out[i, 0]`` to the terms of `pair_terms` for feature i and one parent, with equal bits.
+
+    Samples are counted and terms computed for many features at once: the arrays have features along
+    the last axis, so that a vector register has values of several features. For few samples, this
+    is several times faster than `add_plane_counts` and `pair_terms`, whose loops over the words of
+    a feature or over its counts are short.
+
+    Parameters
+    ----------
+    planes
+        uint64 (feature, bit, word): the codes of all samples.
+    masks
+        uint64 (cell, word): the samples of each code of the parent but the first, and each class.
+    marginals
+        int64 (feature, class, code).
+    parent, numbers
+        The values of the codes of the parent, (code,), and of all features, (feature, code).
+    logs
+        n log n for all n up to the number of samples, by `fill_logs`.
+    out
+        float64 (feature, 1, 3 + class), as for `pair_terms`.
+
+    Examples
+    --------
+    >>> from hofs_dask.kernels.planes import pack
+    >>> planes, logs = pack(np.array([[0] * 5 + [1] * 5], np.uint8), 1), np.empty(11)
+    >>> fill_logs(logs)
+    >>> numbers, out = np.array([[-1.0, 1.0]]), np.zeros((1, 1, 4))
+    >>> count_terms(planes, planes[0], np.array([[[5, 5]]]), numbers[0], numbers, logs, out)
+    >>> out[0].round(4)
+    array([[ 0.6931,  0.    ,  0.6931, 10.    ]])
+    """
+    n_features = planes.shape[0]
+    _, n_classes, n_codes = marginals.shape
+    n_parent, n_known = parent.shape[0], n_classes * n_codes
+    if n_features == 0:
+        return
+    # all features have the same samples, so H(y, x_f) and H(x_f) are the same for all of them
+    label, other = np.zeros((n_parent, n_classes), np.int64), np.zeros(n_parent, np.int64)
+    for c in range(n_classes):
+        for b in range(n_codes):
+            label[0, c] += marginals[0, c, b]
+    for cell in range(masks.shape[0]):
+        a, c = 1 + cell // n_classes, cell % n_classes
+        for w in range(masks.shape[1]):
+            label[a, c] += np.int64(popcount(masks[cell, w]))
+        label[0, c] -= label[a, c]
+    n_samples = 0
+    for a in range(n_parent):
+        for c in range(n_classes):
+            other[a] += label[a, c]
+        n_samples += other[a]
+    if n_samples == 0:
+        out[:] = 0.0
+        return
+    top = math.log(n_samples)
+    h_label = top - _log_sum(label.ravel(), logs, n_samples) / n_samples
+    h_other = top - _log_sum(other, logs, n_samples) / n_samples
+    lanes = min(max(MOST_COUNTS // (n_parent * n_known), LEAST_LANES), LANES, n_features)
+    sets = np.zeros((n_codes, lanes), np.uint64)
+    joint = np.zeros((n_parent * n_known, lanes), np.int64)
+    pair, own = np.zeros((n_codes, lanes), np.int64), np.zeros((n_codes, lanes), np.int64)
+    values, row = np.zeros((n_codes, lanes)), np.zeros(lanes)
+    sums, gram = np.zeros((3, lanes)), np.zeros((n_classes, lanes))
+    for start in range(0, n_features, lanes):
+        begin = min(start, n_features - lanes)  # the last features may be computed twice
+        _count_short(planes, masks, begin, sets, joint[n_known:])
+        own[:] = 0
+        for b in range(n_codes):
+            for c in range(n_classes):
+                for f in range(lanes):
+                    joint[c * n_codes + b, f] = marginals[begin + f, c, b]
+                    own[b, f] += marginals[begin + f, c, b]
+            for f in range(lanes):
+                values[b, f] = numbers[begin + f, b]
+        for cell in range(n_known, joint.shape[0]):
+            first, more = joint[cell % n_known], joint[cell]
+            for f in range(lanes):
+                first[f] -= more[f]
+        sums[:], gram[:] = 0.0, 0.0
+        for a in range(n_parent):
+            pair[:] = 0
+            for c in range(n_classes):
+                row[:] = 0.0
+                for b in range(n_codes):
+                    counts, value = joint[(a * n_classes + c) * n_codes + b], values[b]
+                    of_code = pair[b]
+                    # separate loops, since a loop over many arrays would not be vectorized
+                    for f in range(lanes):
+                        of_code[f] += counts[f]
+                    for f in range(lanes):
+                        row[f] += counts[f] * value[f]
+                    _add_logs(counts, logs, sums[0])
+                of_class, weight = gram[c], parent[a]
+                for f in range(lanes):
+                    of_class[f] += row[f] * weight
+            for b in range(n_codes):
+                _add_logs(pair[b], logs, sums[1])
+        for b in range(n_codes):
+            _add_logs(own[b], logs, sums[2])
+        for f in range(lanes):
+            h_joint = top - sums[0, f] / n_samples
+            h_pair = top - sums[1, f] / n_samples
+            h_own = top - sums[2, f] / n_samples
+            out[begin + f, 0, 0] = max(h_own + h_other - h_pair, 0.0)
+            out[begin + f, 0, 1] = max(h_pair + h_label - h_other - h_joint, 0.0)
+            out[begin + f, 0, 2] = h_joint
+            for c in range(n_classes):
+                out[begin + f, 0, 3 + c] = gram[c, f]
+
+
+@jit()
+def _add_logs(counts: np.ndarray, logs: np.ndarray, sums: np.ndarray) -> None:
+    """Add n log n of the count of each feature to ``sums``."""
+    for f in range(sums.shape[0]):
+        sums[f] += logs[np.uint64(counts[f])]
+
+
+@jit()
+def _count_short(
+    planes: np.ndarray,
+    masks: np.ndarray,
+    begin: int,
+    sets: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Set ``out[c * n_codes + k]`` to the samples of cell c with code k, for several features.
+
+    The method is that of `add_plane_counts`, but a vector register has a word of each feature.
+    """
+    _, bits, n_words = planes.shape
+    n_codes, lanes = sets.shape
+    n_cells, n_sets = out.shape[0] // n_codes, min(n_codes, 1 << bits)
+    for row in range(out.shape[0]):
+        for f in range(lanes):
+            out[row, f] = 0
+    for w in range(n_words):
+        bit = 0
+        for f in range(lanes):
+            sets[0, f] = ~np.uint64(0)
+        for k in range(1, n_sets):
+            if k == 1 << (bit + 1):
+                bit += 1
+            larger, smaller = sets[k], sets[k - (1 << bit)]
+            if k == 1 << bit:
+                for f in range(lanes):
+                    larger[f] = planes[begin + f, bit, w]
+            else:
+                one = sets[1 << bit]
+                for f in range(lanes):
+                    larger[f] = one[f] & smaller[f]
+        for c in range(n_cells):
+            mask = masks[c, w]
+            n_all = np.int64(popcount(mask))
+            count = out[c * n_codes]
+            for f in range(lanes):
+                count[f] += n_all
+            for k in range(1, n_sets):
+                one, count = sets[k], out[c * n_codes + k]
+                for f in range(lanes):
+                    count[f] += np.int64(popcount(mask & one[f]))
+    for c in range(n_cells):
+        for b in range(bits):
+            for k in range(n_sets):
+                other = k | (1 << b)
+                if other != k and other < n_sets:
+                    less, more = out[c * n_codes + k], out[c * n_codes + other]
+                    for f in range(lanes):
+                        less[f] -= more[f]

@@ -1,6 +1,7 @@
 """The pairwise criteria: one class per criterion, with its options and its score.
 
-To add a criterion, add a class: a name, a docstring with the formula, and `score`.
+To add a criterion, add a class: a name, a docstring with the formula, `term` and, unless the score
+is the sum of the terms, `score`.
 """
 
 from __future__ import annotations
@@ -41,9 +42,13 @@ class MIM(PairwiseMethod):
         """Whether a significant feature must add information to each of the picks."""
         return False
 
-    def score(self, pairs: Pairs) -> np.ndarray:
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
+        return pairs.redundancy
+
+    def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
         """Return the score of every feature."""
-        return pairs.relevance
+        return relevance
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,13 @@ class MIFS(PairwiseMethod):
         """Check all options."""
         self._check_number("beta")
 
-    def score(self, pairs: Pairs) -> np.ndarray:
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
+        return pairs.redundancy
+
+    def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
         """Return the score of every feature."""
-        return pairs.relevance - self.beta * pairs.redundancy.sum(axis=0)
+        return relevance - self.beta * total
 
 
 @dataclass(frozen=True)
@@ -108,12 +117,17 @@ class MRMR(PairwiseMethod):
         """Check all options."""
         self._check("form", get_args(MRMRForm))
 
-    def score(self, pairs: Pairs) -> np.ndarray:
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
+        return pairs.redundancy
+
+    def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
         """Return the score of every feature."""
-        redundancy: np.ndarray = pairs.redundancy.mean(axis=0)
+        redundancy = total / n_chosen
         if self.form == "difference":
-            return pairs.relevance - redundancy
-        return pairs.relevance / np.maximum(redundancy, LEAST_REDUNDANCY)
+            return relevance - redundancy
+        result: np.ndarray = relevance / np.maximum(redundancy, LEAST_REDUNDANCY)
+        return result
 
 
 @dataclass(frozen=True)
@@ -133,9 +147,9 @@ class JMI(PairwiseMethod):
     name: ClassVar[str] = "jmi"
     in_paper: ClassVar[bool] = True
 
-    def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every feature."""
-        return pairs.joint.sum(axis=0)
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
+        return pairs.joint
 
 
 @dataclass(frozen=True)
@@ -154,10 +168,15 @@ class CMIM(PairwiseMethod):
 
     name: ClassVar[str] = "cmim"
     in_paper: ClassVar[bool] = True
+    combine: ClassVar[np.ufunc] = np.minimum
 
-    def score(self, pairs: Pairs) -> np.ndarray:
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
+        return pairs.conditional
+
+    def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
         """Return the score of every feature."""
-        return np.minimum(pairs.relevance, pairs.conditional.min(axis=0))
+        return np.minimum(relevance, total)
 
 
 @dataclass(frozen=True)
@@ -195,9 +214,13 @@ class SpecCMI(PairwiseMethod):
         """Whether the method needs the terms of all pairs of features before the first pick."""
         return self.form == "spectral"
 
-    def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the greedy score of every feature."""
-        return pairs.relevance + pairs.conditional.sum(axis=0)
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
+        return pairs.conditional
+
+    def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
+        """Return the score of every feature."""
+        return relevance + total
 
 
 @dataclass(frozen=True)
@@ -217,9 +240,13 @@ class CIFE(PairwiseMethod):
 
     name: ClassVar[str] = "cife"
 
-    def score(self, pairs: Pairs) -> np.ndarray:
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
+        return pairs.conditional - pairs.relevance
+
+    def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
         """Return the score of every feature."""
-        return pairs.relevance + (pairs.conditional - pairs.relevance).sum(axis=0)
+        return relevance + total
 
 
 @dataclass(frozen=True)
@@ -238,10 +265,13 @@ class ICAP(PairwiseMethod):
 
     name: ClassVar[str] = "icap"
 
-    def score(self, pairs: Pairs) -> np.ndarray:
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
+        return np.maximum(pairs.relevance - pairs.conditional, 0.0)
+
+    def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
         """Return the score of every feature."""
-        lost = np.maximum(pairs.relevance - pairs.conditional, 0.0)
-        return pairs.relevance - lost.sum(axis=0)
+        return relevance - total
 
 
 @dataclass(frozen=True)
@@ -260,9 +290,9 @@ class DISR(PairwiseMethod):
 
     name: ClassVar[str] = "disr"
 
-    def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every feature."""
-        return (pairs.joint / pairs.joint_entropy).sum(axis=0)
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
+        return pairs.joint / pairs.joint_entropy
 
 
 @dataclass(frozen=True)
@@ -280,10 +310,11 @@ class JMIM(PairwiseMethod):
     """
 
     name: ClassVar[str] = "jmim"
+    combine: ClassVar[np.ufunc] = np.minimum
 
-    def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every feature."""
-        return pairs.joint.min(axis=0)
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
+        return pairs.joint
 
 
 @dataclass(frozen=True)
@@ -302,10 +333,9 @@ class CFR(PairwiseMethod):
 
     name: ClassVar[str] = "cfr"
 
-    def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every feature."""
-        terms = pairs.conditional + pairs.redundancy_given_label - pairs.redundancy
-        return terms.sum(axis=0)
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
+        return pairs.conditional + pairs.redundancy_given_label - pairs.redundancy
 
 
 @dataclass(frozen=True)
@@ -324,10 +354,10 @@ class DCSF(PairwiseMethod):
 
     name: ClassVar[str] = "dcsf"
 
-    def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every feature."""
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
         of_chosen = pairs.joint - pairs.relevance  # I(x_j : y | x_i)
-        return (pairs.conditional + of_chosen - pairs.redundancy).sum(axis=0)
+        return pairs.conditional + of_chosen - pairs.redundancy
 
 
 @dataclass(frozen=True)
@@ -346,10 +376,13 @@ class MRI(PairwiseMethod):
 
     name: ClassVar[str] = "mri"
 
-    def score(self, pairs: Pairs) -> np.ndarray:
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
+        return pairs.redundancy_given_label - pairs.redundancy
+
+    def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
         """Return the score of every feature."""
-        change = pairs.redundancy_given_label - pairs.redundancy
-        return pairs.relevance + 2 / (len(change) + 1) * change.sum(axis=0)
+        return relevance + 2 / (n_chosen + 1) * total
 
 
 @dataclass(frozen=True)
@@ -367,7 +400,8 @@ class NJMIM(PairwiseMethod):
     """
 
     name: ClassVar[str] = "njmim"
+    combine: ClassVar[np.ufunc] = np.minimum
 
-    def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the score of every feature."""
-        return (pairs.joint / pairs.joint_entropy).min(axis=0)
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature."""
+        return pairs.joint / pairs.joint_entropy

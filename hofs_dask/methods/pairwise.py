@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,32 +33,31 @@ PANEL_BYTES = 32 * 2**20
 
 @dataclass(frozen=True)
 class Pairs:
-    """The terms from which a pairwise criterion computes its scores, in nats.
+    """The information of every feature x_i and one chosen feature x_j, in nats; y is the label.
 
-    x_i is any feature, x_j is a chosen feature, and y is the label. The scores of features that
-    cannot be chosen are ignored.
+    The values of features that cannot be chosen are ignored.
 
-    To add a term that follows from the counts of single features, add it to `Problem`, to this
-    class, and to `Pairwise.score`, which creates this object. A term that needs counts of pairs
-    also has to be added to `PAIR_TERMS` and `PairwiseState`.
+    To add a value that follows from the counts of single features, add it to `Problem`, to this
+    class, and to `Pairwise`, which creates this object. A value that needs counts of pairs also has
+    to be added to `PAIR_TERMS` and `PairwiseState`.
     """
 
     relevance: np.ndarray  # (feature,) I(x_i : y)
     entropy: np.ndarray  # (feature,) H(x_i)
-    chosen_relevance: np.ndarray  # (chosen, 1) I(x_j : y)
-    chosen_entropy: np.ndarray  # (chosen, 1) H(x_j)
-    redundancy: np.ndarray  # (chosen, feature) I(x_i : x_j)
-    conditional: np.ndarray  # (chosen, feature) I(x_i : y | x_j)
-    joint_entropy: np.ndarray  # (chosen, feature) H(x_i, x_j, y)
+    chosen_relevance: float  # I(x_j : y)
+    chosen_entropy: float  # H(x_j)
+    redundancy: np.ndarray  # (feature,) I(x_i : x_j)
+    conditional: np.ndarray  # (feature,) I(x_i : y | x_j)
+    joint_entropy: np.ndarray  # (feature,) H(x_i, x_j, y)
 
     @property
     def joint(self) -> np.ndarray:
-        """I(x_i, x_j : y), (chosen, feature)."""
+        """I(x_i, x_j : y), (feature,)."""
         return self.chosen_relevance + self.conditional
 
     @property
     def redundancy_given_label(self) -> np.ndarray:
-        """I(x_i : x_j | y), (chosen, feature)."""
+        """I(x_i : x_j | y), (feature,)."""
         return self.redundancy + self.conditional - self.relevance
 
 
@@ -71,9 +71,30 @@ class PairwiseMethod(Method):
     additional scan.
     """
 
+    #: How the terms of a feature and each chosen feature are combined: their sum or their minimum.
+    combine: ClassVar[np.ufunc] = np.add
+
     @abstractmethod
-    def score(self, pairs: Pairs) -> np.ndarray:
-        """Return the scores of all features; called after the first pick."""
+    def term(self, pairs: Pairs) -> np.ndarray:
+        """Return the term of every feature and a chosen feature, (feature,).
+
+        Each term is computed once, so that the time of a round does not depend on the number of
+        chosen features.
+        """
+
+    def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:  # noqa: ARG002
+        """Return the scores of all features, (feature,); called after the first pick.
+
+        Parameters
+        ----------
+        relevance
+            I(x_i : y) of every feature.
+        total
+            The sum of the terms over all chosen features, or their minimum, see `combine`.
+        n_chosen
+            Number of chosen features.
+        """
+        return total
 
     @property
     def has_test(self) -> bool:
@@ -141,11 +162,22 @@ class PairwiseState(State):
 
 
 @dataclass(frozen=True)
+class _Combined:
+    """The terms and the conditional relevance of every feature, combined over chosen features."""
+
+    chosen: tuple[int, ...]
+    terms: np.ndarray  # (feature,)
+    gain: np.ndarray  # (feature,) min_j I(x_i : y | x_j)
+
+
+@dataclass(frozen=True)
 class Pairwise(Search[PairwiseState, Scores]):
     """The search of all pairwise methods, with one scan per round."""
 
     problem: Problem
     method: PairwiseMethod
+    # what the last round has combined, so that the next one only adds a term; a memo, not a state
+    memo: list[_Combined] = field(default_factory=list, compare=False, repr=False)
 
     def start(self) -> PairwiseState:
         """Return the state before the first round."""
@@ -177,7 +209,7 @@ class Pairwise(Search[PairwiseState, Scores]):
             state = yield from self.update(state)
         score = self.score_of(state)
         relevance = self.problem.relevance
-        gain = state.conditional.min(axis=0) if state.chosen else relevance
+        gain = self._combined(state).gain if state.chosen else relevance
         information = np.minimum(state.information + gain, self.problem.label_entropy)
         return state, Scores(score, information, gain)
 
@@ -199,18 +231,35 @@ class Pairwise(Search[PairwiseState, Scores]):
             return state.centrality
         if not state.chosen:
             return relevance
-        # the entropy of a constant feature may be below zero because of rounding
-        chosen, entropy = list(state.chosen), np.maximum(self.problem.entropy, 0.0)
-        pairs = Pairs(
-            relevance=relevance,
-            entropy=entropy,
-            chosen_relevance=relevance[chosen, None],
-            chosen_entropy=entropy[chosen, None],
-            redundancy=state.redundancy,
-            conditional=state.conditional,
-            joint_entropy=state.joint_entropy,
-        )
-        return self.method.score(pairs)
+        total = self._combined(state).terms
+        return self.method.score(relevance, total, len(state.chosen))
+
+    def _combined(self, state: PairwiseState) -> _Combined:
+        """Return the terms and gains of all chosen features, combined in their order."""
+        last = self.memo[0] if self.memo else None
+        if last is not None and last.chosen != state.chosen[: len(last.chosen)]:
+            last = None
+        problem, combine = self.problem, self.method.combine
+        for j in range(0 if last is None else len(last.chosen), len(state.chosen)):
+            conditional = terms = state.conditional[j]
+            if not self.method.all_pairs:
+                pairs = Pairs(
+                    relevance=problem.relevance,
+                    entropy=problem.bounded_entropy,
+                    chosen_relevance=float(problem.relevance[state.chosen[j]]),
+                    chosen_entropy=float(problem.bounded_entropy[state.chosen[j]]),
+                    redundancy=state.redundancy[j],
+                    conditional=conditional,
+                    joint_entropy=state.joint_entropy[j],
+                )
+                terms = self.method.term(pairs)
+            if last is not None:
+                conditional = np.minimum(last.gain, conditional)
+                terms = combine(last.terms, terms)
+            last = _Combined(state.chosen[: j + 1], terms, conditional)
+        assert last is not None  # called after the first pick
+        self.memo[:] = [last]
+        return last
 
     def p_values(
         self,

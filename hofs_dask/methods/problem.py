@@ -85,6 +85,12 @@ class Problem:
         return entropy(self.counts.sum(axis=(1, 2)), 1)
 
     @cached_property
+    def bounded_entropy(self) -> np.ndarray:
+        """`entropy`, at least 0; that of a constant feature may be below because of rounding."""
+        result: np.ndarray = np.maximum(self.entropy, 0.0)
+        return result
+
+    @cached_property
     def marginals(self) -> np.ndarray:
         """The counts of every feature over all folds, (feature, class, code)."""
         result: np.ndarray = self.counts.sum(axis=1)

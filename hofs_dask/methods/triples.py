@@ -94,9 +94,9 @@ class TripleMethod(PairwiseMethod):
         """
         return triples.given_both
 
-    def score(self, pairs: Pairs) -> np.ndarray:
+    def term(self, pairs: Pairs) -> np.ndarray:
         """Return the scores of the second pick."""
-        return pairs.conditional.sum(axis=0)
+        return pairs.conditional
 
     @property
     def state_type(self) -> type[TripleState]:
@@ -268,9 +268,9 @@ class JMI3(TripleMethod):
 
     name: ClassVar[str] = "jmi3"
 
-    def score(self, pairs: Pairs) -> np.ndarray:
+    def term(self, pairs: Pairs) -> np.ndarray:
         """Return the scores of the second pick."""
-        return pairs.joint.sum(axis=0)
+        return pairs.joint
 
     def summand(self, triples: Triples) -> np.ndarray:
         """Return the term of a pair of picks in `TripleState.total`, (feature,)."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections import Counter
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -13,6 +15,7 @@ import numpy as np
 
 from hofs_dask.engine.cluster import kernels_to_compile
 from hofs_dask.engine.counts import DESIGN_EFFECTS, MARGINAL_COUNTS, GroupsContext, MarginalContext
+from hofs_dask.engine.held import HeldScans
 from hofs_dask.engine.partition import read_bytes
 from hofs_dask.engine.reduction import N_FOLDS, Partial, Request
 from hofs_dask.engine.scanning import run, scans
@@ -52,6 +55,8 @@ NEVER = Stop()
 Result = TypeVar("Result")
 #: A generator that yields requests and events. It is sent the result of each request.
 Steps = Generator[Request | Event, Any, Result]
+#: A function that returns the totals of a scan.
+_Run = Callable[..., list[Partial]]
 
 
 def search(
@@ -260,37 +265,49 @@ def drive(
 
     for name in searches:
         send(name, None)
-    while asked:
-        known = [name for name, request in asked.items() if request.key in kept]
-        for name in known:
-            send(name, kept[asked[name].key])
-        if known:
-            continue
-        groups: dict[Hashable, list[Hashable]] = {}
-        for name, request in asked.items():
-            groups.setdefault(("of", name) if request.key is None else request.key, []).append(name)
-        unique = [asked[names[0]] for names in groups.values()]
-        totals: list[Partial] = []
-        to_compile = kernels_to_compile(unique)
-        if to_compile:
-            tell_all(listeners, CompileStarted(tuple(to_compile)))
-        for scan in scans(codes, unique):
-            rank = min((ranks[name] for name in asked if name in ranks), default=0)
-            totals += _scan(codes, scan, rank, listeners)
-            n_scans, n_reductions = n_scans + 1, n_reductions + len(scan)
-        for names, request, total in zip(groups.values(), unique, totals, strict=True):
-            if request.key is not None and len(searches) > 1:
-                kept[request.key] = total
-            for name in names:
-                send(name, total)
+    with ExitStack() as stack:
+        compute: _Run = functools.partial(run, codes)
+        if codes.held is not None:
+            compute = stack.enter_context(HeldScans(codes)).run
+        while asked:
+            known = [name for name, request in asked.items() if request.key in kept]
+            for name in known:
+                send(name, kept[asked[name].key])
+            if known:
+                continue
+            groups: dict[Hashable, list[Hashable]] = {}
+            for name, request in asked.items():
+                groups.setdefault(("of", name) if request.key is None else request.key, []).append(
+                    name
+                )
+            unique = [asked[names[0]] for names in groups.values()]
+            totals: list[Partial] = []
+            to_compile = kernels_to_compile(unique)
+            if to_compile:
+                tell_all(listeners, CompileStarted(tuple(to_compile)))
+            for scan in scans(codes, unique):
+                rank = min((ranks[name] for name in asked if name in ranks), default=0)
+                totals += _scan(codes, scan, rank, listeners, compute)
+                n_scans, n_reductions = n_scans + 1, n_reductions + len(scan)
+            for names, request, total in zip(groups.values(), unique, totals, strict=True):
+                if request.key is not None and len(searches) > 1:
+                    kept[request.key] = total
+                for name in names:
+                    send(name, total)
     release()
     return {name: results[name] for name in searches}, n_scans, n_reductions
 
 
 def _scan(
-    codes: CodeStore, scan: Sequence[Request], rank: int, listeners: Sequence[Notify]
+    codes: CodeStore,
+    scan: Sequence[Request],
+    rank: int,
+    listeners: Sequence[Notify],
+    compute: _Run,
 ) -> list[Partial]:
-    """Run one scan and notify the listeners; return the totals."""
+    """Run one scan by ``compute`` and notify the listeners; return the totals."""
+    if not listeners:
+        return compute(scan)
     numbers = Counter(request.reduction.name for request in scan)
     name = " + ".join(f"{name} x{n}" if n > 1 else name for name, n in numbers.items())
     tell_all(listeners, ScanStarted(rank, name, len(scan)))
@@ -299,7 +316,7 @@ def _scan(
     def advanced(n_ended: int, n_tasks: int) -> None:
         tell_all(listeners, Advanced(n_ended, n_tasks))
 
-    totals = run(codes, scan, report=advanced if listeners else None)
+    totals = compute(scan, report=advanced)
     seconds = time.perf_counter() - start
     n_columns = len({column for request in scan for column in request.columns})
     n_bytes = read_bytes(layout_of(codes), n_columns)
@@ -538,14 +555,14 @@ def choose(score: np.ndarray, candidates: np.ndarray) -> tuple[int, int]:
 def _first_of_the_best(score: np.ndarray, candidates: np.ndarray) -> int:
     if not candidates.any():
         return -1
-    top = score[candidates].max()
+    top = np.where(candidates, score, -np.inf).max()
     if not top < np.inf:
         raise ValueError(
             f"the best score is {top}, not a finite number; if the run was resumed from a "
             "checkpoint, remove the checkpoint to start over"
         )
     tied = score >= top - max(TIE * abs(top), LEAST_DIFFERENCE)
-    return int(np.flatnonzero(candidates & tied)[0])
+    return int(np.argmax(candidates & tied))
 
 
 def _check_request(

@@ -5,11 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from hofs_dask.kernels.counts import add_counts, fill_logs, n_together, pair_terms
-from hofs_dask.kernels.entropy import entropy, information
-from hofs_dask.kernels.planes import (
-    pack,
+from hofs_dask.kernels.counts import (
+    add_counts,
+    count_terms,
+    fill_logs,
+    n_together,
+    pair_terms,
 )
+from hofs_dask.kernels.entropy import entropy, information
+from hofs_dask.kernels.planes import first_bits, pack
 
 EVERY, ONES = np.zeros(0, np.int64), np.zeros(0, np.uint16)
 
@@ -109,6 +113,28 @@ def test_pair_terms__have_the_same_bits_with_and_without_a_table():
         pair_terms(counts, 0, marginals, numbers[:1], numbers, logs, out)
         found.append(out)
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "n_codes", "n_classes"),
+    [(1, 1, 2, 1), (63, 5, 3, 2), (130, 300, 4, 3), (64, 9, 9, 2)],
+)
+def test_count_terms__have_the_bits_of_counts_and_pair_terms(n, m, n_codes, n_classes):
+    rng = np.random.default_rng(5)
+    codes, label = rng.integers(0, n_codes, (m, n)), rng.integers(0, n_classes, n)
+    counts = np.zeros((m, 1, n_codes, n_classes, n_codes), np.int64)
+    for i, row in enumerate(codes):
+        np.add.at(counts[i, 0], (codes[0], label, row), 1)
+    parents, numbers = rng.normal(size=(1, n_codes)), rng.normal(size=(m, n_codes))
+    logs, found, expected = np.zeros(n + 1), *np.full((2, m, 1, 3 + n_classes), 7.0)
+    fill_logs(logs)
+    marginals = counts[:, 0].sum(axis=1)
+    pair_terms(counts, 0, marginals, parents, numbers, logs, expected)
+    cells = [(codes[0] == a) & (label == c) for a in range(1, n_codes) for c in range(n_classes)]
+    masks = pack(np.array(cells, np.uint8), 1)[:, 0] & first_bits(n, -(-n // 64))
+    planes = pack(codes.astype(np.uint8), (n_codes - 1).bit_length())
+    count_terms(planes, masks, marginals, parents[0], numbers, logs, found)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_fill_logs__has_the_bits_of_the_math_library():

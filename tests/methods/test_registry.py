@@ -54,9 +54,13 @@ def least_redundant():
         """Prefers the feature that is least redundant with the chosen ones."""
 
         name: ClassVar[str] = "least_redundant"
+        combine: ClassVar[np.ufunc] = np.maximum
 
-        def score(self, pairs):
-            return -pairs.redundancy.max(axis=0)
+        def term(self, pairs):
+            return pairs.redundancy
+
+        def score(self, relevance, total, n_chosen):  # noqa: ARG002
+            return -total
 
     yield LeastRedundant
     del Method.registry["least_redundant"]
