@@ -30,6 +30,8 @@ from hofs_dask.errors import CheckpointError, CodeStoreError
 from hofs_dask.io.places import Place, as_place
 from hofs_dask.scheduling.process import PROCESS
 
+pytestmark = [pytest.mark.servers, pytest.mark.processes]
+
 N, M, PICKS = 3000, 12, 4
 SECRET = "test-secret-of-nobody"
 

@@ -31,6 +31,8 @@ rm -f .coverage
 for stage in "not processes" "processes and not servers" "servers"; do
     code=0
     report=(--durations=10)
+    # A file of tests with servers starts them once.
+    [[ "$stage" == servers ]] && report+=(--dist loadfile)
     # Coverage means something for the whole suite only.
     if [[ ${#arguments[@]} == 0 ]]; then
         report+=(--cov=hofs_dask --cov-append --cov-report=)
