@@ -30,8 +30,9 @@ status=0
 rm -f .coverage
 for stage in "not processes" "processes and not servers" "servers"; do
     code=0
-    report=(--durations=10)
-    # A file of tests with servers starts them once.
+    report=(-n 2 --durations=10)
+    # Tests of processes mostly wait. A file of tests with servers starts them once.
+    [[ "$stage" == "processes and not servers" ]] && report=(-n 4 --durations=10)
     [[ "$stage" == servers ]] && report+=(--dist loadfile)
     # Coverage means something for the whole suite only.
     if [[ ${#arguments[@]} == 0 ]]; then
@@ -39,7 +40,7 @@ for stage in "not processes" "processes and not servers" "servers"; do
         [[ "$stage" == servers ]] && report+=(--cov-report=term:skip-covered)
     fi
     # bash 3 of macOS needs the long form for an empty array.
-    "$python" -m pytest -q -n 2 -m "$slow$stage" "${report[@]}" \
+    "$python" -m pytest -q -m "$slow$stage" "${report[@]}" \
         ${arguments[@]+"${arguments[@]}"} || code=$?
     # pytest exits with 5 if -k leaves no test in a stage.
     if [[ $code != 0 && $code != 5 ]]; then
