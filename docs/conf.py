@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import sphinx_autosummary_accessors
+from jupyter_client.connect import ConnectionFileMixin
 from sphinx.application import Sphinx
 
 import hofs_dask
@@ -16,6 +17,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.g
 sys.path.insert(0, str(ROOT))
 # ... and its command, without an activated environment
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+# Kernels use sockets that are files, so no other user of the machine can connect to them.
+ConnectionFileMixin.transport.default_value = "ipc"
 os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # figures in pages
 
 project = "hofs_dask"
@@ -84,13 +87,27 @@ html_theme_options = {
 }
 
 #: Pages whose text is that of a file of the repository.
-PAGES = {"changelog": "CHANGELOG.md", "contributing": "CONTRIBUTING.md"}
+PAGES = {
+    "architecture": "hofs_dask/ARCHITECTURE.md",
+    "changelog": "CHANGELOG.md",
+    "contributing": "CONTRIBUTING.md",
+    "gallery/full/bands": "pipelines/BANDS.md",
+    "gallery/full/climate": "pipelines/CLIMATE.md",
+    "gallery/full/paper": "pipelines/paper/PAGE.md",
+    "model": "pipelines/MODEL.md",
+    "deploy/index": "deploy/README.md",
+    **{
+        f"deploy/{target}": f"deploy/{target}/README.md"
+        for target in ("cli", "cloud", "docker", "kubernetes", "local", "slurm", "ssh", "tls")
+    },
+}
+SHOWN = {ROOT / file: page for page, file in PAGES.items()}
 SOURCE = "https://github.com/hofs-dask/hofs_dask/blob/main/"
-LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)#]+)(#[^)]*)?\)")
+LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#]+)(#[^)]*)?\)")
 
 
-def link_to_source(_app: Sphinx, page: str, source: list[str]) -> None:
-    """Read pages from the repository, and link to it for files that are not on the site."""
+def link_to_pages(_app: Sphinx, page: str, source: list[str]) -> None:
+    """Read pages from the repository; link to pages, or to the repository for other files."""
     docs = ROOT / "docs"
     path = docs / f"{page}.md"
     if page in PAGES:
@@ -98,11 +115,15 @@ def link_to_source(_app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = path.read_text(encoding="utf-8")
 
     def replaced(link: re.Match[str]) -> str:
-        text, target, anchor = link.groups()
+        image, text, target, anchor = link.groups()
         found = Path(os.path.normpath(path.parent / target))
-        if found.is_relative_to(docs):
+        if (found / "README.md").exists():
+            found /= "README.md"
+        if found in SHOWN:
+            found = docs / f"{SHOWN[found]}.md"
+        if image or found.is_relative_to(docs):
             found = Path(os.path.relpath(found, (docs / page).parent))
-            return f"[{text}]({found}{anchor or ''})"
+            return f"{image}[{text}]({found}{anchor or ''})"
         return f"[{text}]({SOURCE}{found.relative_to(ROOT)}{anchor or ''})"
 
     source[0] = LINK.sub(replaced, source[0])
@@ -110,4 +131,4 @@ def link_to_source(_app: Sphinx, page: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> None:
     """Register the rewriting of links."""
-    app.connect("source-read", link_to_source)
+    app.connect("source-read", link_to_pages)

@@ -269,6 +269,6 @@ def _continued(
     data = tokenize(X, y, options)
     folder = keep(data, HeldFolder)
     with folder.lock:
-        codes = encode(X, y, folder.path / "codes.zarr", **options)
+        codes = encode(X, y, folder.path / "codes.zarr", progress=False, **options)
         checkpoint = folder.path / digest([tokenize(chosen)])
         return select(codes, None, n_features, checkpoint=checkpoint, **chosen)

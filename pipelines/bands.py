@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import matplotlib as mpl
-
-mpl.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
@@ -154,20 +151,86 @@ def draw_accuracy(accuracy: xr.DataArray, folder: Path) -> None:
     plt.close(figure)
 
 
+def draw_banner(image: xr.Dataset, n_bands: int, folder: Path) -> None:
+    """Draw the picture of the README: the image, the bands that HOFS chooses, and a prediction.
+
+    The map has the classes that a forest finds from these numbers of bands in blocks that neither
+    it nor the selection has seen.
+    """
+    _, maps = evaluate(image, ["hofs"], n_bands, 4)
+    everything = xr.zeros_like(image["crop"])
+    fold, labelled = folds(image, 4), image["crop"] > 0
+    pixels, classes = image["radiance"].values, image["crop"].values
+    for number in range(4):
+        train, test = ((labelled & part).values for part in (fold != number, fold == number))
+        forest = CLASSIFIERS["forest"]().fit(pixels[train], classes[train])
+        everything.values[test] = forest.predict(pixels[test])
+    result = hd.select(
+        image,
+        "crop",
+        n_bands,
+        feature_dim="wavelength",
+        ignore_label=0,
+        groups={"y": BLOCK, "x": BLOCK},
+    )
+    right = {
+        name: float((found == image["crop"]).values[labelled.values].mean())
+        for name, found in (("chosen", maps["hofs"]), ("all", everything))
+    }
+    print(result, right, sep="\n")
+    figure = plt.figure(figsize=(12, 3.7), layout="constrained")
+    left, middle, last = figure.subplots(1, 3, width_ratios=(1, 1.7, 1))
+    shown = image["radiance"].sel(wavelength=[830, 650, 560], method="nearest")
+    low, high = shown.quantile([0.02, 0.98], dim=["y", "x"])
+    left.imshow(((shown - low) / (high - low)).clip(0, 1))
+    left.set_title(f"an image of {image.sizes['wavelength']} bands", fontsize=12)
+    relevance = result.to_dataset()["relevance"]
+    middle.fill_between(image["wavelength"], relevance, color="0.88")
+    for band in result:
+        height = float(relevance.sel(feature=band))
+        middle.vlines(band, 0, height, color="C3", linewidth=2)
+        middle.plot(band, height, "o", color="C3")
+        at = (band, height + 0.03)
+        middle.annotate(f"{band:.0f}", at, ha="center", fontsize=9, fontweight="bold")
+    middle.set_title(f"the {n_bands} that say most together", fontsize=12)
+    middle.set_xlabel("wavelength (nm)")
+    middle.set_ylabel("information alone (nats)")
+    middle.set_ylim(0, 1.05 * float(relevance.max()) + 0.05)
+    middle.spines[["top", "right"]].set_visible(False)
+    last.imshow(maps["hofs"].where(labelled), cmap="tab20", vmin=1, vmax=20)
+    title = f"{n_bands} bands: {right['chosen']:.0%} of unseen pixels right\n"
+    last.set_title(f"{title}all {image.sizes['wavelength']}: {right['all']:.0%}", fontsize=12)
+    for ax in (left, last):
+        ax.set_axis_off()
+    figure.savefig(folder / "banner.png", dpi=110)
+    plt.close(figure)
+
+
 @click.command()
 @click.option("--bands", "n_bands", default=20, show_default=True)
 @click.option("--folds", "n_folds", default=4, show_default=True)
 @click.option("--resamples", "n_resamples", default=10, show_default=True)
 @click.option("--method", "methods", multiple=True, default=hd.METHODS, show_default=True)
+@click.option("--banner", is_flag=True, help="Draw the picture of the README only.")
 @click.option("--size", default=145, show_default=True, help="Rows of the image to use.")
 @click.option("--output", type=click.Path(path_type=Path), default=HERE, show_default=True)
 def main(
-    n_bands: int, n_folds: int, n_resamples: int, methods: tuple[str, ...], size: int, output: Path
+    n_bands: int,
+    n_folds: int,
+    n_resamples: int,
+    methods: tuple[str, ...],
+    banner: bool,
+    size: int,
+    output: Path,
 ) -> None:
     """Choose bands, classify the pixels of unseen blocks, and draw the figures of BANDS.md."""
+    plt.switch_backend("agg")
     image = indian_pines().isel(y=slice(size))
     folder = output / "figures"
     folder.mkdir(parents=True, exist_ok=True)
+    if banner:
+        draw_banner(image, n_bands, folder)
+        return
     stable = stability(image, methods, n_bands, n_resamples)
     best = stable[methods[0]]
     print(best)

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import click
 import dask.array as da
-import matplotlib as mpl
-
-mpl.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
@@ -107,6 +104,7 @@ def rain(data: xr.Dataset, n_features: int, *, by_area: bool = True) -> hd.Selec
 @click.option("--output", type=click.Path(path_type=Path), default=HERE, show_default=True)
 def main(path: Path, days: int, fields: int, output: Path) -> None:
     """Find the predictors of both cases and draw the figures of CLIMATE.md."""
+    plt.switch_backend("agg")
     folder = output / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     made = generated(days, fields)

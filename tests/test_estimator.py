@@ -76,6 +76,24 @@ def test_fit__describes_the_selection():
     assert not hasattr(selector, "feature_names_in_")
 
 
+def test_fit__shows_no_progress(monkeypatch):
+    """A grid fits dozens of selectors."""
+    shown = []
+
+    def watched(function):
+        def call(*arguments, progress, **options):
+            shown.append(progress)
+            return function(*arguments, progress=progress, **options)
+
+        return call
+
+    for name in ("encode", "select"):
+        monkeypatch.setattr(estimator, name, watched(getattr(estimator, name)))
+    x = np.random.default_rng(5).normal(size=(100, 3))
+    hd.HOFSSelector(1).fit(x, x[:, 0] > 0)
+    assert shown == [False, False]
+
+
 def test_weights__are_those_of_select():
     weight = np.where(X[:, 5] > 1, 0.5, 2.0)
     weight[:50] = 0

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import hofs_dask
+from hofs_dask import synthetic
+from hofs_dask.accessor import HofsAccessor
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "hofs_dask"
@@ -159,6 +161,16 @@ def test_links__lead_somewhere() -> None:
     for page in pages:
         for link in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.relative_to(ROOT)} links to {link}"
+
+
+def test_api_page__lists_every_public_name() -> None:
+    listed = re.findall(r"^   ([\w.]+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    accessor = [name for name in vars(HofsAccessor) if not name.startswith("_")]
+    assert {*listed} == {
+        *public_names(),
+        *synthetic.__all__,
+        *(f"{kind}.hofs.{name}" for kind in ("DataArray", "Dataset") for name in accessor),
+    }
 
 
 def test_readme__example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
