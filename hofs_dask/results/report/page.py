@@ -27,7 +27,7 @@ from hofs_dask.results.report.markup import Attrs, Markup, clean, element, escap
 from hofs_dask.results.style import ABSENT, COLOURS, DARK_COLOURS, LATER
 
 _FOLDER = Path(__file__).parent
-#: Tables with more rows than this are folded and have a field to filter them.
+#: Tables with more rows than this scroll and can be filtered; larger groups have the full width.
 LONG = 12
 #: More groups than this are folded.
 CARDS = 24
@@ -192,7 +192,9 @@ def _card(group: Group) -> Markup:
         group.title,
         element("span", {"class": "added"}, group.added),
     )
-    attrs = {"class": "card wide" if group.number is None else f"card {hue(group.number)}"}
+    is_wide = group.number is None or len(group.members) > LONG
+    kinds = ["card", *["wide"] * is_wide, hue(group.number)]
+    attrs = {"class": " ".join(filter(None, kinds))}
     return element("div", attrs, head, element("ol", None, *rows))
 
 

@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 SHOWN_RANKS = 50
 #: Ranks of the report, subsets included. A longer selection shows the first ones.
 MOST_RANKS = 600
+#: The methods whose information is a bound of what all features have together. That of other
+#: methods is a sum of terms of single pairs.
+BOUNDS = ("hofs", "vmi")
 #: The criteria whose values are sums over subsets, which may exceed the entropy of the target.
 SUMS = ("sum", "mean")
 LETTERS = 40
@@ -75,7 +78,7 @@ def report_of_selection(dataset: xr.Dataset) -> Report:
     --------
     >>> from hofs_dask.results.selection import Pick, Selection
     >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4)
-    >>> attrs = {"method": "jmi", "target": "crop", "label_entropy": 0.8}
+    >>> attrs = {"method": "hofs", "target": "crop", "label_entropy": 0.8}
     >>> result = Selection.from_picks([pick], names=["a", "b"], relevance=[0.1, 0.5], attrs=attrs)
     >>> report_of_selection(result.to_dataset()).headline
     '1 of 2 features in 1 subset explains 0.500 of 0.800 nats of crop'
@@ -110,7 +113,9 @@ def selection_sections(dataset: xr.Dataset) -> list[Section]:
 def is_share(dataset: xr.Dataset) -> bool:
     """Return whether `information` is a part of the entropy of the target, and the latter known."""
     total, n_first = entropy_of(dataset.attrs), first_epoch(dataset)
-    if not total > 0 or not n_first or options_of(dataset).get("criterion") in SUMS:
+    if not total > 0 or not n_first or dataset.attrs.get("method") not in BOUNDS:
+        return False
+    if options_of(dataset).get("criterion") in SUMS:
         return False
     return bool(dataset["information"].values[n_first - 1] <= total * (1 + 1e-9))
 
@@ -268,6 +273,12 @@ def _information_section(dataset: xr.Dataset) -> Section:
         legend.append(
             "The criterion is a sum over subsets. It counts information that subsets share more "
             f"than once, and may exceed the entropy of {target}, {nats(total)} nats."
+        )
+    method = dataset.attrs.get("method", "hofs")
+    if method not in BOUNDS:
+        legend.append(
+            f"The information of {method} is a sum of estimates from pairs of features, without a "
+            "correction for chance. It is too large for many features or few samples."
         )
     restarts = [str(step.rank) for step in steps if step.starts_epoch]
     said = f"rank {', '.join(restarts[:3])}"
