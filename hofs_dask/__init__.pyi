@@ -12,6 +12,7 @@ from .events import Advanced as Advanced
 from .events import CompileStarted as CompileStarted
 from .events import EncodeEnded as EncodeEnded
 from .events import EncodeStarted as EncodeStarted
+from .events import PanelsAdvanced as PanelsAdvanced
 from .events import RoundEnded as RoundEnded
 from .events import RoundStarted as RoundStarted
 from .events import ScanEnded as ScanEnded

@@ -28,7 +28,7 @@ from hofs_dask.io.reading import Reading, find_columns
 from hofs_dask.methods.base import Method
 from hofs_dask.methods.interactions import ORDERS
 from hofs_dask.methods.registry import METHODS, as_method
-from hofs_dask.planning.explain import Plan, plan_encoding, plan_search
+from hofs_dask.planning.explain import Plan, plan_encoding, plan_interactions, plan_search
 from hofs_dask.results.comparison import Comparison
 from hofs_dask.results.datasets import feature_attrs, label_array
 from hofs_dask.results.interactions import Interactions
@@ -735,6 +735,7 @@ def interactions(
     *,
     order: int = 2,
     top: int = 100,
+    exhaustive: bool = False,
     feature_dim: Hashable | Sequence[Hashable] | None = None,
     feature_coord: Hashable | None = None,
     lags: Mapping[Hashable, Iterable[int]] | None = None,
@@ -749,6 +750,7 @@ def interactions(
     on_bad: str = "raise",
     exclude: Sequence[Hashable] = (),
     store: Location | None = None,
+    checkpoint: Location | None = None,
     storage_options: StorageOptions | None = None,
     callback: Callable[[Event], None] | None = None,
     progress: bool | None = None,
@@ -766,6 +768,9 @@ def interactions(
         As for `select`.
     storage_options, callback, progress
         As for `select`.
+    checkpoint
+        Path or URL of a directory, as for `select`. The tuples found so far are saved after every
+        scan.
     groups
         As for `select`. Groups do not change the tuples: all samples are counted, and the p-values
         assume that samples are independent, even within a group. A column of `data` that is named
@@ -774,6 +779,8 @@ def interactions(
         Number of features in a tuple: 2 or 3.
     top
         Maximum number of tuples to return.
+    exhaustive
+        Compare all tuples on all samples. By default, large data is screened, see Notes.
     exclude
         Features that no tuple may contain, as for `select`.
 
@@ -799,6 +806,13 @@ def interactions(
     (b_1 - 1) (b_2 - 1) (C - 1) degrees of freedom, or fewer if some combinations of two variables
     do not occur. The adjusted p-value is the p-value times the number of all tuples (Bonferroni).
 
+    Screening: with 65,536 samples or more, if comparing all tuples on all samples would take more
+    than about ten seconds, all tuples are compared on about 32,768 samples, drawn by a hash of the
+    row number. The best of them (1000, or ten times ``top``) are then counted again on all samples.
+    The result states the smallest synergy that a tuple must have to be among these with probability
+    1 - 1e-6. Weaker tuples may be missing. `estimate` shows the cost and the expected smallest
+    synergy before the run.
+
     Examples
     --------
     >>> import numpy as np
@@ -808,11 +822,10 @@ def interactions(
     >>> hd.interactions(x, y, top=5).tuples[0]
     ('x3', 'x7')
     """
-    if order not in ORDERS or isinstance(order, bool):
-        raise ValueError(f"order is {order!r}; give 2 for pairs or 3 for triples")
+    _check_order(order)
     _check_count("top", top, 1)
     _check_listening(callback, progress)
-    data, store = _located((data, store), storage_options)
+    data, store, checkpoint = _located((data, store, checkpoint), storage_options)
     with ExitStack() as stack:
         reading = Reading(
             feature_dim=feature_dim,
@@ -829,9 +842,14 @@ def interactions(
             on_bad=on_bad,
         )
         request = _open(data, target, order, reading, store, (), exclude)
+        kept = None
+        if checkpoint is not None:
+            kept = stack.enter_context(open_checkpoint(checkpoint, sources=request.places))
         listeners = _listeners(stack, callback, ScanProgress, progress)
-        codes = request.encoded(stack, listeners)
-        steps = all_tuples(codes, order, top, request.exclude)
+        codes = request.encoded(stack, listeners, to_file=kept is not None)
+        steps = all_tuples(
+            codes, order, top, request.exclude, exhaustive=exhaustive, checkpoint=kept
+        )
         ((found, problem),) = drive(codes, {"interactions": steps}, listeners)[0].values()
     return Interactions.from_tuples(
         found,
@@ -941,6 +959,9 @@ def estimate(
     *,
     method: str | Method | Iterable[str | Method] = "hofs",
     n_resamples: int = 0,
+    order: int | None = None,
+    top: int = 100,
+    exhaustive: bool = False,
     feature_dim: Hashable | Sequence[Hashable] | None = None,
     feature_coord: Hashable | None = None,
     lags: Mapping[Hashable, Iterable[int]] | None = None,
@@ -976,6 +997,8 @@ def estimate(
         One method as for `select`, or several as for `compare`.
     n_resamples
         As for `compare`.
+    order, top, exhaustive
+        Plan `interactions` with these parameters instead of a selection, if `order` is given.
     feature_dim, feature_coord, lags, nominal, target_kind, bins, ignore_label, groups, join
         As for `select`.
     on_bad, include, exclude
@@ -1011,6 +1034,13 @@ def estimate(
     _check_count("n_resamples", n_resamples, 0)
     if n_features is not None:
         _check_count("n_features", n_features, 1)
+    if order is not None:
+        _check_order(order)
+        if n_features is not None:
+            raise ValueError(
+                f"n_features is {n_features} and order is {order}; give n_features for the plan of "
+                "a selection or order for the plan of interactions"
+            )
     (data,) = _located((data,), storage_options)
     reading = Reading(
         feature_dim=feature_dim,
@@ -1026,18 +1056,32 @@ def estimate(
         join=join,
         on_bad=on_bad,
     )
-    opened = _open(data, target, n_features or 1, reading, None, include, exclude).data
+    request = _open(data, target, n_features or order or 1, reading, None, include, exclude)
+    opened = request.data
+
+    def plan_tuples(codes: CodeStore, order: int) -> Plan:
+        return plan_interactions(codes, order, top, request.exclude, exhaustive=exhaustive)
+
     if isinstance(opened, CodeStore):
+        if order is not None:
+            return plan_tuples(opened, order)
         if n_features is None:
             raise ValueError(
                 "data is a code store, which is encoded already; give n_features for the plan of a "
-                "selection from it (hofs-dask select --explain)"
+                "selection from it (hofs-dask select --explain), or order for interactions"
             )
         return plan_search(opened, chosen, n_features, n_resamples)
     made, plan = plan_encoding(opened, check_bins(bins), check_kind(target_kind), chunks)
+    if order is not None:
+        return plan.followed_by(plan_tuples(made, order))
     if n_features is None:
         return plan
     return plan.followed_by(plan_search(made, chosen, n_features, n_resamples))
+
+
+def _check_order(order: Any) -> None:
+    if order not in ORDERS or isinstance(order, bool):
+        raise ValueError(f"order is {order!r}; give 2 for pairs or 3 for triples")
 
 
 def _located(given: Sequence[Any], options: StorageOptions | None) -> list[Any]:

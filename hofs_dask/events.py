@@ -194,6 +194,34 @@ class ScanEnded:
 
 
 @dataclass(frozen=True)
+class PanelsAdvanced:
+    """Event: groups of tuples (panels) were compared and saved in the checkpoint, if there is one.
+
+    `hofs_dask.interactions` sends it before the first panel and after every panel.
+
+    Attributes
+    ----------
+    n_ended, n_panels : int
+        Number of panels that were compared, and number of all panels. Each takes a scan.
+    n_tuples : int
+        Number of tuples of all panels.
+    n_drawn, n_samples : int
+        Number of samples on which tuples are compared, and number of all samples.
+
+    Examples
+    --------
+    >>> PanelsAdvanced(0, n_panels=4, n_tuples=4950, n_drawn=2000, n_samples=2000).n_panels
+    4
+    """
+
+    n_ended: int
+    n_panels: int
+    n_tuples: int
+    n_drawn: int
+    n_samples: int
+
+
+@dataclass(frozen=True)
 class RoundEnded:
     """Event: a round has chosen a feature and saved the checkpoint, if there is one.
 
@@ -241,6 +269,7 @@ Event = (
     | ScanStarted
     | Advanced
     | ScanEnded
+    | PanelsAdvanced
     | RoundEnded
 )
 Notify = Callable[[Event], None]

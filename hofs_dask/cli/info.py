@@ -141,6 +141,7 @@ def tree_at(path: str) -> dict[str, Any]:
 
 def _checkpoint_tree(place: Place) -> dict[str, Any]:
     """Return the run and the picks of a checkpoint; features are given by column."""
+    from hofs_dask.methods.interactions import TupleState
     from hofs_dask.search.checkpoint import read_checkpoint
 
     run, snapshot = read_checkpoint(place)
@@ -155,6 +156,8 @@ def _checkpoint_tree(place: Place) -> dict[str, Any]:
         }
         for rank, pick in enumerate(snapshot.picks, start=1)
     ]
+    if isinstance(snapshot.state, TupleState):
+        return {"format": "hofs_dask checkpoint", **run, "panels": snapshot.state.n_done}
     return {"format": "hofs_dask checkpoint", **run, "picks": picks}
 
 
@@ -173,9 +176,13 @@ def _describe_codes(place: Place) -> str:
 
 
 def _describe_checkpoint(path: str, place: Place) -> str:
+    from hofs_dask.methods.interactions import TupleState
     from hofs_dask.search.checkpoint import read_checkpoint
 
     run, snapshot = read_checkpoint(place)
+    if isinstance(snapshot.state, TupleState):
+        facts = _facts({"panels": snapshot.state.n_done, **run})
+        return "\n".join([f"Checkpoint {path}", *facts])
     picks = snapshot.picks
     lines = [f"Checkpoint {path}", *_facts({"rounds": len(picks), **run})]
     lines += ["", "rank  column  subset    gain  information"]

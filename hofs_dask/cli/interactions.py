@@ -11,6 +11,7 @@ from hofs_dask.cli.options import (
     cluster_options,
     debug_option,
     examples,
+    explain_option,
     options_for,
     progress_option,
     reading_options,
@@ -50,6 +51,18 @@ from hofs_dask.cli.sections import Sectioned
     help="Maximum number of tuples to save.",
 )
 @click.option(
+    "--exhaustive",
+    is_flag=True,
+    help="Compare all tuples on all samples. By default, large data is screened: all tuples are "
+    "compared on about 32,768 samples, and only the best of them on all samples.",
+)
+@click.option(
+    "--checkpoint",
+    metavar="DIR",
+    help="Directory in which the tuples found so far are saved after every scan. If the run is "
+    "interrupted, the same command resumes from it.",
+)
+@click.option(
     "--output",
     callback=output_check("interactions"),
     metavar="PATH",
@@ -69,6 +82,7 @@ from hofs_dask.cli.sections import Sectioned
     "--exclude", multiple=True, metavar="NAME", help="Leave out a feature. Can be repeated."
 )
 @reading_options
+@explain_option
 @progress_option("scan")
 @cluster_options
 @debug_option
@@ -76,12 +90,15 @@ def interactions(
     store: str,
     order: int,
     top: int,
+    exhaustive: bool,
+    checkpoint: str | None,
     output: str | None,
     as_json: bool,
     plot: str | None,
     target: str | None,
     exclude: tuple[str, ...],
     reading: ReadingOptions,
+    explain: bool,
     progress: bool | None,
     scheduler: str | None,
     workers: int | None,
@@ -98,21 +115,39 @@ def interactions(
     encoded into a temporary code store, which is removed after the run. The options for reading and
     encoding data are an error if STORE is already a code store.
     """
-    advise(lambda: "nothing was written; run the same command again.")
+    resume = "with --checkpoint DIR the same command resumes where it was interrupted."
+    if checkpoint is not None:
+        resume = f"run the same command again to resume from {checkpoint}."
+    advise(lambda: resume)
     from hofs_dask import api
 
     check_store(store, target)
     options = reading.arguments(store, target)
     without = reading.features(exclude, store, target)
     with cluster(scheduler, workers, cluster_file):
+        if explain:
+            plan = api.estimate(
+                store,
+                target,
+                order=order,
+                top=top,
+                exhaustive=exhaustive,
+                **options,
+                exclude=without,
+                storage_options=options_for(store),
+            )
+            click.echo(str(plan))
+            return
         found = api.interactions(
             store,
             target,
             order=order,
             top=top,
+            exhaustive=exhaustive,
             **options,
             exclude=without,
-            storage_options=options_for(store),
+            checkpoint=checkpoint,
+            storage_options=options_for(store, checkpoint),
             progress=progress,
         )
     if as_json or output == STDOUT:

@@ -26,7 +26,9 @@ from hofs_dask.engine.reduction import (
 from hofs_dask.kernels import hashing, planes, tuples
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.kernels.tuples import (
+    N_TERMS,
     add_products,
+    add_tables,
     bounds,
     fill_sets,
     fill_tables,
@@ -178,6 +180,13 @@ def _segments(
     return frozen(samples[order] + first), frozen(places), segments
 
 
+def _logs(n_samples: int) -> np.ndarray:
+    """Return n log n for all numbers of samples below `MOST_LOGS`."""
+    numbers = np.arange(min(n_samples + 1, MOST_LOGS), dtype=np.float64)
+    logs: np.ndarray = frozen(numbers * np.log(np.maximum(numbers, 1.0)))
+    return logs
+
+
 def _finalize(context: TupleContext, total: Partial) -> Partial:
     """Return the tuples with the most synergy: their features, and the terms of `fit_tables`."""
     first, heads = context.first, context.heads
@@ -185,8 +194,7 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
     subsets, signs, sizes = frozen(subsets_of(shape))
     n_margin = int(subsets.max()) + 1
     n_samples = int(context.counts[0].sum()) if len(context.counts) else 0
-    numbers = np.arange(min(n_samples + 1, MOST_LOGS), dtype=np.float64)
-    logs = frozen(numbers * np.log(np.maximum(numbers, 1.0)))
+    logs = _logs(n_samples)
     none = np.zeros((0, 0, 0), np.int64)
     joint, with_columns, among_columns = (
         frozen(total.get(name, none)) for name in ("joint", "with_columns", "among_columns")
@@ -216,7 +224,7 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
     (candidates,) = np.nonzero(flat >= max(context.least, 0.0) - ROUNDING)
     candidates = candidates[np.argsort(-flat[candidates], kind="stable")]
     kept = np.zeros(0, np.intp)
-    terms = np.zeros((0, 5))
+    terms = np.zeros((0, N_TERMS))
     least, step = context.least, max(context.top, 1)
     while len(candidates) and flat[candidates[0]] >= least - ROUNDING:
         some, candidates = candidates[:step], candidates[step:]
@@ -225,7 +233,7 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
         fill_tables(
             chosen, heads, joint, with_columns, among_columns, of_columns, of_features, made
         )
-        own = np.zeros((len(some), 5))
+        own = np.zeros((len(some), N_TERMS))
         fit_tables(frozen(made), subsets, signs, sizes, n_margin, logs, least - ROUNDING, own)
         fitted = own[:, 0] >= 0
         kept = np.concatenate([kept, some[fitted]])
@@ -303,6 +311,71 @@ def _parent_chunk(context: ParentContext, block: Block, partial: Partial) -> Non
         cells = (cells * context.n_classes + block.labels) * context.n_codes + own
         found = np.bincount(cells, weights, counts.size)
         counts += found.reshape(counts.shape).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class ListedContext(Context):
+    """Context of `TUPLE_TABLES`."""
+
+    tuples: np.ndarray  # int64 (tuple, order) positions among all features, ascending
+    columns: np.ndarray  # int64 (column,) position among all features, ascending
+    n_classes: int
+    n_groups: int
+    column_groups: np.ndarray  # uint8 (column, code) the group of each code
+    position: np.ndarray = per_feature()  # int64 (feature,) position among all features, ascending
+    groups: np.ndarray = per_feature()  # uint8 (feature, code) the group of each code
+
+    @property
+    def own(self) -> np.ndarray:
+        """The tuples whose last feature is in the tile."""
+        own: np.ndarray = self.tuples[np.isin(self.tuples[:, -1], self.position)]
+        return own
+
+
+def _listed_layout(context: ListedContext, n_features: int) -> Layout:  # noqa: ARG001
+    own = context.own
+    n_cells = context.n_groups ** own.shape[1] * context.n_classes
+    return {"tables": ((len(own), n_cells), np.int64)}
+
+
+def _with_listed(context: ListedContext) -> ListedContext | None:
+    return context if len(context.own) else None
+
+
+def _listed_chunk(context: ListedContext, block: Block, partial: Partial) -> None:
+    own = context.own
+    last, features = np.unique(own[:, -1], return_inverse=True)
+    places = np.searchsorted(context.position, last)
+    heads = np.searchsorted(context.columns, own[:, :-1])
+    add_tables(
+        frozen(block.columns.codes),
+        frozen(block.tile.only(places).codes),
+        frozen(np.concatenate([heads, features[:, None]], axis=1)),
+        frozen(context.column_groups),
+        frozen(context.groups[places]),
+        frozen(block.labels),
+        frozen(block.weights),
+        context.n_groups,
+        context.n_classes,
+        partial["tables"],
+    )
+
+
+def _listed_terms(context: ListedContext, total: Partial) -> Partial:
+    """Return the tuples of the tile, and their values from `fit_tables`."""
+    own, tables = context.own, total["tables"]
+    terms = np.zeros((len(own), N_TERMS))
+    subsets, signs, sizes = frozen(
+        subsets_of((*[context.n_groups] * own.shape[1], context.n_classes))
+    )
+    n_samples = int(tables[0].sum()) if len(tables) else 0
+    n_margin = int(subsets.max()) + 1
+    fit_tables(frozen(tables), subsets, signs, sizes, n_margin, _logs(n_samples), 0.0, terms)
+    return {"tuples": own, "terms": terms}
+
+
+#: ``terms[t]`` are the values from `fit_tables` of the listed tuple ``tuples[t]``.
+TUPLE_TABLES = Reduction("tuple-tables", _listed_layout, _listed_chunk, _listed_terms, _with_listed)
 
 
 #: ``counts[t]``: the samples of each fold, combination of groups of codes of the parents, class and

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba.types import float64, int64, uint8, uint64, void
+from numba.types import float64, int64, uint8, uint16, uint64, void
 
 from hofs_dask.kernels._jit import const, jit
 from hofs_dask.kernels.planes import popcount
@@ -26,6 +26,8 @@ STRIP, BLOCK = 64, 32
 #: Maximum number of iterations of a fit. The fit ends earlier if the absolute differences between a
 #: margin of the fit and of the table sum to less than `CLOSE` times the number of samples.
 MOST_CYCLES, CLOSE = 2000, 1e-9
+#: Number of values that `fit_tables` computes for a table.
+N_TERMS = 5
 
 
 @jit(void(const(uint8[:, ::1]), const(int64[::1]), const(int64[::1]), const(uint8[:, ::1]),
@@ -192,6 +194,63 @@ def add_products(
                                     target[w] = one[w] & two[w]
                     target_rows = out[c, h * n_masks : (h + 1) * n_masks, block : block + BLOCK]
                     _add_block(masks, some, start, length, weight, begin, target_rows)
+
+
+@jit(void(const(uint8[:, ::1]), const(uint8[:, ::1]), const(int64[:, ::1]),
+          const(uint8[:, ::1]), const(uint8[:, ::1]), const(uint8[::1]), const(uint16[::1]),
+          int64, int64, int64[:, ::1]))  # fmt: skip
+def add_tables(
+    columns: np.ndarray,
+    features: np.ndarray,
+    chosen: np.ndarray,
+    column_groups: np.ndarray,
+    groups: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    n_groups: int,
+    n_classes: int,
+    out: np.ndarray,
+) -> None:
+    """Add the samples of each cell to ``out[t]`` for the tuple ``chosen[t]``.
+
+    Parameters
+    ----------
+    columns, features
+        uint8 (column or feature, sample), the codes.
+    chosen
+        Integers (tuple, order): the indices of one or two columns, and of a feature.
+    column_groups, groups
+        uint8 (column or feature, code): the group of each code.
+    labels
+        uint8 (sample,), the classes.
+    weights
+        uint16 (sample,), or empty if all samples have weight 1.
+    n_groups, n_classes
+        Number of groups of every feature, and of classes.
+    out
+        int64 (tuple, cell). The class varies fastest, then the group of the feature.
+
+    Examples
+    --------
+    >>> codes, both, out = np.array([[0, 1, 1]], np.uint8), np.array([[0, 1]], np.uint8), np.zeros
+    >>> table = out((1, 8), np.int64)
+    >>> labels, ones = np.array([0, 1, 0], np.uint8), np.zeros(0, np.uint16)
+    >>> pair = np.zeros((1, 2), np.int64)
+    >>> add_tables(codes, codes, pair, both, both, labels, ones, 2, 2, table)
+    >>> table.ravel()
+    array([1, 0, 0, 0, 0, 0, 1, 1])
+    """
+    order, n_samples, weighted = chosen.shape[1], labels.shape[0], weights.shape[0] > 0
+    for t in range(chosen.shape[0]):
+        last, one, table = chosen[t, order - 1], chosen[t, 0], out[t]
+        first, first_group = columns[one], column_groups[one]
+        codes, group = features[last], groups[last]
+        for s in range(n_samples):
+            cell = np.int64(first_group[first[s]])
+            for k in range(1, order - 1):
+                cell = cell * n_groups + column_groups[chosen[t, k], columns[chosen[t, k], s]]
+            cell = (cell * n_groups + group[codes[s]]) * n_classes + labels[s]
+            table[cell] += np.int64(weights[s]) if weighted else np.int64(1)
 
 
 @jit()

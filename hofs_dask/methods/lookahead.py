@@ -30,6 +30,8 @@ from hofs_dask.methods.affinity import join
 from hofs_dask.methods.base import Ahead, Sizes
 from hofs_dask.methods.coarse import CoarseCounts, count_parents
 from hofs_dask.methods.interactions import (
+    MOST_WORDS,
+    SCREENED,
     Tuples,
     codes_of_order,
     find_interactions,
@@ -37,16 +39,13 @@ from hofs_dask.methods.interactions import (
     heads_of_panel,
     p_values,
     panels,
+    surely_found,
 )
 from hofs_dask.methods.problem import Problem
 
 if TYPE_CHECKING:
     from hofs_dask.methods.joint import Joint, JointScores, JointState
 
-#: Tuples are compared on about this many samples, drawn by a hash of their row number. A pair whose
-#: synergy is 0.002 nats, the least that two features have to gain, is then found with a
-#: probability of almost 1, see `smallest_synergy`.
-SCREENED = 2**15
 #: Maximum number of codes of a feature in these tuples. With an even number, the groups of a
 #: numeric feature do not cross its median.
 CODES = GROUPS
@@ -63,7 +62,7 @@ MOST_TRIES = 2
 FALSE_SHARE = 0.5
 #: By default, a search looks ahead if comparing all pairs takes at most `MOST_WORDS` intersections
 #: of words of 64 samples (about ten seconds), or `MOST_SHARE` times the samples times the features.
-MOST_WORDS, MOST_SHARE = 5e10, 0.5
+MOST_SHARE = 0.5
 #: Approximate time to test a pair, in intersections of words.
 PAIR_WORDS = 300
 
@@ -128,20 +127,15 @@ def smallest_synergy(n_samples: float, df: int, n_tuples: int, miss: float = 1e-
     miss
         Probability that a tuple with this synergy is not significant at the level `ALPHA`.
 
-    Notes
-    -----
-    The deviance of a tuple with synergy s is approximately a noncentral chi-square variable with
-    noncentrality ``2 n_samples s``.
-
     Examples
     --------
     >>> round(smallest_synergy(2**15, 9, 19_900), 4)
     0.002
     """
-    from scipy.special import chdtri, chndtrinc
+    from scipy.special import chdtri
 
-    least = chdtri(df, ALPHA / n_tuples)
-    return float(chndtrinc(least, df, miss)) / (2 * n_samples)
+    least = float(chdtri(df, ALPHA / n_tuples)) / (2 * n_samples)
+    return surely_found(n_samples, df, least, miss)
 
 
 def default_order(n_samples: int, n_features: int, n_classes: int, n_codes: int) -> int:

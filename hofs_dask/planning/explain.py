@@ -6,6 +6,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +20,10 @@ from hofs_dask.engine.counts import MARGINAL_COUNTS
 from hofs_dask.engine.partition import Partition, read_bytes
 from hofs_dask.engine.reduction import Request
 from hofs_dask.engine.scanning import scans
+from hofs_dask.engine.tuples import GROUP_COUNTS, TUPLE_TABLES, TUPLES
 from hofs_dask.io.places import Place
 from hofs_dask.methods.base import Method, ReductionBound
+from hofs_dask.methods.interactions import planned_tuples
 from hofs_dask.search.rounds import sizes_of
 from hofs_dask.store.bins import Bins, count_bins
 from hofs_dask.store.codes import CodeStore
@@ -106,6 +109,8 @@ class Plan:
         Cost of the selection; None if the plan is for encoding only.
     assumed
         Assumptions of the plan, one sentence each.
+    comparing
+        How `interactions` compares tuples, one sentence each; empty for a selection.
 
     Examples
     --------
@@ -124,6 +129,7 @@ class Plan:
     encoding: Encoding | None
     searching: Searching | None
     assumed: tuple[str, ...] = ()
+    comparing: tuple[str, ...] = ()
 
     @property
     def memory(self) -> Estimate:
@@ -137,7 +143,7 @@ class Plan:
     def followed_by(self, selection: Plan) -> Plan:
         """Return the plan of this encoding followed by a selection."""
         assumed = (*self.assumed, *selection.assumed)
-        return replace(self, title=selection.title, searching=selection.searching, assumed=assumed)
+        return replace(selection, layout=self.layout, encoding=self.encoding, assumed=assumed)
 
     def __str__(self) -> str:
         layout = self.layout
@@ -148,6 +154,8 @@ class Plan:
         blocks = [("chunks", [head, *(f"- {reason}" for reason in layout.reasons)])]
         if self.encoding is not None:
             blocks.append(("encoding", _encoding_lines(self.encoding)))
+        if self.comparing:
+            blocks.append(("comparing", list(self.comparing)))
         if self.searching is not None:
             blocks += _searching_blocks(self.searching, layout)
         if self.assumed:
@@ -287,6 +295,66 @@ def plan_search(
         refusal=refusal,
     )
     return Plan(title, _explained(codes), None, searching, assumed)
+
+
+def plan_interactions(
+    codes: CodeStore,
+    order: int,
+    top: int,
+    exclude: Sequence[int] = (),
+    *,
+    exhaustive: bool = False,
+    current: tuple[Worker, ...] | None = None,
+) -> Plan:
+    """Return the plan of a comparison of all tuples; the parameters are those of `interactions`."""
+    layout = layout_of(codes)
+    work = planned_tuples(sizes_of(codes, 1), order, top, exclude, exhaustive=exhaustive)
+    current = current or current_workers()
+    workers = tuple(replace(each, resident=max(each.resident, RESIDENT)) for each in current)
+    panels = [(len(heads), number) for number, (_, heads) in enumerate(work.panels())]
+    n_panels, (_, largest) = len(panels), max(panels)
+    widest = work.request(work.start(), *next(islice(work.panels(), largest, None)))
+    memory, refusal = estimate(codes, [widest], workers), ""
+    try:
+        check(codes, widest, memory, workers)
+    except MemoryError as error:
+        refusal = str(error)
+    screened = work.recount
+    reductions = {MARGINAL_COUNTS.name: 1, TUPLES.name: n_panels}
+    if screened:
+        reductions |= {GROUP_COUNTS.name: 1, TUPLE_TABLES.name: work.most_batches}
+    n_workers = len(workers) if workers[0].address else 0
+    searching = Searching(
+        reductions=reductions,
+        n_scans=sum(reductions.values()),
+        scan_bytes=read_bytes(layout, len(widest.columns)),
+        memory=memory,
+        n_workers=n_workers,
+        n_threads=sum(worker.n_threads for worker in workers),
+        refusal=refusal,
+    )
+    word = {2: "pair", 3: "triple"}[order]
+    n_drawn = work.n_drawn
+    drawn = f"{n_drawn:,} of " if screened else ""
+    comparing = [
+        f"{work.n_tuples:,} {word}s on {drawn}{codes.n_samples:,} samples, with at most "
+        f"{work.grouped.n_groups} codes per feature: {work.n_tuples * n_drawn:.2g} sample-{word}s"
+    ]
+    if screened:
+        comparing += [
+            f"the best {work.n_kept:,} are counted again on all samples",
+            f"a {word} with a synergy of about {work.expected_smallest:.2g} nats is found with "
+            "probability 1 - 1e-6 (the result states the exact number); exhaustive compares all "
+            f"{word}s on all samples",
+        ]
+    assumed = ["all features that are not excluded can be used"]
+    if workers != current:
+        assumed.append(f"libraries and compiled kernels take {format_bytes(RESIDENT)} per worker")
+    title = (
+        f"{word}s of {codes.n_features - len(set(exclude)):,} features; {codes.n_samples:,} "
+        f"samples, {len(codes.labels.classes)} classes"
+    )
+    return Plan(title, _explained(codes), None, searching, tuple(assumed), tuple(comparing))
 
 
 def _explained(codes: CodeStore) -> Layout:

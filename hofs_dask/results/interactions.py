@@ -148,11 +148,18 @@ class Interactions(Result):
         if columns is not None:
             values_of["column"], described = np.array(columns, np.int64), VARIABLES | COLUMN
         coordinates = {"rank": np.arange(1, len(found.columns) + 1), "feature": labels}
-        own = {"order": found.columns.shape[1], "n_tuples": found.n_tuples}
+        own = {
+            "order": found.columns.shape[1],
+            "n_tuples": found.n_tuples,
+            "n_codes": found.n_codes,
+        }
+        screened: dict[str, float] = {}
+        if found.n_screened is not None:
+            screened = {"n_screened": found.n_screened, "smallest_synergy": found.smallest}
         dataset = xr.Dataset(
             annotated(values_of, described),
             coords=annotated(coordinates, COORDINATES),
-            attrs={"format": cls.FORMAT} | plain(attrs) | own | {"n_codes": found.n_codes},
+            attrs={"format": cls.FORMAT} | plain(attrs) | own | screened,
         )
         return cls(dataset)
 
@@ -170,6 +177,15 @@ class Interactions(Result):
     def synergy(self) -> NDArray[np.float64]:
         """Synergy of each tuple, in nats."""
         return np.array(self._dataset["synergy"].values, dtype=np.float64)
+
+    @property
+    def smallest_synergy(self) -> float:
+        """The smallest synergy that screening finds with probability 1 - 1e-6, in nats.
+
+        A tuple with at least this synergy is in the result, unless `top` others have more. It is 0
+        if there was no screening.
+        """
+        return float(self._dataset.attrs.get("smallest_synergy", 0.0))
 
     @property
     def significant(self) -> NDArray[np.bool_]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from hofs_dask.results.text import aligned, counted, facts, left_out, notes_of, unusable
 
@@ -37,7 +37,23 @@ def summary(dataset: xr.Dataset) -> list[str]:
     )
     codes = f"at most {attrs['n_codes']} codes per feature"
     details = "; ".join(filter(None, [", ".join(facts(attrs)), codes, "nats"]))
-    return [headline, details, *filter(None, [unusable(dataset)]), *notes_of(attrs)]
+    return [
+        headline,
+        details,
+        *filter(None, [_screening(attrs), unusable(dataset)]),
+        *notes_of(attrs),
+    ]
+
+
+def _screening(attrs: Mapping[str, Any]) -> str:
+    """Return a sentence about screening, or no text without screening."""
+    if "n_screened" not in attrs:
+        return ""
+    word = WORDS[attrs["order"]][0]
+    return (
+        f"screened on {counted(attrs['n_screened'], 'sample')}: a {word} with a synergy of at "
+        f"least {attrs['smallest_synergy']:.2g} is found with probability 1 - 1e-6"
+    )
 
 
 def frame(dataset: xr.Dataset) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from hofs_dask.events import (
     EncodeEnded,
     EncodeStarted,
     Event,
+    PanelsAdvanced,
     RoundEnded,
     RoundStarted,
     ScanEnded,
@@ -164,7 +165,7 @@ class Listener(ABC):
                 if self._stage is not None:
                     more = self._more()
                     self._screen.status(self._stage.advanced(event.n_ended, event.n_tasks, more))
-            case RoundStarted() | ScanEnded() | RoundEnded():
+            case RoundStarted() | ScanEnded() | PanelsAdvanced() | RoundEnded():
                 self._of_search(event)
 
     def _begin(self, stage: _Stage) -> None:
@@ -181,7 +182,7 @@ class Listener(ABC):
         """Return the time left of the run as a list with one text; empty if it is unknown."""
 
     @abstractmethod
-    def _of_search(self, event: RoundStarted | ScanEnded | RoundEnded) -> None:
+    def _of_search(self, event: RoundStarted | ScanEnded | PanelsAdvanced | RoundEnded) -> None:
         """Show an event of a search."""
 
 
@@ -210,7 +211,7 @@ class RoundProgress(Listener):
     def _title(self, event: ScanStarted) -> str:
         return f"{self._round(event.rank)}  {event.reduction}"
 
-    def _of_search(self, event: RoundStarted | ScanEnded | RoundEnded) -> None:
+    def _of_search(self, event: RoundStarted | ScanEnded | PanelsAdvanced | RoundEnded) -> None:
         match event:
             case RoundStarted():
                 if self._n_features == 0 and event.rank > 1:
@@ -271,6 +272,11 @@ class ScanProgress(Listener):
     >>> progress(RoundEnded(1, "x3", 0, 0.4, 0.4, seconds=0.2, n_scans=1, method="jmi"))
     >>> progress(ScanEnded(2, "pair-terms x2", 2, n_bytes=720, n_cells=1400, seconds=0.5))
     scan 1    0.5 s  pair-terms x2  (chosen: jmi 1)
+
+    For a comparison of all tuples, the first line states what is compared.
+
+    >>> progress(PanelsAdvanced(2, 38, n_tuples=4950, n_drawn=32768, n_samples=100_000))
+    comparing 4,950 tuples on 32,768 of 100,000 samples in 38 scans, 2 of them saved
     """
 
     def __init__(self, screen: Screen, clock: Clock = time.monotonic) -> None:
@@ -280,12 +286,13 @@ class ScanProgress(Listener):
         self._wanted: dict[str, int] = {}
         self._rounds_left = 0
         self._at_most = False
+        self._panels: int | None = None
         self._started = clock()
 
     def _title(self, event: ScanStarted) -> str:
         return f"scan {self._n_scans + 1}  {event.reduction}"
 
-    def _of_search(self, event: RoundStarted | ScanEnded | RoundEnded) -> None:
+    def _of_search(self, event: RoundStarted | ScanEnded | PanelsAdvanced | RoundEnded) -> None:
         match event:
             case RoundStarted():
                 self._wanted[event.method] = event.n_features - event.rank + 1
@@ -300,6 +307,25 @@ class ScanProgress(Listener):
                 chosen = f"  (chosen: {far})" if far else ""
                 spent = f"{duration(event.seconds):>7}"
                 self._screen.line(f"scan {self._n_scans}  {spent}  {event.reduction}{chosen}")
+            case PanelsAdvanced():
+                self._of_panels(event)
+
+    def _of_panels(self, event: PanelsAdvanced) -> None:
+        """Write what will be compared, or add the duration of a panel."""
+        now = self._clock()
+        if self._panels is None:
+            kept = f"{event.n_ended:,} of them saved" if event.n_ended else ""
+            drawn = f"{event.n_drawn:,} of " if event.n_drawn < event.n_samples else ""
+            scans = f"{event.n_panels:,} scan{'s' * (event.n_panels != 1)}"
+            panels = ", ".join(filter(None, [scans, kept]))
+            self._screen.line(
+                f"comparing {event.n_tuples:,} tuples on {drawn}{event.n_samples:,} samples in "
+                f"{panels}"
+            )
+        elif not self._compiled:
+            self._left.add(now - self._started)
+        self._started, self._compiled, self._panels = now, False, event.n_ended
+        self._rounds_left = event.n_panels - event.n_ended
 
     def _learn(self) -> None:
         """Add the duration of a round, if the methods with the most rounds left have ended one."""

@@ -25,6 +25,7 @@ from hofs_dask.events import (
     CompileStarted,
     Event,
     Notify,
+    PanelsAdvanced,
     RoundEnded,
     RoundStarted,
     ScanEnded,
@@ -33,7 +34,7 @@ from hofs_dask.events import (
 )
 from hofs_dask.methods.affinity import join
 from hofs_dask.methods.base import LEAST_DIFFERENCE, Ahead, Method, Search, Sizes
-from hofs_dask.methods.interactions import Tuples, find_interactions
+from hofs_dask.methods.interactions import Tuples, TupleState, start_interactions
 from hofs_dask.methods.pairwise import PairMatrices, learn_all
 from hofs_dask.methods.problem import Problem
 from hofs_dask.scheduling.compute import release
@@ -198,20 +199,58 @@ def all_pairs(codes: CodeStore) -> Steps[PairMatrices]:
 
 
 def all_tuples(
-    codes: CodeStore, order: int, top: int, exclude: Sequence[int] = ()
+    codes: CodeStore,
+    order: int,
+    top: int,
+    exclude: Sequence[int] = (),
+    *,
+    exhaustive: bool = False,
+    checkpoint: Checkpoint | None = None,
 ) -> Steps[tuple[Tuples, Problem]]:
-    """Yield the requests for all tuples of features; return the ones with the most synergy.
+    """Yield the requests and events of comparing all tuples of features; return the best tuples.
 
-    Also return the problem that describes the data.
+    Also return the problem that describes the data. The parameters are those of
+    `hofs_dask.interactions` and `search`.
     """
-    problem = describe(codes, (yield from _count_all(codes)), exclude)
+    identity = {
+        **_data_identity(codes),
+        "order": order,
+        "top": top,
+        "exhaustive": exhaustive,
+        "exclude": [codes.names[column] for column in sorted(exclude)],
+    }
+    shape = (codes.n_features, N_FOLDS, len(codes.labels.classes), int(codes.n_codes.max()))
+    saved = checkpoint.load(identity, shape, TupleState) if checkpoint else None
+    counts = saved.counts if saved else (yield from _count_all(codes))
+    problem = describe(codes, counts, exclude)
     n_usable = int(problem.candidates.sum())
     if n_usable < order:
         raise ValueError(
             f"order is {order} but only {n_usable} of {problem.n_features} features can be used: "
             "the others are excluded, constant or all missing"
         )
-    return (yield from find_interactions(problem, order, top)), problem
+    work = yield from start_interactions(problem, order, top, exhaustive=exhaustive)
+    state: Any = saved.state if saved else work.start()
+    n_panels, n_drawn = sum(1 for _ in work.panels()), work.n_drawn
+
+    def advanced() -> PanelsAdvanced:
+        return PanelsAdvanced(state.n_done, n_panels, work.n_tuples, n_drawn, problem.n_samples)
+
+    yield advanced()
+    steps, total = work.run(state), None
+    while True:
+        try:
+            found = steps.send(total)
+        except StopIteration as stop:
+            return stop.value, problem
+        if isinstance(found, Request):
+            total = yield found
+            continue
+        is_panel, state, total = found.n_done > state.n_done, found, None
+        if checkpoint:
+            checkpoint.save(identity, Snapshot(counts=counts, picks=(), state=state, ended=False))
+        if is_panel:
+            yield advanced()
 
 
 def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:
@@ -504,6 +543,22 @@ def _design_effects(codes: CodeStore) -> Generator[Request, Partial, np.ndarray 
     return total["effect"]
 
 
+def _data_identity(codes: CodeStore) -> dict[str, object]:
+    """Return the description of the data of a run, by name."""
+    return {
+        "data": codes.identity,
+        "data source": codes.fingerprint,
+        "target": codes.labels.name,
+        "target_kind": codes.labels.kind,
+        "target values": codes.labels.identity,
+        "target source": codes.labels.key,
+        "groups": None if codes.groups is None else codes.groups.name,
+        "group ids": None if codes.groups is None else codes.groups.identity,
+        "group source": None if codes.groups is None else codes.labels.key,
+        "weights": None if codes.weights is None else codes.weights.name,
+    }
+
+
 def _identity(
     codes: CodeStore,
     method: Method,
@@ -516,16 +571,7 @@ def _identity(
     It does not include the number of features to choose: a longer search has the same first picks.
     """
     return {
-        "data": codes.identity,
-        "data source": codes.fingerprint,
-        "target": codes.labels.name,
-        "target_kind": codes.labels.kind,
-        "target values": codes.labels.identity,
-        "target source": codes.labels.key,
-        "groups": None if codes.groups is None else codes.groups.name,
-        "group ids": None if codes.groups is None else codes.groups.identity,
-        "group source": None if codes.groups is None else codes.labels.key,
-        "weights": None if codes.weights is None else codes.weights.name,
+        **_data_identity(codes),
         "method": method.name,
         **method.options,
         "include": [codes.names[column] for column in include],

@@ -9,6 +9,7 @@ import numpy as np
 
 from hofs_dask.engine.posteriors import LinearTerm, PosteriorRow
 from hofs_dask.engine.reduction import N_FOLDS
+from hofs_dask.kernels.tuples import N_TERMS
 from hofs_dask.methods import registry  # noqa: F401 - defines all subclasses of State
 from hofs_dask.methods.base import State
 from hofs_dask.methods.coarse import CoarseCounts
@@ -21,6 +22,7 @@ from hofs_dask.methods.fields import (
     flag,
     is_repeated,
 )
+from hofs_dask.methods.interactions import ORDERS, TupleState
 from hofs_dask.methods.lookahead import Waiting
 from hofs_dask.methods.posterior import PosteriorState
 from hofs_dask.search.picks import Pick
@@ -39,7 +41,9 @@ def _counts(value: Any, sizes: Sizes) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """A search between two rounds: everything that the next round needs.
+    """A search between two rounds, or a comparison of tuples between two panels.
+
+    It has everything that the next round or panel needs.
 
     Attributes
     ----------
@@ -47,15 +51,15 @@ class Snapshot:
         Marginal counts, saved so that a resumed run does not have to count again.
     picks : tuple of Pick
         The picks of the finished rounds.
-    state : State
-        State of the method.
+    state : State or TupleState
+        State of the method, or of the comparison of tuples, which has no picks.
     ended : bool
         Whether the search has ended because no feature adds enough information.
     """
 
     counts: np.ndarray = checked(_counts)
     picks: tuple[Pick, ...]
-    state: State
+    state: State | TupleState
     ended: bool = checked(flag)
 
 
@@ -69,7 +73,16 @@ def _all_states(kind: type[State] = State) -> list[type[State]]:
 #: never created from a file.
 RECORDS: dict[str, type] = {
     cls.__name__: cls
-    for cls in (Snapshot, Pick, PosteriorRow, LinearTerm, Waiting, CoarseCounts, *_all_states())
+    for cls in (
+        Snapshot,
+        Pick,
+        PosteriorRow,
+        LinearTerm,
+        Waiting,
+        CoarseCounts,
+        TupleState,
+        *_all_states(),
+    )
 }
 
 
@@ -106,6 +119,12 @@ def check(snapshot: object) -> Snapshot:
     if not isinstance(snapshot, Snapshot):
         raise ValueError(f"it holds a {type(snapshot).__name__}, not a Snapshot")
     picks, state = snapshot.picks, snapshot.state
+    if isinstance(state, TupleState):
+        check_fields(snapshot, _tuple_sizes(snapshot, state))
+        check_fields(state, _tuple_sizes(snapshot, state))
+        if picks:
+            raise ValueError("Snapshot.picks is not empty")
+        return snapshot
     if not isinstance(state, State):
         raise ValueError(f"Snapshot.state is a {type(state).__name__}")
     sizes = _sizes(snapshot)
@@ -123,6 +142,28 @@ def check(snapshot: object) -> Snapshot:
     if isinstance(state, PosteriorState):
         state.check_rows(sizes)
     return snapshot
+
+
+def _tuple_sizes(snapshot: Snapshot, state: TupleState) -> dict[str, int]:
+    """Return the expected sizes of the axes in a comparison of tuples, by name."""
+    if not isinstance(snapshot.counts, np.ndarray) or snapshot.counts.ndim != 4:
+        raise ValueError("Snapshot.counts does not have four axes")
+    if not all(isinstance(each, np.ndarray) for each in (state.columns, state.recounted)):
+        raise ValueError("TupleState has a field that is not an array")
+    n_features, _, n_classes, n_codes = snapshot.counts.shape
+    order = state.columns.shape[1] if state.columns.ndim == 2 else 0
+    return {
+        "feature": n_features,
+        "fold": N_FOLDS,
+        "class": n_classes,
+        "code": n_codes,
+        "order": order if order in ORDERS else ORDERS[0],
+        "kept": len(state.columns) if state.columns.ndim else 0,
+        "recounted": len(state.recounted) if state.recounted.ndim else 0,
+        "term": N_TERMS,
+        "panel end": MOST_SAMPLES,
+        "recounted end": MOST_SAMPLES,
+    }
 
 
 def _sizes(snapshot: Snapshot) -> dict[str, int]:

@@ -40,3 +40,17 @@ def test_interactions__excludes_features(codes: Path) -> None:
 
 def test_interactions__wrong_order(codes: Path) -> None:
     assert run("interactions", codes, "--order", 4).exit_code == 2
+
+
+def test_interactions__explains_and_resumes(codes: Path, tmp_path: Path) -> None:
+    plan = run("interactions", codes, "--order", 3, "--explain")
+    assert plan.exit_code == 0, plan.output
+    assert plan.stdout == f"{hd.estimate(codes, order=3)}\n"
+    assert "  comparing " in plan.stdout
+    kept = tmp_path / "kept"
+    first, second = (run("interactions", codes, "--checkpoint", kept) for _ in range(2))
+    assert first.exit_code == second.exit_code == 0, first.output
+    assert first.stdout == second.stdout == f"{hd.interactions(codes, None)!r}\n"
+    about = run("info", kept).stdout
+    assert "panels              1" in about
+    assert '"panels": 1' in run("info", kept, "--json").stdout

@@ -7,11 +7,20 @@ import pytest
 from scipy.stats import kstest
 
 import hofs_dask as hd
-from hofs_dask.engine.reduction import Block, Tile
-from hofs_dask.engine.tuples import TUPLES
-from hofs_dask.kernels.tuples import fit_tables, subsets_of
+from hofs_dask.engine.reduction import Block, Request, Tile, frozen
+from hofs_dask.kernels.tuples import add_tables, fit_tables, subsets_of
 from hofs_dask.methods import interactions
-from hofs_dask.methods.interactions import codes_of_order, find_interactions, merged_codes, p_values
+from hofs_dask.methods.base import Sizes
+from hofs_dask.methods.interactions import (
+    TupleSearch,
+    codes_of_order,
+    find_interactions,
+    group_codes,
+    merged_codes,
+    p_values,
+    planned_tuples,
+    surely_found,
+)
 from hofs_dask.methods.problem import Problem
 from tests import oracles_interactions as oracle
 
@@ -34,18 +43,29 @@ def problem_of(x, y, *, nominal=False, missing=-1):
 
 
 def found_by(x, y, order, top, tile=1000):
-    """The tuples of codes (feature, sample), from the reduction alone, without a store."""
-    steps, total = find_interactions(replace(problem_of(x, y), tile_width=tile), order, top), None
+    """The tuples of codes (feature, sample), from the reductions alone, without a store."""
+    problem = replace(problem_of(x, y), tile_width=tile)
+    return answered(find_interactions(problem, order, top), x, y)
+
+
+def answered(steps, x, y, weights=None):
+    """The result of steps whose requests are computed from codes (feature, sample)."""
+    total = None
     while True:
         try:
             request = steps.send(total)
         except StopIteration as stop:
             return stop.value
-        partial = TUPLES.identity(request.context, len(x))
-        whole = Tile.of(x)
-        columns = whole.only(np.array(request.columns))
-        TUPLES.chunk(request.context, Block(whole, columns, y, np.zeros(len(y), np.uint8)), partial)
-        total = TUPLES.finalize(request.context, partial)
+        total = None
+        if isinstance(request, Request):
+            reduction, whole = request.reduction, Tile.of(x)
+            partial = reduction.identity(request.context, len(x))
+            columns = whole.only(np.array(request.columns, int))
+            block = Block(whole, columns, y, np.zeros(len(y), np.uint8))
+            if weights is not None:
+                block = replace(block, weights=weights)
+            reduction.chunk(request.context, block, partial)
+            total = reduction.finalize(request.context, partial)
 
 
 def random_codes(seed, m, n, b, n_classes):
@@ -219,6 +239,134 @@ def test_interactions__same_answer_on_a_cluster(order, tmp_path):
     alone = hd.interactions(codes, None, order=order, top=12)
     with Client(n_workers=2, processes=False, dashboard_address="127.0.0.1:0"):
         assert hd.interactions(codes, None, order=order, top=12) == alone
+
+
+def screened(problem, order, top, x, y, share):
+    grouped = answered(group_codes(problem, order, share=share), x, y)
+    work = TupleSearch(problem, order, top, grouped, share, recount=True)
+    return answered(work.run(work.start()), x, y)
+
+
+@pytest.mark.parametrize(("order", "m"), [(2, 60), (3, 22)])
+def test_tuple_search__screened_tuples_are_counted_on_all_samples(order, m, monkeypatch):
+    monkeypatch.setattr(interactions, "KEPT", 100)
+    rng, x, y = random_codes(5, m, 6000, 3, 2)
+    for members, share in [((4, 11, 17), 0.5), ((2, 9, 21), 0.4)]:
+        cause = sum(x[i] for i in members[:order]) % 2
+        y = np.where(rng.random(6000) < share, cause, y).astype(np.uint8)
+    full = found_by(x, y, order, 10**6)
+    exact = {
+        tuple(c): (s, p) for c, s, p in zip(full.columns, full.synergy, full.p_value, strict=True)
+    }
+    problem = replace(problem_of(x, y), tile_width=7)
+    found = screened(problem, order, 10, x, y, 0.3)
+    assert len(found.columns) == 10
+    assert 1700 < found.n_screened < 1900
+    assert found.n_tuples == full.n_tuples
+    for columns, synergy, p in zip(found.columns, found.synergy, found.p_value, strict=True):
+        assert (synergy, p) == pytest.approx(exact[tuple(columns)], rel=1e-9, abs=1e-12)
+    sure = full.synergy >= found.smallest
+    assert sure.any()
+    np.testing.assert_array_equal(found.columns[: sure.sum()], full.columns[sure][:10])
+
+
+def test_surely_found__share_of_misses():
+    """Tables with synergy; a tenth of the estimates is below the threshold."""
+    rng, n, miss, least = np.random.default_rng(0), 3000, 0.1, 0.004
+    subsets, signs, sizes = subsets_of((3, 3, 2))
+    target = surely_found(n, 4, least, miss)
+    u = np.array([-1.0, 0.0, 1.0])
+    shape = np.stack([np.outer(u, u), -np.outer(u, u)], axis=-1)
+    low, high = 0.0, 0.9
+    for _ in range(50):  # the effect whose synergy is the target
+        middle = (low + high) / 2
+        p = (1 + middle * shape) / 18
+        low, high = (middle, high) if oracle.synergy(p) < target else (low, middle)
+    tables = rng.multinomial(n, p.ravel(), size=4000).astype(np.int64)
+    out = np.zeros((4000, 5))
+    fit_tables(tables, subsets, signs, sizes, 9, np.zeros(1), 0.0, out)
+    assert 0.075 < (out[:, 0] < least).mean() < 0.125
+
+
+def test_surely_found__no_threshold():
+    assert surely_found(1000, 4, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_add_tables__equals_counts_of_each_cell(order, weighted):
+    rng = np.random.default_rng(0)
+    x, features = (rng.integers(0, 5, (k, 300)).astype(np.uint8) for k in (3, 4))
+    column_groups, groups = (rng.integers(0, 3, (k, 5)).astype(np.uint8) for k in (3, 4))
+    y = rng.integers(0, 2, 300).astype(np.uint8)
+    weights = rng.integers(1, 9, 300 if weighted else 0).astype(np.uint16)
+    chosen = np.array([[0, 2, 3], [1, 2, 0]])[:, 3 - order :]
+    tables = np.zeros((2, 3**order * 2), np.int64)
+    given = frozen((x, features, chosen.copy(), column_groups, groups, y, weights))
+    add_tables(*given, 3, 2, tables)
+    for row, members in zip(tables, chosen, strict=True):
+        expected = np.zeros((*[3] * order, 2), np.int64)
+        codes = [column_groups[i][x[i]] for i in members[:-1]]
+        codes.append(groups[members[-1]][features[members[-1]]])
+        np.add.at(expected, (*codes, y), weights if weighted else 1)
+        np.testing.assert_array_equal(row, expected.ravel())
+    before = tables.copy()
+    none = (x[:, :0], features[:, :0], chosen, column_groups, groups, y[:0], weights[:0])
+    add_tables(*(np.ascontiguousarray(each) for each in none), 3, 2, tables)
+    np.testing.assert_array_equal(tables, before)
+
+
+def test_planned_tuples__as_the_run():
+    sizes = Sizes(100_000, 20_000, 2, 3, 0, 1024)
+    work = planned_tuples(sizes, 2, 100)
+    assert work.n_tuples == 199_990_000
+    assert work.n_drawn == 2**15
+    assert work.recount
+    assert 0.0005 < work.expected_smallest < 0.004
+    assert planned_tuples(sizes, 2, 100, exhaustive=True).n_drawn == 100_000
+
+
+class StoppedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_interactions__resumes_from_a_checkpoint(order, tmp_path, monkeypatch):
+    monkeypatch.setattr(interactions, "PANEL_BYTES", 2000)
+    monkeypatch.setattr(interactions, "KEPT", 20)
+    monkeypatch.setattr(interactions, "KEPT_SHARE", 2)
+    monkeypatch.setattr(interactions, "SCREENED", 900)
+    monkeypatch.setattr(interactions, "MOST_WORDS", 0)
+    x, y = parity(1, 2000, 9, [0, 4, 7], continuous=True)
+    codes = hd.encode(x, y, tmp_path / "codes.zarr", chunks=(320, 4))
+    events = []
+    whole = hd.interactions(codes, None, order=order, top=5, callback=events.append)
+    panels = [event for event in events if isinstance(event, hd.PanelsAdvanced)]
+    assert [event.n_ended for event in panels] == list(range(panels[0].n_panels + 1))
+    assert panels[0].n_panels > 2
+    assert panels[0].n_drawn < panels[0].n_samples == 2000
+    assert whole.smallest_synergy > 0
+    n_scans = [0]
+
+    def interrupt(event):
+        if isinstance(event, hd.ScanEnded):
+            n_scans[0] += 1
+            if n_scans[0] == allowed:
+                raise StoppedError
+
+    options = {"order": order, "top": 5, "checkpoint": tmp_path / "kept"}
+    n_runs, allowed = 0, 4  # a resumed run counts the groups first
+    while True:
+        n_runs, n_scans[0] = n_runs + 1, 0
+        try:
+            resumed = hd.interactions(codes, None, callback=interrupt, **options)
+        except StoppedError:
+            continue
+        break
+    assert n_runs > 2
+    assert resumed == whole
+    with pytest.raises(ValueError, match=r"belongs to another run: top: 5 in the checkpoint, 6"):
+        hd.interactions(codes, None, **options | {"top": 6})
 
 
 def test_interactions__excluded_features_are_in_no_tuple():
