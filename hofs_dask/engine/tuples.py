@@ -29,12 +29,12 @@ from hofs_dask.kernels.tuples import (
     N_TERMS,
     add_products,
     add_tables,
-    bounds,
     fill_sets,
     fill_tables,
     fit_tables,
     pair_bounds,
     subsets_of,
+    triple_bounds,
 )
 
 #: The modules of the kernels that the reduction calls.
@@ -204,7 +204,7 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
     if context.order == 2:
         pair_bounds(heads, first, joint, of_columns, of_features, logs, bound)
     else:
-        bounds(
+        triple_bounds(
             heads,
             first,
             joint,
@@ -212,8 +212,6 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
             among_columns,
             of_columns,
             of_features,
-            subsets,
-            n_margin,
             logs,
             bound,
         )
@@ -222,12 +220,12 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
     # Tuples with the largest bounds of the synergy are fitted first. When `top` tuples are fitted,
     # another tuple is fitted only if its bound reaches the smallest synergy of these.
     (candidates,) = np.nonzero(flat >= max(context.least, 0.0) - ROUNDING)
-    candidates = candidates[np.argsort(-flat[candidates], kind="stable")]
     kept = np.zeros(0, np.intp)
     terms = np.zeros((0, N_TERMS))
     least, step = context.least, max(context.top, 1)
-    while len(candidates) and flat[candidates[0]] >= least - ROUNDING:
-        some, candidates = candidates[:step], candidates[step:]
+    while len(candidates):
+        largest = np.argpartition(-flat[candidates], min(step, len(candidates)) - 1)
+        some, candidates = candidates[largest[:step]], candidates[largest[step:]]
         chosen = frozen(np.stack(np.divmod(some, bound.shape[1]), axis=1))
         made = np.zeros((len(some), subsets.shape[1]), np.int64)
         fill_tables(
@@ -242,6 +240,7 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
         kept, terms = kept[order], terms[order]
         if len(kept) == context.top:
             least = max(least, terms[-1, 0])
+        candidates = candidates[flat[candidates] >= least - ROUNDING]
         step = min(step, FITTED)
     head, feature = np.divmod(kept, bound.shape[1])
     columns = context.columns[heads[head]].reshape(len(kept), context.order - 1)

@@ -60,25 +60,22 @@ def fill_sets(
     >>> out.ravel()
     array([ 4, 10], dtype=uint64)
     """
-    n_sets = out.shape[1]
-    words = np.zeros(n_sets + 1, np.uint64)  # group 0 is not kept
+    n_sets, n_kept = out.shape[1], samples.shape[0]
+    n_words = places[n_kept - 1] // 64 + 1 if n_kept else 0
+    # groups of the samples in the order of their bits; group 0 is not kept
+    ordered = np.zeros(64 * n_words, np.uint8)
     for i in range(codes.shape[0]):
         row, group, target = codes[i], groups[i], out[i]
-        current = np.int64(-1)
-        for s in range(samples.shape[0]):
-            place = places[s]
-            word = place >> 6
-            if word != current:
-                if current >= 0:
-                    for k in range(n_sets):
-                        target[k, current] = words[k + 1]
-                for k in range(n_sets + 1):
-                    words[k] = np.uint64(0)
-                current = word
-            words[group[row[samples[s]]]] |= np.uint64(1) << np.uint64(place & 63)
-        if current >= 0:
-            for k in range(n_sets):
-                target[k, current] = words[k + 1]
+        for s in range(n_kept):
+            ordered[places[s]] = group[row[samples[s]]]
+        for k in range(n_sets):
+            value, words = np.uint8(k + 1), target[k]
+            for w in range(n_words):
+                some = ordered[64 * w : 64 * w + 64]
+                word = np.uint64(0)
+                for bit in range(64):
+                    word |= np.uint64(some[bit] == value) << np.uint64(bit)
+                words[w] = word
 
 
 @jit()
@@ -391,6 +388,66 @@ def _own_sums(counts: np.ndarray, logs: np.ndarray, out: np.ndarray) -> None:
         out[i, 1] = _log_sum(counts[i].ravel(), logs)
 
 
+@jit()
+def _label_sum(counts: np.ndarray, logs: np.ndarray) -> tuple[float, int]:
+    """Return the sum of n log n over the classes, and the number of samples."""
+    classes = np.zeros(counts.shape[1], np.int64)
+    n_samples = 0
+    if counts.shape[0]:
+        for c in range(counts.shape[1]):
+            for v in range(counts.shape[2]):
+                classes[c] += counts[0, c, v]
+            n_samples += classes[c]
+    return _log_sum(classes, logs), n_samples
+
+
+@jit()
+def _pair_sums(
+    joint: np.ndarray,
+    h: int,
+    i: int,
+    of_one: np.ndarray,
+    of_two: np.ndarray,
+    logs: np.ndarray,
+    pair: np.ndarray,
+    left: np.ndarray,
+) -> tuple[float, float]:
+    """Return the sums of n log n over the codes of two features, and over codes and classes.
+
+    ``of_one`` and ``of_two`` are counts (class, group), and ``joint`` is from `add_products`. The
+    arrays ``pair`` and ``left`` are overwritten.
+    """
+    (n_classes, b), g, n_logs = of_two.shape, of_two.shape[1] - 1, logs.shape[0]
+    for u in range(b):
+        for v in range(b):
+            pair[u, v] = 0
+    full = 0.0
+    for c in range(n_classes):
+        for v in range(b):
+            left[v] = of_two[c, v]
+        for u in range(1, b):
+            rest = of_one[c, u]
+            for v in range(1, b):
+                n = joint[c, h * g + u - 1, i * g + v - 1]
+                rest -= n
+                left[v] -= n
+                pair[u, v] += n
+                full += logs[n] if n < n_logs else n * math.log(n)
+            left[0] -= rest
+            pair[u, 0] += rest
+            full += logs[rest] if rest < n_logs else rest * math.log(rest)
+        for v in range(b):
+            n = left[v]
+            pair[0, v] += n
+            full += logs[n] if n < n_logs else n * math.log(n)
+    both = 0.0
+    for u in range(b):
+        for v in range(b):
+            n = pair[u, v]
+            both += logs[n] if n < n_logs else n * math.log(n)
+    return both, full
+
+
 @jit(void(const(int64[:, ::1]), const(int64[::1]), const(int64[:, :, ::1]),
           const(int64[:, :, ::1]), const(int64[:, :, ::1]), const(float64[::1]),
           float64[:, ::1]))  # fmt: skip
@@ -431,50 +488,16 @@ def pair_bounds(
     >>> out.round(4)
     array([[0.6931]])
     """
-    n_features, n_classes, b = of_features.shape
-    g, n_logs = b - 1, logs.shape[0]
+    n_features, b = of_features.shape[0], of_features.shape[2]
     own, other = np.zeros((n_features, 2)), np.zeros((of_columns.shape[0], 2))
     _own_sums(of_features, logs, own)
     _own_sums(of_columns, logs, other)
     pair, left = np.zeros((b, b), np.int64), np.zeros(b, np.int64)
-    classes = np.zeros(n_classes, np.int64)
-    n_samples = 0
-    if n_features:
-        for c in range(n_classes):
-            for v in range(b):
-                classes[c] += of_features[0, c, v]
-            n_samples += classes[c]
-    label = _log_sum(classes, logs)
+    label, n_samples = _label_sum(of_features, logs)
     for h in range(heads.shape[0]):
         one = heads[h, 0]
         for i in range(first[h], n_features):
-            for u in range(b):
-                for v in range(b):
-                    pair[u, v] = 0
-            full = 0.0
-            for c in range(n_classes):
-                for v in range(b):
-                    left[v] = of_features[i, c, v]
-                for u in range(1, b):
-                    rest = of_columns[one, c, u]
-                    for v in range(1, b):
-                        n = joint[c, h * g + u - 1, i * g + v - 1]
-                        rest -= n
-                        left[v] -= n
-                        pair[u, v] += n
-                        full += logs[n] if n < n_logs else n * math.log(n)
-                    left[0] -= rest
-                    pair[u, 0] += rest
-                    full += logs[rest] if rest < n_logs else rest * math.log(rest)
-                for v in range(b):
-                    n = left[v]
-                    pair[0, v] += n
-                    full += logs[n] if n < n_logs else n * math.log(n)
-            both = 0.0
-            for u in range(b):
-                for v in range(b):
-                    n = pair[u, v]
-                    both += logs[n] if n < n_logs else n * math.log(n)
+            both, full = _pair_sums(joint, h, i, of_columns[one], of_features[i], logs, pair, left)
             within = label - other[one, 1] - own[i, 1]
             beyond_one = other[one, 0] - both - other[one, 1]
             beyond_two = own[i, 0] - both - own[i, 1]
@@ -483,9 +506,8 @@ def pair_bounds(
 
 @jit(void(const(int64[:, ::1]), const(int64[::1]), const(int64[:, :, ::1]),
           const(int64[:, :, ::1]), const(int64[:, :, ::1]), const(int64[:, :, ::1]),
-          const(int64[:, :, ::1]), const(int64[:, ::1]), int64, const(float64[::1]),
-          float64[:, ::1]))  # fmt: skip
-def bounds(
+          const(int64[:, :, ::1]), const(float64[::1]), float64[:, ::1]))  # fmt: skip
+def triple_bounds(
     heads: np.ndarray,
     first: np.ndarray,
     joint: np.ndarray,
@@ -493,12 +515,10 @@ def bounds(
     among_columns: np.ndarray,
     of_columns: np.ndarray,
     of_features: np.ndarray,
-    subsets: np.ndarray,
-    n_margin: int,
     logs: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Set ``out[h, i]`` to an upper bound of the synergy of a head and a feature, in nats.
+    """Set ``out[h, i]`` to an upper bound of the synergy of two columns and a feature, in nats.
 
     The bound is the smallest conditional mutual information of two variables given all others; the
     class is one of the variables. Synergy is the divergence of the counts from the log-linear
@@ -510,47 +530,56 @@ def bounds(
     heads, first
         As for `add_products`.
     joint, with_columns, among_columns
-        Counts from `add_products`: of heads with features; and for triples also of single columns
-        with features, and of columns with columns.
+        Counts from `add_products`: of heads with features, of single columns with features, and of
+        columns with columns.
     of_columns, of_features
         Counts (column, class, group) and (feature, class, group).
-    subsets
-        From `subsets_of`.
-    n_margin
-        Largest number of cells of a margin.
     logs
         Values of n log n, from 0 on.
     out
         float64 (head, feature); unchanged for features before ``first[h]``.
     """
-    n_subsets, n_cells = subsets.shape
-    n_axes = heads.shape[1] + 2
-    full = n_subsets + 1  # all variables as bits; the bits of k + 1 are the variables of margin k
-    table = np.zeros(n_cells, np.int64)
-    margins, sums = np.zeros((n_subsets, n_margin), np.int64), np.zeros(n_subsets)
+    n_columns, n_features = of_columns.shape[0], of_features.shape[0]
+    n_classes, b = of_features.shape[1], of_features.shape[2]
+    own, other = np.zeros((n_features, 2)), np.zeros((n_columns, 2))
+    _own_sums(of_features, logs, own)
+    _own_sums(of_columns, logs, other)
+    pair, left = np.zeros((b, b), np.int64), np.zeros(b, np.int64)
+    _, n_samples = _label_sum(of_features, logs)
+    # sums over the codes of a column and a feature, and over these codes and the classes
+    sums = np.zeros((n_columns, n_features, 2))
+    for column in range(n_columns):
+        for i in range(n_features):
+            sums[column, i] = _pair_sums(
+                with_columns, column, i, of_columns[column], of_features[i], logs, pair, left
+            )
+    table = np.zeros(b * b * b * n_classes, np.int64)
+    n_logs = logs.shape[0]
     for h in range(heads.shape[0]):
-        for i in range(first[h], of_features.shape[0]):
+        one, two = heads[h, 0], heads[h, 1]
+        head, head_class = _pair_sums(
+            among_columns, one, two, of_columns[one], of_columns[two], logs, pair, left
+        )
+        for i in range(first[h], n_features):
             _fill(h, i, heads, joint, with_columns, among_columns, of_columns, of_features, table)
-            n_samples = 0
-            for cell in range(n_cells):
-                n_samples += table[cell]
-            for k in range(n_subsets):
-                left = full ^ (k + 1)
-                left &= left - 1
-                if left & (left - 1):  # lacks more than two variables
-                    continue
-                margin, where = margins[k], subsets[k]
-                for cell in range(n_margin):
-                    margin[cell] = 0
-                for cell in range(n_cells):
-                    margin[where[cell]] += table[cell]
-                sums[k] = _log_sum(margin, logs)
-            least = np.inf
-            for a in range(n_axes):
-                for b in range(a):
-                    one, two = full ^ (1 << a), full ^ (1 << b)
-                    least = min(least, sums[(one & two) - 1] - sums[one - 1] - sums[two - 1])
-            out[h, i] = (_log_sum(table, logs) + least) / n_samples
+            full, three = 0.0, 0.0
+            for cell in range(0, table.shape[0], n_classes):
+                total = 0
+                for c in range(n_classes):
+                    n = table[cell + c]
+                    total += n
+                    full += logs[n] if n < n_logs else n * math.log(n)
+                three += logs[total] if total < n_logs else total * math.log(total)
+            one_class, two_class = sums[one, i, 1], sums[two, i, 1]
+            least = min(
+                sums[two, i, 0] - two_class - three,  # first column and class
+                sums[one, i, 0] - one_class - three,  # second column and class
+                head - head_class - three,  # feature and class
+                own[i, 1] - one_class - two_class,  # both columns
+                other[two, 1] - two_class - head_class,  # first column and feature
+                other[one, 1] - one_class - head_class,  # second column and feature
+            )
+            out[h, i] = (full + least) / n_samples
 
 
 @jit(void(const(int64[:, ::1]), const(int64[:, ::1]), const(int64[:, :, ::1]),
@@ -573,7 +602,7 @@ def fill_tables(
     chosen
         Integers (tuple, 2): the indices of the head and of the feature.
     heads, joint, with_columns, among_columns, of_columns, of_features
-        As for `bounds`.
+        As for `triple_bounds`.
     out
         int64 (tuple, cell). The class varies fastest, then the code of the feature.
     """
@@ -602,8 +631,10 @@ def fit_tables(
         int64 (tuple, cell).
     subsets, signs, sizes
         From `subsets_of`.
-    n_margin, logs
-        As for `bounds`.
+    n_margin
+        Largest number of cells of a margin.
+    logs
+        Values of n log n, from 0 on.
     least
         A table is not fitted if its Kirkwood approximation shows that its synergy is below this.
     out
