@@ -841,7 +841,8 @@ def interactions(
             join=join,
             on_bad=on_bad,
         )
-        request = _open(data, target, order, reading, store, (), exclude)
+        request = _open(data, target, 1, reading, store, (), exclude)
+        _check_tuples(order, request)
         kept = None
         if checkpoint is not None:
             kept = stack.enter_context(open_checkpoint(checkpoint, sources=request.places))
@@ -1036,6 +1037,7 @@ def estimate(
         _check_count("n_features", n_features, 1)
     if order is not None:
         _check_order(order)
+        _check_count("top", top, 1)
         if n_features is not None:
             raise ValueError(
                 f"n_features is {n_features} and order is {order}; give n_features for the plan of "
@@ -1056,8 +1058,10 @@ def estimate(
         join=join,
         on_bad=on_bad,
     )
-    request = _open(data, target, n_features or order or 1, reading, None, include, exclude)
+    request = _open(data, target, n_features or 1, reading, None, include, exclude)
     opened = request.data
+    if order is not None:
+        _check_tuples(order, request)
 
     def plan_tuples(codes: CodeStore, order: int) -> Plan:
         return plan_interactions(codes, order, top, request.exclude, exhaustive=exhaustive)
@@ -1082,6 +1086,15 @@ def estimate(
 def _check_order(order: Any) -> None:
     if order not in ORDERS or isinstance(order, bool):
         raise ValueError(f"order is {order!r}; give 2 for pairs or 3 for triples")
+
+
+def _check_tuples(order: int, request: _Request) -> None:
+    n_usable = len(request.data.names) - len(request.exclude)
+    if n_usable < order:
+        raise ValueError(
+            f"order is {order} but there {'is' if n_usable == 1 else 'are'} only {n_usable} "
+            f"feature{'s' * (n_usable != 1)} that {'is' if n_usable == 1 else 'are'} not excluded"
+        )
 
 
 def _located(given: Sequence[Any], options: StorageOptions | None) -> list[Any]:

@@ -337,7 +337,7 @@ def plan_interactions(
     n_drawn = work.n_drawn
     drawn = f"{n_drawn:,} of " if screened else ""
     comparing = [
-        f"{work.n_tuples:,} {word}s on {drawn}{codes.n_samples:,} samples, with at most "
+        f"{_number(work.n_tuples, word)} on {drawn}{codes.n_samples:,} samples, with at most "
         f"{work.grouped.n_groups} codes per feature: {work.n_tuples * n_drawn:.2g} sample-{word}s"
     ]
     if screened:

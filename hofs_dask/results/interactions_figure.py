@@ -42,8 +42,12 @@ def network(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
     names = [str(name) for name in dataset["feature"].values.tolist()]
     short = shortened([names[i] for i in features], 16)
     for i in features:
-        ax.annotate(short[names[i]], (1.1 * x[i], 1.1 * y[i]), ha="center", va="center", fontsize=8)
-    ax.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
+        side = "center" if abs(x[i]) < 0.2 else "left" if x[i] > 0 else "right"
+        place = (1.06 * x[i], 1.06 * y[i] + (0.04 if side == "center" else 0.0) * np.sign(y[i]))
+        ax.annotate(short[names[i]], place, ha=side, va="center", fontsize=8)
+    ax.set(xlim=(-1.5, 1.5), ylim=(-1.3, 1.3), aspect="equal")
+    caption = "wider: more synergy; grey: not significant at 0.05"
+    ax.annotate(caption, (0.0, -1.28), ha="center", va="bottom", fontsize=8)
     ax.axis("off")
     ax.set_title(summary(dataset)[0], loc="left", fontsize=10)
     return ax

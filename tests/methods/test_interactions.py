@@ -376,6 +376,24 @@ def test_interactions__excluded_features_are_in_no_tuple():
     assert len(found) == 6
 
 
+def test_interactions__too_few_features():
+    x, y = parity(0, 500, 3, [0, 1], continuous=False)
+    for call in (hd.interactions, hd.estimate):
+        with pytest.raises(ValueError, match="order is 3 but there are only 2 features that are"):
+            call(x, y, order=3, exclude=["x2"])
+        with pytest.raises(ValueError, match="top is 0; give 1 or more"):
+            call(x, y, order=2, top=0)
+
+
+def test_estimate__of_interactions_or_of_a_selection():
+    x, y = parity(0, 500, 3, [0, 1], continuous=False)
+    with pytest.raises(ValueError, match="n_features is 2 and order is 2; give n_features for"):
+        hd.estimate(x, y, 2, order=2)
+    text = str(hd.estimate(x, y, order=3))
+    assert text.startswith("triples of 3 features; 500 samples, 2 classes")
+    assert "1 triple on 500 samples" in text
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
