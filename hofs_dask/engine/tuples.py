@@ -27,11 +27,13 @@ from hofs_dask.kernels import hashing, planes, tuples
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.kernels.tuples import (
     N_TERMS,
+    add_histograms,
     add_products,
     add_tables,
     fill_sets,
     fill_tables,
     fit_tables,
+    order_groups,
     pair_bounds,
     subsets_of,
     triple_bounds,
@@ -49,6 +51,8 @@ MOST_LOGS = 2**16
 ROUNDING = 1e-12
 #: Maximum number of tables that are fitted at a time.
 FITTED = 4096
+#: Pairs of features with at least this many groups of codes are counted sample by sample.
+HISTOGRAM_GROUPS = 20
 #: Samples are sorted by a key: the class times this number, plus the weight.
 KEYS = 2**16
 
@@ -106,7 +110,39 @@ def _prepare(context: TupleContext) -> TupleContext | None:
     return context if (context.first < len(context.position)).any() else None
 
 
+def _count_pairs(context: TupleContext, block: Block, partial: Partial) -> None:
+    """Add the counts of pairs of features with many groups."""
+    drawn = block.drawn(context.below)
+    order = np.argsort(block.labels[drawn], kind="stable")
+    chosen = drawn[order]
+    starts = np.searchsorted(block.labels[chosen], np.arange(context.n_classes + 1))
+
+    def grouped(tile: Tile, groups: np.ndarray) -> np.ndarray:
+        codes, samples = tile.codes, chosen
+        if context.below < ALL_HASHES:
+            codes = tile.some(drawn, np.empty(len(tile) * len(drawn), np.uint8))
+            samples = order
+        found = np.empty((len(tile), len(chosen)), np.uint8)
+        order_groups(frozen(codes), frozen(samples), groups, found)
+        result: np.ndarray = frozen(found)
+        return result
+
+    add_histograms(
+        grouped(block.columns, context.column_groups),
+        grouped(block.tile, context.groups),
+        context.heads,
+        context.first,
+        frozen(starts),
+        frozen(block.weights[chosen] if len(block.weights) else block.weights),
+        context.n_groups,
+        partial["joint"],
+    )
+
+
 def _chunk(context: TupleContext, block: Block, partial: Partial) -> None:
+    if context.order == 2 and context.n_groups >= HISTOGRAM_GROUPS:
+        _count_pairs(context, block, partial)
+        return
     n_sets, n_features = context.n_groups - 1, len(block.tile)
     width = (n_features + len(block.columns)) * n_sets
     length = max(8 * SLICE_BYTES // max(width, 1), LEAST_SLICE)

@@ -7,7 +7,9 @@ import pytest
 from scipy.stats import kstest
 
 import hofs_dask as hd
-from hofs_dask.engine.reduction import Block, Request, Tile, frozen
+from hofs_dask.engine import tuples
+from hofs_dask.engine.reduction import ALL_HASHES, Block, Request, Tile, frozen
+from hofs_dask.engine.tuples import TUPLES, TupleContext
 from hofs_dask.kernels.tuples import add_tables, fit_tables, subsets_of
 from hofs_dask.methods import interactions
 from hofs_dask.methods.base import Sizes
@@ -77,13 +79,15 @@ def random_codes(seed, m, n, b, n_classes):
 
 
 @pytest.mark.parametrize(
-    ("order", "n_codes", "n_classes"), [(2, 2, 2), (2, 3, 4), (2, 7, 2), (3, 2, 3), (3, 4, 2)]
+    ("order", "n_codes", "n_classes"),
+    [(2, 2, 2), (2, 3, 4), (2, 7, 2), (2, 11, 2), (3, 2, 3), (3, 4, 2)],
 )
-def test_find_interactions__equals_the_oracle(order, n_codes, n_classes):
+def test_find_interactions__equals_the_oracle(order, n_codes, n_classes, monkeypatch):
     rng, x, y = random_codes(1, 6, 3001, n_codes, n_classes)
     x[0] = np.where(rng.random(3001) < 0.4, y % n_codes, x[0])  # relevant
     x[1] = np.where(rng.random(3001) < 0.5, x[0], x[1])  # correlated with a relevant one
     x[2] = np.where(rng.random(3001) < 0.3, (x[3] + x[4] + y) % n_codes, x[2])  # interactions
+    monkeypatch.setattr(tuples, "HISTOGRAM_GROUPS", 11)
     found = found_by(x, y, order, 1000)
     expected = {
         columns: oracle.interaction(x, y, columns) for columns in combinations(range(6), order)
@@ -290,6 +294,43 @@ def test_surely_found__share_of_misses():
 
 def test_surely_found__no_threshold():
     assert surely_found(1000, 4, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("below", [ALL_HASHES, ALL_HASHES // 3])
+def test_tuples__same_counts_sample_by_sample(weighted, below, monkeypatch):
+    rng, x, y = random_codes(4, 7, 1001, 9, 3)
+    weights = rng.integers(1, 300, 1001 if weighted else 0).astype(np.uint16)
+    groups = rng.integers(0, 5, (7, 9)).astype(np.uint8)
+    context = TupleContext(
+        order=2,
+        below=below,
+        top=1,
+        least=0.0,
+        heads=np.array([[0], [2]]),
+        columns=np.array([1, 2, 4]),
+        column_groups=groups[[1, 2, 4]],
+        column_counts=np.zeros((3, 3, 5), np.int64),
+        position=np.arange(7),
+        usable=np.ones(7, bool),
+        groups=groups,
+        counts=np.zeros((7, 3, 5), np.int64),
+    )
+    whole = Tile.of(x)
+    columns = whole.only(context.columns)
+    block = Block(whole, columns, y, np.zeros(1001, np.uint8), weights=weights, start=50)
+    found = []
+    for least in (0, 100):
+        monkeypatch.setattr(tuples, "HISTOGRAM_GROUPS", least)
+        found.append(TUPLES.identity(context, 7))
+        for _ in range(2):  # counts are added to those of earlier blocks
+            TUPLES.chunk(context, block, found[-1])
+    of_first = found[0]["joint"][:, 1 * 4 :, 5 * 4 :]  # column 4 with features 5 and 6
+    assert of_first.any()
+    # sets also count some pairs that no head needs
+    for h, first in enumerate(context.first):
+        some = (slice(None), slice(4 * h, 4 * h + 4), slice(4 * first, None))
+        np.testing.assert_array_equal(found[0]["joint"][some], found[1]["joint"][some])
 
 
 @pytest.mark.parametrize("order", [2, 3])
