@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import sphinx_autosummary_accessors
-from jupyter_client.connect import ConnectionFileMixin
+from jupyter_client.manager import KernelManager
 from sphinx.application import Sphinx
 
 import hofs_dask
@@ -17,8 +17,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.g
 sys.path.insert(0, str(ROOT))
 # ... and its command, without an activated environment
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-# Kernels use sockets that are files, so no other user of the machine can connect to them.
-ConnectionFileMixin.transport.default_value = "ipc"
+# Talk to kernels over encrypted sockets where jupyter_client can: it warns otherwise.
+if hasattr(KernelManager, "transport_encryption"):
+    KernelManager.transport_encryption.default_value = "auto"
 os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # figures in pages
 
 project = "hofs_dask"

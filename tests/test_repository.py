@@ -193,6 +193,21 @@ def test_import__leaves_alone_what_only_data_needs() -> None:
     assert not late.intersection(done.stdout.split())
 
 
+def test_requirements__are_enough_for_a_selection() -> None:
+    """What extras install, or other packages bring along, is not imported."""
+    script = """
+import sys
+optional = "aiohttp h5netcdf icechunk matplotlib obstore polars pyarrow s3fs sklearn"
+sys.modules.update(dict.fromkeys(optional.split()))  # an import of these is an error
+import hofs_dask
+from hofs_dask.synthetic import tree_model
+print(*hofs_dask.select(tree_model(2000, chunks=1000), "y", 1, method="mim"))
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout == "x1\n"
+
+
 def _changing_state(tree: ast.Module) -> Iterator[str]:
     """Yield what a module keeps that calls may change: containers, thread locals and caches."""
     makers = {

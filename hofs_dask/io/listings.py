@@ -15,7 +15,6 @@ from typing import Any
 
 import zarr
 from fsspec.implementations.cached import CachingFileSystem
-from fsspec.implementations.http import HTTPFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore, ObjectStore, ZipStore
@@ -198,7 +197,7 @@ def list_array(array: zarr.Array[Any]) -> Listing:
         names = [line.partition("\0")[0] for line in lines]
         if trusted in (LocalStore, FsspecStore) and "" not in names:
             stamp = hash_lines(lines)
-    elif trusted is FsspecStore and isinstance(file_system(store), HTTPFileSystem):
+    elif trusted is FsspecStore and "https" in file_system(store).protocol:
         return Listing(None, None)  # web servers have no listings
     elif trusted is FsspecStore:
         parts = (store.path.rstrip("/"), array.path)
