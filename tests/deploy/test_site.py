@@ -29,6 +29,10 @@ PAGES = [
 WIDTHS = [390, 820, 1440]
 
 
+#: The brightness of the text of an element.
+BRIGHTNESS = "e => Math.max(...getComputedStyle(e).color.match(/\\d+/g).slice(0, 3).map(Number))"
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built in another folder with warnings as errors; all examples are run."""
@@ -71,6 +75,8 @@ def test_site__pages_open_without_errors_and_requests(
         assert shown.locator("h1").first.is_visible()
         # nothing is wider than the window, except what scrolls in a box of its own
         assert shown.evaluate("document.documentElement.scrollWidth") <= width + 1, page
+        for result in shown.locator(".hofs-selection, .xr-wrap").all():
+            assert (result.evaluate(BRIGHTNESS) > 128) == (scheme == "dark"), page
         shown.screenshot(path=folder / f"{page.replace('/', '-')}-{width}-{scheme}.png")
     assert errors == []
     assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
@@ -86,6 +92,20 @@ def test_site__examples_show_results_and_figures(site: Path, browser: Browser) -
     assert "worst" in shown.locator(".cell_output").last.inner_text()  # features of the shell
     shown.goto((site / "mathematics.html").as_uri(), wait_until="load")
     shown.wait_for_selector("mjx-container", timeout=20_000)
+    shown.close()
+
+
+@pytest.mark.parametrize(
+    ("page", "n_figures"),
+    [("bands", 2), ("climate", 1), ("genetics", 1), ("words", 1), ("paper", 2)],
+)
+def test_site__gallery_has_figures(site: Path, browser: Browser, page: str, n_figures: int) -> None:
+    shown = browser.new_page()
+    shown.goto((site / "gallery" / f"{page}.html").as_uri(), wait_until="load")
+    figures = shown.locator(".cell_output img").all()
+    assert len(figures) == n_figures
+    for figure in figures:
+        assert figure.evaluate("image => image.naturalWidth") > 300
     shown.close()
 
 
