@@ -570,8 +570,9 @@ def _select_joint(
             i = planned.pop(0)
         elif not forced and order > 1:
             if tuples is None:
-                tuples = [[*each, 0] for each in oracles_lookahead.waiting(data, order, left)]
-            tuples = [each for each in tuples if set(each[0]) <= set(left) and each[3] < 2]
+                found = oracles_lookahead.waiting(data, order, left)
+                tuples = [[features, worth, worth, 0] for features, worth, _ in found]
+            tuples = [each for each in tuples if set(each[0]) <= set(left)]
             clear = gains[i] >= 1e-3 * min(1.0, entropy(data.labels.tolist()) / np.log(2))
             clear = clear and len(left) * np.exp(-sizes[i] * gains[i]) <= 1e-3
             if len(parents) >= 2 and n_paired < len(parents) and n_thirds < 5 and not clear:
@@ -582,7 +583,8 @@ def _select_joint(
                     n_thirds += 1
                     continue
             least_gain = max(gains[i], 1e-3 * min(1.0, entropy(data.labels.tolist()) / np.log(2)))
-            best = max(tuples, key=lambda each: each[1] / len(each[0]), default=None)
+            untried = [each for each in tuples if each[3] < 2]
+            best = max(untried, key=lambda each: each[1] / len(each[0]), default=None)
             if best is not None and best[1] / len(best[0]) > least_gain:
                 members, gain = together(best[0])
                 n_tuples = comb(len(left), len(members))
@@ -599,6 +601,7 @@ def _select_joint(
                 to_earlier_epochs[j] += max(gains[j], 0.0)
             parents, posterior, before, charged = [], np.tile(prior, (n, 1)), 0.0, 0.0
             coarse, n_paired = {}, 0
+            tuples = [[features, worth, worth, 0] for features, _, worth, _ in tuples or []]
             epoch += 1
             continue
         k = picks[-1]["subset"] if ahead else _subset_to_join(i, subsets, threshold, closeness)

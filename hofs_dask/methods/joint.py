@@ -39,12 +39,11 @@ from hofs_dask.methods.fits import (
 )
 from hofs_dask.methods.gains import gains_on_counts
 from hofs_dask.methods.lookahead import (
-    MOST_TRIES,
-    WAITING,
     Waiting,
     check_planned,
     check_waiting,
     look_ahead,
+    start_again,
     third_bound,
     tuple_requests,
 )
@@ -232,8 +231,9 @@ class Joint(Search[JointState, JointScores]):
         has at most one pick, because counts are then sufficient. If the best gain is too small, the
         search restarts, and the candidates are scored again in a new epoch without picks.
 
-        If tuples of features have significant synergy, the gains of at most ten of them are
-        computed, which takes as long as choosing their features.
+        If tuples of features have significant synergy, the gain of one of them is computed each
+        time that the candidates are scored, and this takes as long as choosing its features. It is
+        computed at most ten times in an epoch.
 
         Examples
         --------
@@ -254,7 +254,7 @@ class Joint(Search[JointState, JointScores]):
         # every round after the first may restart
         gains = no_pick * (1 + n_picks) + one_pick * min(n_picks, 1) + staged * max(n_picks - 1, 0)
         # a round scores candidates at most twice, and each time for one tuple
-        n_tried = min(WAITING * MOST_TRIES, 2 * n_picks + 1) if order > 1 else 0
+        n_tried = 2 * n_picks + 1 if order > 1 else 0
         n_added = n_tried * (order - 1)
         by_name = Counter(
             {PAIR_COUNTS.name: n_picks + n_added, POSTERIOR_GAINS.name: gains + staged * n_added}
@@ -447,7 +447,13 @@ class Joint(Search[JointState, JointScores]):
         """Return the first state of a new epoch: without rows, but with subsets and affinities."""
         # a negative gain counts as 0, because a row with a negative gain would not be added
         earlier = state.earlier + np.maximum(scores.net_gain, 0.0)
-        return replace(state, **self._new_epoch(), earlier=earlier, epoch=state.epoch + 1)
+        return replace(
+            state,
+            **self._new_epoch(),
+            earlier=earlier,
+            waiting=start_again(state.waiting),
+            epoch=state.epoch + 1,
+        )
 
     def _new_epoch(self) -> dict[str, Any]:
         """Return the values that some fields of the state have at the start of an epoch."""

@@ -55,7 +55,8 @@ ALPHA = 1e-3
 #: At most `WAITING` tuples wait. They are taken from the `LISTED` tuples of each order with the
 #: most synergy.
 LISTED, WAITING = 100, 5
-#: A tuple is dropped when its gain has been computed this many times without being sufficient.
+#: A tuple is ignored until the next restart when its gain has been computed this many times without
+#: being sufficient.
 MOST_TRIES = 2
 #: A tuple is accepted only if at most this many tuples without information are expected to gain as
 #: much by chance.
@@ -75,15 +76,19 @@ class Waiting:
     ----------
     features
         Positions of the features, ascending.
+    information
+        Information of the tuple about the label, in nats.
     worth
-        Gain that is expected if all features of the tuple are chosen, in nats.
+        Gain that is expected if all features of the tuple are chosen, in nats. It is the
+        information until the gain has been computed in this epoch.
     p_value
         P-value of the synergy, not adjusted for the number of tuples.
     n_tries
-        How often the gain of the tuple has been computed.
+        How often the gain of the tuple has been computed in this epoch.
     """
 
     features: tuple[int, ...]
+    information: float
     worth: float
     p_value: float
     n_tries: int
@@ -98,9 +103,9 @@ def check_waiting(value: Any, sizes: fields.Sizes) -> None:
     for each in value:
         fields.check_type(each, Waiting)
         check_planned(each.features, sizes)
-        if type(each.n_tries) is not int or each.n_tries not in range(MOST_TRIES):
-            raise ValueError(f"has a number of tries that is not from 0 to {MOST_TRIES - 1}")
-        for number in (each.worth, each.p_value):
+        if type(each.n_tries) is not int or each.n_tries not in range(MOST_TRIES + 1):
+            raise ValueError(f"has a number of tries that is not from 0 to {MOST_TRIES}")
+        for number in (each.information, each.worth, each.p_value):
             if type(number) is not float or not abs(number) <= fields.LARGEST:
                 raise ValueError("has a number that is not finite")
 
@@ -215,9 +220,10 @@ def look_ahead(
         if found:
             state, scores = yield from search.score_single(state)
             single = int(np.argmax(np.where(free, scores.score, -np.inf)))
-    if not waiting:
+    ready = [each for each in waiting if each.n_tries < MOST_TRIES]
+    if not ready:
         return state, scores
-    best = max(waiting, key=lambda each: each.worth / len(each.features))
+    best = max(ready, key=lambda each: each.worth / len(each.features))
     order = len(best.features)
     least = max(float(scores.net_gain[single]), search.least_gain)
     if best.worth / order <= least:
@@ -226,8 +232,7 @@ def look_ahead(
     n_tuples = math.comb(int(free.sum()), order)
     evidence = float(problem.n_effective[list(members)].min()) * gain
     tried = replace(best, worth=gain, n_tries=best.n_tries + 1)
-    left = [tried if each is best else each for each in waiting]
-    state = replace(state, waiting=tuple(each for each in left if each.n_tries < MOST_TRIES))
+    state = replace(state, waiting=tuple(tried if each is best else each for each in waiting))
     if gain / order > least and evidence >= math.log(n_tuples / FALSE_SHARE):
         ahead = Ahead(
             feature=members[0],
@@ -239,6 +244,17 @@ def look_ahead(
         )
         return replace(state, coarse=(*state.coarse, coarse)), replace(scores, ahead=ahead)
     return state, scores
+
+
+def start_again(waiting: tuple[Waiting, ...] | None) -> tuple[Waiting, ...] | None:
+    """Return the tuples as they are at the start of an epoch: none has been tried.
+
+    A tuple that adds nothing to the picks of one epoch, because it repeats what they say, may be
+    the best of the next one.
+    """
+    if waiting is None:
+        return None
+    return tuple(replace(each, worth=each.information, n_tries=0) for each in waiting)
 
 
 def _may_have_third(
@@ -343,7 +359,7 @@ def _find(problem: Problem, order: int) -> Generator[Request, Partial, tuple[Wai
             features = tuple(found.columns[t].tolist())
             if p_value * found.n_tuples <= ALPHA and not taken & set(features):
                 worth = float(found.information[t])
-                waiting.append(Waiting(features, worth, float(p_value), 0))
+                waiting.append(Waiting(features, worth, worth, float(p_value), 0))
                 taken |= set(features)
     waiting.sort(key=lambda each: -each.worth / len(each.features))
     return tuple(waiting[:WAITING])

@@ -234,7 +234,7 @@ class TripleSearch(Pairwise):
                 column_groups=self.groups[list(columns)],
                 groups=self.groups,
             )
-            found = yield Request(TRIPLE_TERMS, context, columns, key=("triple-terms", columns))
+            found = yield Request(TRIPLE_TERMS, context, columns)
             for place, first in enumerate(earlier):
                 triples = Triples(self.relevance, *found["terms"][:, place].T)
                 total += self.method.summand(triples)

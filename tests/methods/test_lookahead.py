@@ -119,6 +119,12 @@ def test_min_gain__is_compared_with_the_gain_per_feature():
     assert len(hd.select(x, y, 6, min_gain=0.4).features) == 1
 
 
+def test_excluded_feature__is_no_part_of_a_tuple():
+    x, y, columns = parity(6, 30)
+    found = hd.select(x, y, 3, exclude=[min(columns)])
+    assert not found.to_dataset()["together"].values.any()
+
+
 def test_included_feature__is_no_part_of_a_tuple():
     x, y, columns = parity(6, 30)
     first, second = columns
@@ -137,6 +143,54 @@ def test_two_pairs__are_both_found():
         [{"x3", "x40"}, {"x20", "x55"}],
         [{"x20", "x55"}, {"x3", "x40"}],
     )
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_copies_of_a_pair__come_together_after_a_restart(noise):
+    x, y, columns = parity(3, 20, n=3000)
+    copies = x[:, sorted(columns)] + noise * np.random.default_rng(0).normal(size=(3000, 2))
+    found = hd.select(np.column_stack([x, copies]), y, 5)
+    assert set(found.indices[:2].tolist()) == columns
+    assert set(found.indices[2:4].tolist()) == {20, 21}
+    data = found.to_dataset()
+    assert data["epoch"].values.tolist() == [0, 0, 1, 1, 2]
+    assert data["together"].values.tolist() == [1, 0, 1, 0, 0]
+
+
+def test_pair_of_nominal_features__with_many_levels_is_found():
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 30, (5000, 20))
+    y = x[:, 3] % 2 ^ x[:, 11] % 2
+    found = hd.select(x, y, 2, nominal=list(range(20)))
+    assert set(found.indices.tolist()) == {3, 11}
+    assert found.to_dataset()["together"].values.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("weight", [None, 1000.0])
+@pytest.mark.parametrize("groups", [None, 50])
+def test_pair__is_found_with_weights_missing_values_and_groups(weight, groups):
+    x, y, columns = parity(11, 20, n=3000)
+    x[np.random.default_rng(0).random(x.shape) < 0.1] = np.nan
+    options = {}
+    if weight:
+        options["weights"] = np.where(np.arange(3000) < 300, weight, 1.0)
+    if groups:
+        options["groups"] = np.arange(3000) // groups
+    assert set(hd.select(x, y, 3, **options).indices[:2].tolist()) == columns
+
+
+def test_triple__is_chosen_whole_by_a_run_that_stops_within_it(tmp_path):
+    x, y, columns = parity(5, 15, order=3, n=3000)
+    codes = hd.encode(x, y, tmp_path / "codes.zarr")
+    options = {"method": hd.HOFS(order=3)}
+    whole = hd.select(codes, None, 5, **options)
+    assert set(whole.indices[:3].tolist()) == columns
+    for stop in (1, 2):
+        place = tmp_path / f"checkpoint {stop}"
+        hd.select(codes, None, stop, checkpoint=place, **options)
+        assert hd.select(codes, None, 5, checkpoint=place, **options) == whole
+    kept = hd.select(codes, None, "auto", **options)
+    assert set(kept.indices.tolist()) == columns
 
 
 def test_result__does_not_depend_on_chunks_or_a_resumed_run(tmp_path):
