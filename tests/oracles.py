@@ -574,7 +574,7 @@ def _select_joint(
                 tuples = [[features, worth, worth, 0] for features, worth, _ in found]
             tuples = [each for each in tuples if set(each[0]) <= set(left)]
             clear = gains[i] >= 1e-3 * min(1.0, entropy(data.labels.tolist()) / np.log(2))
-            clear = clear and len(left) * np.exp(-sizes[i] * gains[i]) <= 1e-3
+            clear = clear and len(left) * np.exp(-sizes[i] * gains[i]) <= oracles_lookahead.ALPHA
             if len(parents) >= 2 and n_paired < len(parents) and n_thirds < 5 and not clear:
                 thirds = oracles_lookahead.thirds(data, parents, n_paired, left)
                 n_paired = len(parents)

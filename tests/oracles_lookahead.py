@@ -8,7 +8,7 @@ from scipy.stats import chi2
 from tests.oracles_interactions import fitted, information, synergy
 
 #: Codes of a feature in a tuple, samples per cell, and the level of the test.
-MOST, PER_CELL, ALPHA = 4, 10, 1e-3
+MOST, PER_CELL, ALPHA = 4, 10, 1e-2
 
 
 def waiting(data, order, left):

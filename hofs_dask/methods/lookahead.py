@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 CODES = GROUPS
 #: A tuple must be significant at this level, adjusted for all tuples of its order. It is stricter
 #: than usual because single features are tested as well.
-ALPHA = 1e-3
+ALPHA = 1e-2
 #: At most `WAITING` tuples wait. They are taken from the `LISTED` tuples of each order with the
 #: most synergy.
 LISTED, WAITING = 100, 5
