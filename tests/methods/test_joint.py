@@ -29,7 +29,7 @@ def test_screening__gives_the_same_result_as_all_samples(monkeypatch, tmp_path, 
     codes = hd.encode(*data(60_000, n_classes), tmp_path / "codes", bins=5)
     wanted = []
 
-    def spy(codes, scan, *, report):
+    def spy(codes, scan, *, report=None):
         wanted.extend(
             request.context.wanted.sum()
             for request in scan
