@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 
 class CodeStoreError(OSError):
@@ -12,6 +13,34 @@ class CodeStoreError(OSError):
 
 class CheckpointError(OSError):
     """Raised if a checkpoint cannot be read, written or locked; the message names it and why."""
+
+
+#: What to do after the cause of an error was removed.
+AGAIN = "when the cause is removed, run the same call again"
+
+
+@contextlib.contextmanager
+def advised(advice: str) -> Iterator[None]:
+    """Add a note to errors of the ``with`` block that have a cause outside of the call.
+
+    These are errors of storage, memory and cluster. An error that says itself to run the same call
+    gets no note.
+
+    Examples
+    --------
+    >>> try:
+    ...     with advised(f"nothing was saved: {AGAIN}"):
+    ...         raise MemoryError("no memory")
+    ... except MemoryError as error:
+    ...     error.__notes__
+    ['nothing was saved: when the cause is removed, run the same call again']
+    """
+    try:
+        yield
+    except (OSError, MemoryError, RuntimeError) as error:
+        if "run the same call" not in f"{error} {getattr(error, '__notes__', '')}":
+            error.add_note(advice)
+        raise
 
 
 #: Maximum number of valid names in an error message.

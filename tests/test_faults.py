@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dask
 import numpy as np
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.processes
 
 #: Maximum time, in seconds, to restart a killed worker on a busy machine.
 LONG = 60
+ROOT = Path(__file__).parent.parent
 WAITING = "ignore:the scheduler at .* has no workers; waiting:UserWarning"
 
 
@@ -82,6 +84,22 @@ def test_scan__gives_the_same_result_if_all_workers_are_killed_before_it(workers
         expected = hd.select(codes, None, 2, method="mim")
         send(pids_of(client), signal.SIGKILL)
         assert hd.select(codes, None, 2, method="mim") == expected
+
+
+def allow(failures: int, dask_scheduler: Any) -> int:
+    """Set how often a task may be repeated after its worker ended; return the earlier number."""
+    before: int = dask_scheduler.allowed_failures
+    dask_scheduler.allowed_failures = failures
+    return before
+
+
+@pytest.mark.filterwarnings(WAITING)
+def test_compute__a_task_that_ends_its_workers_is_an_error_with_the_remedy(workers):
+    with Client(workers) as client:
+        before = client.run_on_scheduler(allow, 0)
+        with pytest.raises(RuntimeError, match="1 workers ended while .* run the same call again"):
+            compute(delayed(os._exit)(1))
+        client.run_on_scheduler(allow, before)
 
 
 def slow(seconds: float) -> float:
@@ -212,6 +230,16 @@ def test_compute__tasks_cancelled_by_another_client_are_an_error(client):
         threading.Timer(0.5, cancel).start()
         with pytest.raises(RuntimeError, match="cancelled by another client.*run the same call"):
             compute(delayed(slow)(5.0))
+
+
+def test_harness__runs_with_faults_give_the_undisturbed_result():
+    """The short form: every kind of fault that needs neither root nor an object store."""
+    kinds = ["worker killed", "worker without memory", "scheduler killed", "driver ends"]
+    options = [option for kind in kinds for option in ("--kind", kind)]
+    command = [sys.executable, "-m", "tests.faults", "--cases", str(len(kinds)), *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-4000:]}"
+    assert done.stdout.count("->") == len(kinds)
 
 
 @pytest.mark.parametrize("given", ["soon", 0, "-1 s", None])

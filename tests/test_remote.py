@@ -394,7 +394,7 @@ class FlakyFileSystem(MemoryFileSystem):
     def cat_file(self, path: str, start: Any = None, end: Any = None, **options: Any) -> bytes:
         count = self.seen[path] = self.seen.get(path, 0) + 1
         content = super().cat_file(path, start, end, **options)
-        if count <= self.n_failures and "codes/c" in path:
+        if count <= self.n_failures and ("codes/c" in path or path.endswith(".npz")):
             if self.error is None:
                 return bytes(len(content))  # stale or mixed up, of the right size
             raise self.error("503 Slow Down")
@@ -429,7 +429,7 @@ def test_storage__that_keeps_failing_is_named_and_the_checkpoint_resumes(
         if isinstance(event, hd.RoundEnded) and event.rank == 2:
             FlakyFileSystem.n_failures = 10**6
 
-    with pytest.raises(CodeStoreError, match=r"flaky://codes.*503 Slow Down"):
+    with pytest.raises(CodeStoreError, match=r"503 Slow Down.*run the same call again"):
         hd.select(
             flaky,
             None,
@@ -439,6 +439,18 @@ def test_storage__that_keeps_failing_is_named_and_the_checkpoint_resumes(
         )
     FlakyFileSystem.n_failures = 0
     assert alike(hd.select(flaky, None, PICKS, checkpoint=tmp_path / "run"), expected)
+
+
+def test_checkpoint__damaged_on_its_way_is_read_again(flaky, local, monkeypatch):
+    codes = local / "codes.zarr"
+    expected = hd.select(codes, None, 2)
+    hd.select(codes, None, 1, checkpoint="flaky://run")
+    monkeypatch.setattr(FlakyFileSystem, "error", None)
+    FlakyFileSystem.n_failures, FlakyFileSystem.seen = 1, {}
+    assert alike(hd.select(codes, None, 2, checkpoint="flaky://run"), expected)
+    FlakyFileSystem.n_failures, FlakyFileSystem.seen = 9, {}
+    with pytest.raises(CheckpointError, match="run the same call again; if the error remains"):
+        hd.select(codes, None, 2, checkpoint="flaky://run")
 
 
 # Options

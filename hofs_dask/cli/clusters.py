@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from hofs_dask.cli.running import DEBUG
 
 if TYPE_CHECKING:
     from distributed import Client
+    from distributed.deploy.spec import SpecCluster
 
 #: Seconds to wait for a scheduler.
 PATIENCE = 10
@@ -74,23 +76,51 @@ def _started(target: str) -> Iterator[Client]:
     with dask.config.set(described.settings()), ExitStack() as stack:
         with _signals_deferred():
             started = described.start()
-            stack.enter_context(started)
+            stack.push(functools.partial(_stop, started))
+        advice = "run the same command again: it resumes from a --checkpoint"
+        stack.enter_context(_losses(started.scheduler_address, advice))
         client = stack.enter_context(Client(started))
         threads_of_workers(client)  # waits for the first worker
         check_cluster(client)
         yield client
 
 
+def _stop(started: SpecCluster, _kind: object, error: BaseException | None, _where: object) -> None:
+    """Stop a cluster. If its scheduler was lost, workers end by themselves."""
+    import dask
+
+    if error is None:
+        started.close()
+        return
+    # an error of stopping would hide the first one
+    with dask.config.set({"distributed.comm.timeouts.connect": "3s"}), suppress(Exception):
+        started.close()
+
+
+@contextmanager
+def _losses(scheduler: str, advice: str) -> Iterator[None]:
+    """Raise a ConnectionError with advice if the scheduler is lost in the ``with`` block."""
+    from concurrent.futures import CancelledError
+
+    from distributed.comm.core import CommClosedError
+
+    from hofs_dask.scheduling.waits import LostSchedulerError
+
+    try:
+        yield
+    except (CancelledError, CommClosedError, LostSchedulerError) as error:
+        raise ConnectionError(
+            f"the connection to the scheduler at {scheduler} was lost; {advice}"
+        ) from error
+
+
 @contextmanager
 def _connected(scheduler: str) -> Iterator[Client]:
     """Yield a client of a scheduler, after checking its workers and versions."""
-    from concurrent.futures import CancelledError
-
     from distributed import Client
-    from distributed.comm.core import CommClosedError
 
     from hofs_dask.engine.cluster import check_cluster
-    from hofs_dask.scheduling.waits import LostSchedulerError, threads_of_workers
+    from hofs_dask.scheduling.waits import threads_of_workers
 
     try:
         client = Client(scheduler, timeout=PATIENCE)
@@ -99,16 +129,11 @@ def _connected(scheduler: str) -> Iterator[Client]:
             f"no Dask scheduler answered at {scheduler!r} within {PATIENCE} s; give the address "
             "that the scheduler printed when it started, such as tcp://host:8786"
         ) from error
-    with client:
-        try:
-            threads_of_workers(client)
-            check_cluster(client)
-            yield client
-        except (CancelledError, CommClosedError, LostSchedulerError) as error:
-            raise ConnectionError(
-                f"the connection to the scheduler at {scheduler} was lost; see its log, start it "
-                "again, and run the same command: it resumes from a --checkpoint"
-            ) from error
+    advice = "see its log, start it again, and run the same command: it resumes from a --checkpoint"
+    with client, _losses(scheduler, advice):
+        threads_of_workers(client)
+        check_cluster(client)
+        yield client
 
 
 @contextmanager

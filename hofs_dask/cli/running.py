@@ -120,7 +120,9 @@ def _line_start() -> str:
 
 
 def _one_line(error: Exception) -> str:
-    message = " ".join(str(error).split())
+    notes = getattr(error, "__notes__", [])
+    message = "; ".join(" ".join(text.split()) for text in (str(error), *notes) if text)
+    message = message.replace("the same call", "the same command")
     if isinstance(error, EXPECTED) and message:
         return message
     return f"{type(error).__name__}: {message} (--debug shows the traceback)"

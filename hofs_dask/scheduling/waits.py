@@ -25,6 +25,7 @@ from dask.utils import format_time, parse_timedelta
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+    from distributed.scheduler import KilledWorker
 
 #: First and maximum interval in seconds between two checks for progress; it doubles each time.
 FIRST_LOOK, LAST_LOOK = 1.0, 5.0
@@ -162,6 +163,8 @@ def gather(
     RuntimeError
         There was no progress for too long.
     """
+    from distributed.scheduler import KilledWorker
+
     patience = _Patience(client, futures, strict=strict, watch=watch)
     gathering: asyncio.Future[list[Any]] | None = None
 
@@ -199,6 +202,8 @@ def gather(
             client.loop.add_callback(give_up)
         if isinstance(error, (OSError, CancelledError)):
             _explain(client, error)
+        if isinstance(error, KilledWorker):
+            raise RuntimeError(_killed(error)) from error
         raise
     return results
 
@@ -367,11 +372,22 @@ def _answers(client: Client) -> bool:
     return True
 
 
+#: What to do after the cause of an error was removed.
+RESUME = "run the same call again: a checkpoint, if one was given, contains all finished rounds"
+
+
 def _unanswered(client: Client, limit: float) -> LostSchedulerError:
     return LostSchedulerError(
         f"the scheduler at {address_of(client)} did not answer for {format_time(limit)}; see its "
-        "log, and run the same call again: a checkpoint, if one was given, contains all finished "
-        "rounds"
+        f"log, and {RESUME}"
+    )
+
+
+def _killed(error: KilledWorker) -> str:
+    return (
+        f"{error.allowed_failures + 1} workers ended while they ran the task {error.task!r}, the "
+        f"last one at {error.last_worker.address}; see the logs of the workers: they may need more "
+        f"memory. Then {RESUME}"
     )
 
 
@@ -379,7 +395,7 @@ def _no_workers(client: Client, limit: float) -> str:
     address = address_of(client)
     return (
         f"the scheduler at {address} has no workers, after a wait of {format_time(limit)}; start "
-        f"some, for example with: dask worker {address}. To wait longer for a queue: "
+        f"some, for example with: dask worker {address}, and {RESUME}. To wait longer for a queue: "
         "dask.config.set({'hofs_dask.timeout': '6 hours'})"
     )
 
@@ -392,7 +408,8 @@ def _no_progress(client: Client, limit: float, found: _Look) -> str:
         f"tasks made no progress for {format_time(limit)} on the {found.n_workers} workers of the "
         f"scheduler at {address_of(client)} ({states or 'none known'}); see the logs of the "
         "workers: a paused worker needs more memory, and an unreachable worker must be restarted. "
-        "To wait longer: dask.config.set({'hofs_dask.timeout': '1 hour'})"
+        f"Then {RESUME}. To wait longer: "
+        "dask.config.set({'hofs_dask.timeout': '1 hour'})"
     )
 
 

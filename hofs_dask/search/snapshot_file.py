@@ -14,14 +14,14 @@ import math
 import os
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from hofs_dask.errors import CheckpointError
+from hofs_dask.errors import AGAIN, CheckpointError
 from hofs_dask.io.files import READ_FLAGS, SealError, check_regular, seal, unseal
 from hofs_dask.io.places import Place
 from hofs_dask.methods.fields import is_repeated
@@ -29,6 +29,8 @@ from hofs_dask.search.snapshot import RECORDS, Snapshot, check
 
 FORMAT = "hofs_dask checkpoint"
 VERSION = 6
+
+Found = TypeVar("Found")
 
 #: The array that holds the JSON text.
 TEXT = "json"
@@ -86,28 +88,44 @@ def to_bytes(run: Mapping[str, object], snapshot: Snapshot) -> memoryview:
 
 def read_snapshot(place: Place, name: str) -> tuple[dict[str, Any], Snapshot]:
     """Return the description of the run that wrote a checkpoint, and the checked snapshot."""
+    return _checked(place, name, _read)
+
+
+def _checked(place: Place, name: str, read: Callable[[Place, str], Found]) -> Found:
+    """Return what a function reads from a checkpoint, or raise an error that names the file."""
+    if not place.is_local:  # the object may be damaged on its way
+        with contextlib.suppress(*_FAULTS):
+            return read(place, name)
     with _reading(place, name):
-        with _opened(place, name) as stream:
-            archive = zipfile.ZipFile(stream)
-            text = _text_of(archive)
-            members = {info.filename: info for info in archive.infolist()}
-            manifest = {f"{name}.npy": entry for name, entry in text["arrays"].items()}
-            if {*manifest, f"{TEXT}.npy"} != {*members}:
-                raise ValueError("its arrays are not those that its text lists")
-            arrays = {
-                name.removesuffix(".npy"): _array(archive, members[name], entry)
-                for name, entry in manifest.items()
-            }
-        run = dict(text["run"])
-        if not all(isinstance(name, str) for name in run):
-            raise ValueError("its description of the run has no names")
-        return run, check(decode(text["tree"], arrays))
+        return read(place, name)
+
+
+def _read(place: Place, name: str) -> tuple[dict[str, Any], Snapshot]:
+    with _opened(place, name) as stream:
+        archive = zipfile.ZipFile(stream)
+        text = _text_of(archive)
+        members = {info.filename: info for info in archive.infolist()}
+        manifest = {f"{name}.npy": entry for name, entry in text["arrays"].items()}
+        if {*manifest, f"{TEXT}.npy"} != {*members}:
+            raise ValueError("its arrays are not those that its text lists")
+        arrays = {
+            name.removesuffix(".npy"): _array(archive, members[name], entry)
+            for name, entry in manifest.items()
+        }
+    run = dict(text["run"])
+    if not all(isinstance(name, str) for name in run):
+        raise ValueError("its description of the run has no names")
+    return run, check(decode(text["tree"], arrays))
 
 
 def check_ours(place: Place, name: str) -> None:
     """Raise a CheckpointError if a file is not a checkpoint; only its JSON text is read."""
-    with _reading(place, name), _opened(place, name) as stream:
-        _text_of(zipfile.ZipFile(stream))
+    _checked(place, name, _read_text)
+
+
+def _read_text(place: Place, name: str) -> dict[str, Any]:
+    with _opened(place, name) as stream:
+        return _text_of(zipfile.ZipFile(stream))
 
 
 @contextlib.contextmanager
@@ -128,9 +146,10 @@ def _reason(error: Exception) -> str:
 
 def damaged(place: Place, name: str, reason: str) -> CheckpointError:
     """Return the error for a checkpoint that cannot be used; the message says what to do."""
+    first = "" if place.is_local else f"{AGAIN}; if the error remains, "
     return CheckpointError(
-        f"the checkpoint {f'{place.path}/{name}'!r} cannot be read ({reason}); remove it to start "
-        "over, or give another directory"
+        f"the checkpoint {f'{place.path}/{name}'!r} cannot be read ({reason}); {first}remove it to "
+        "start over, or give another directory"
     )
 
 

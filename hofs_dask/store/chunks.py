@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import google_crc32c
 import numpy as np
 
-from hofs_dask.errors import CodeStoreError
+from hofs_dask.errors import AGAIN, CodeStoreError
 from hofs_dask.io.files import READ_FLAGS
 from hofs_dask.io.places import Place
 from hofs_dask.kernels.planes import WORD, first_bits
@@ -128,8 +128,7 @@ class Chunks:
             try:
                 content = self._fetch(self._file(tile, row), keep)
             except OSError as error:
-                why = f"cannot be read ({error.strerror or error})"
-                raise self._damaged(tile, row, why) from error
+                raise self._unread(tile, row, error) from error
             if content is None:
                 what = "does not have the size that was written"
             elif google_crc32c.value(content) != self.checksums[tile][row]:
@@ -172,14 +171,24 @@ class Chunks:
             os.close(handle)
         return content[: self.chunk_bytes] if n_read == n_bytes else None
 
+    def _unread(self, tile: int, row: int, error: OSError) -> CodeStoreError:
+        """Return the error for a chunk that could not be read."""
+        if isinstance(error, FileNotFoundError):
+            return self._damaged(tile, row, f"cannot be read ({error.strerror or error})")
+        return unread(self.store, self.name, (tile, row), error)
+
     def _damaged(self, tile: int, row: int, what: str) -> CodeStoreError:
-        if not self.place.children():
+        try:
+            is_gone = not self.place.children()
+        except OSError as error:
+            return unread(self.store, self.name, (tile, row), error)
+        if is_gone:
             return CodeStoreError(
                 f"the code store {self.store!r} was encoded again or removed after it was opened, "
                 f"or cannot be reached from {socket.gethostname()}; open it again by a path that "
                 "all workers can reach"
             )
-        return damaged(self.store, self.name, (tile, row), what)
+        return damaged(self.store, self.name, (tile, row), what, is_local=self.place.is_local)
 
 
 @dataclass(frozen=True)
@@ -275,22 +284,39 @@ def read_table(store: str, place: Place, name: str, table: Table) -> np.ndarray:
         The array is missing, unreadable or not the one that was written.
     """
     shape = table.shape
+    first = (0,) * len(shape)
     try:
         content = place.read(_table_file(name, len(shape)), table.nbytes + CHECKSUM_BYTES)
-    except OSError as error:
+    except FileNotFoundError as error:
         why = f"cannot be read ({error.strerror or error})"
-        raise damaged(store, name, (0,) * len(shape), why) from error
+        raise damaged(store, name, first, why, is_local=place.is_local) from error
+    except OSError as error:
+        raise unread(store, name, first, error) from error
     own = content[: table.nbytes]
     if len(own) < table.nbytes or hashlib.sha256(own).hexdigest() != table.sha256:
-        raise damaged(store, name, (0,) * len(shape), "does not match its checksum")
+        raise damaged(store, name, first, "does not match its checksum", is_local=place.is_local)
     return np.frombuffer(own, table.dtype).reshape(shape).astype(np.dtype(table.dtype).type)
 
 
-def damaged(store: str, name: str, chunk: tuple[int, ...], what: str) -> CodeStoreError:
-    """Return the error for a damaged chunk; ``what`` is a verb phrase that says what is wrong."""
+def damaged(
+    store: str, name: str, chunk: tuple[int, ...], what: str, *, is_local: bool
+) -> CodeStoreError:
+    """Return the error for a damaged chunk; ``what`` is a verb phrase that says what is wrong.
+
+    Remote storage may have returned an old version or damaged the chunk on its way.
+    """
+    first = "" if is_local else "run the same call again; if the error remains, "
     return CodeStoreError(
-        f"chunk {chunk} of array {name!r} in the code store {store!r} {what}; remove the store and "
-        "encode the data again"
+        f"chunk {chunk} of array {name!r} in the code store {store!r} {what}; {first}remove the "
+        "store and encode the data again"
+    )
+
+
+def unread(store: str, name: str, chunk: tuple[int, ...], error: OSError) -> CodeStoreError:
+    """Return the error for a chunk that may exist, but could not be read."""
+    return CodeStoreError(
+        f"chunk {chunk} of array {name!r} in the code store {store!r} cannot be read "
+        f"({error.strerror or error}); {AGAIN}"
     )
 
 

@@ -31,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hofs_dask.errors import CodeStoreError, some_of, unknown
+from hofs_dask.errors import AGAIN, CodeStoreError, advised, some_of, unknown
 from hofs_dask.io.axes import Axis
 from hofs_dask.io.files import LockedError, digest
 from hofs_dask.io.kinds import Name
@@ -495,7 +495,8 @@ def writing(root: Place) -> Iterator[str]:
             if root.is_local:
                 (path / folder).mkdir()
             try:
-                yield folder
+                with advised(f"the code store {root.path!r} is not complete: {AGAIN}"):
+                    yield folder
             finally:
                 _remove_others(root)
                 if read_manifest(root) is None:

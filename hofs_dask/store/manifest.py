@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hofs_dask.errors import CodeStoreError
+from hofs_dask.errors import AGAIN, CodeStoreError
 from hofs_dask.io.axes import Axis, read_axis
 from hofs_dask.io.files import MOST_JSON, SealError, digest, seal, unseal
 from hofs_dask.io.kinds import Name
@@ -253,12 +253,23 @@ def read_manifest(place: Place) -> Manifest | None:
             return _parsed(document)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+    except OSError as error:
+        if isinstance(error, IsADirectoryError) or place.is_local:
+            raise _damaged(place, error) from error
         raise CodeStoreError(
-            f"the manifest of the code store {place.path!r} cannot be read ({error}); remove the "
-            "store and encode the data again"
+            f"the manifest of the code store {place.path!r} cannot be read ({error}); {AGAIN}"
         ) from error
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise _damaged(place, error) from error
     raise wrong_version(place.path, document.get("version"))
+
+
+def _damaged(place: Place, error: Exception) -> CodeStoreError:
+    first = "" if place.is_local else "run the same call again; if the error remains, "
+    return CodeStoreError(
+        f"the manifest of the code store {place.path!r} cannot be read ({error}); {first}remove "
+        "the store and encode the data again"
+    )
 
 
 def write_manifest(place: Place, manifest: Manifest) -> None:

@@ -24,6 +24,7 @@ from pipelines.bench.growth import (
     bench_workers,
 )
 from pipelines.bench.interactions import bench_interactions, bench_screening
+from pipelines.bench.killed import bench_killed
 from pipelines.bench.plot import draw_curves
 from pipelines.bench.remote import bench_remote
 from pipelines.bench.speed import (
@@ -50,6 +51,7 @@ GROUPS: dict[str, tuple[Callable[[Run], Iterator[Figure]], Size, Size]] = {
     ),
     "compare": (bench_compare, Size(2_000_000, 100, 5, 5), Size(3_000, 12, 5, 3)),
     "remote": (bench_remote, Size(2_000_000, 200, 32), Size(3_000, 12, 5)),
+    "killed": (bench_killed, Size(3_000_000, 200, 5, 12), Size(3_000, 12, 5, 3)),
     "weights": (bench_weights, Size(2_000_000, 200, n_picks=1), Size(3_000, 12, n_picks=1)),
     "interactions": (bench_interactions, Size(20_000, 1000, 3), Size(3_000, 12, 3)),
     "screening": (bench_screening, Size(100_000, 20_000, 3), Size(3_000, 12, 3)),

@@ -9,10 +9,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -102,6 +103,18 @@ def running(
             process.wait(15)
 
 
+def workers_of(nanny: int) -> list[psutil.Process]:
+    """Return the worker processes that a nanny started and that run."""
+    found = []
+    with suppress(psutil.Error):
+        for child in psutil.Process(nanny).children():
+            with suppress(psutil.Error):
+                # a process that has ended but was not waited for has no command
+                if "spawn_main" in " ".join(child.cmdline()):
+                    found.append(child)
+    return found
+
+
 @contextmanager
 def private_folder() -> Iterator[Path]:
     """A folder of root below /run: sshd and munged refuse keys below one that others can write."""
@@ -119,8 +132,9 @@ def certificates(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Sshd:
-    """Port and keys of a running sshd."""
+    """Process id, port and keys of a running sshd."""
 
+    pid: int
     port: int
     key: Path
     known_hosts: Path
@@ -143,12 +157,12 @@ def sshd() -> Iterator[Sshd]:
         (folder / "config").write_text(
             f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nPidFile none\n"
             f"AuthorizedKeysFile {folder}/user.pub\nPasswordAuthentication no\nUsePAM no\n"
-            "PermitRootLogin prohibit-password\n"
+            f"PermitRootLogin prohibit-password\nSetEnv PYTHONPATH={ROOT}\n"
         )
         command = [shutil.which("sshd"), "-D", "-e", "-f", folder / "config"]
-        with running(command, folder / "log"):
+        with running(command, folder / "log") as process:
             wait_for("sshd", lambda: answers(port), folder / "log")
-            yield Sshd(port, folder / "user", folder / "known_hosts")
+            yield Sshd(process.pid, port, folder / "user", folder / "known_hosts")
 
 
 SLURM = """

@@ -5,11 +5,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from distributed import Client, LocalCluster
 
@@ -18,12 +20,14 @@ from hofs_dask.cli.targets import Slurm
 from tests.deploy.servers import (
     LONG,
     Network,
+    Sshd,
     certificates,
     network,
     running,
     slurm,
     sshd,
     wait_for,
+    workers_of,
 )
 
 pytestmark = [pytest.mark.processes, pytest.mark.servers]
@@ -74,20 +78,86 @@ def test_local_cluster__result_equals_that_of_threads(reference: Reference) -> N
         assert hd.select(codes, None, n_features=N_FEATURES) == expected
 
 
-def test_ssh__result_equals_that_of_threads(
-    reference: Reference, tls: Path, tmp_path: Path
-) -> None:
-    codes, expected = reference
+@dataclass(frozen=True)
+class Ssh:
+    """A configuration of a cluster, and the sshd that it uses."""
+
+    file: Path
+    server: Sshd
+
+    def processes(self, kind: str) -> list[psutil.Process]:
+        """Return the processes that ssh started for a class of distributed."""
+        found = []
+        for child in psutil.Process(self.server.pid).children(recursive=True):
+            with suppress(psutil.Error):  # it may end meanwhile
+                words = child.cmdline()
+                is_dask = words[1:3] == ["-m", "distributed.cli.dask_spec"]
+                if is_dask and f"distributed.{kind}" in " ".join(words):
+                    found.append(child)
+        return found
+
+    def workers(self) -> set[psutil.Process]:
+        return {child for nanny in self.processes("Nanny") for child in workers_of(nanny.pid)}
+
+
+@pytest.fixture(scope="module")
+def ssh(tls: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ssh]:
+    """The configuration of a cluster on an sshd."""
+    file = tmp_path_factory.mktemp("ssh") / "ssh.yaml"
     with sshd() as server:
-        (tmp_path / "ssh.yaml").write_text(
+        file.write_text(
             "hosts: [127.0.0.1, 127.0.0.1, 127.0.0.1]\nmemory-limit: 1GiB\ninterface: lo\n"
             f"tls: {tls}\npython: {sys.executable}\nconnect:\n  port: {server.port}\n"
             f"  username: root\n  client_keys: [{server.key}]\n"
             f"  known_hosts: {server.known_hosts}\n"
         )
-        output = tmp_path / "result.zarr"
-        options = ("--cluster", f"ssh:{tmp_path / 'ssh.yaml'}")
-        check([sys.executable, "-m", *shell(codes, output, *options)], output, expected)
+        yield Ssh(file, server)
+
+
+def test_ssh__result_equals_that_of_threads(reference: Reference, ssh: Ssh, tmp_path: Path) -> None:
+    codes, expected = reference
+    output = tmp_path / "result.zarr"
+    options = ("--cluster", f"ssh:{ssh.file}")
+    check([sys.executable, "-m", *shell(codes, output, *options)], output, expected)
+
+
+def test_ssh__dead_worker_is_started_again_and_the_command_resumes_after_a_dead_scheduler(
+    reference: Reference, ssh: Ssh, tmp_path: Path
+) -> None:
+    codes, expected = reference
+    output = tmp_path / "result.zarr"
+    options = ("--cluster", f"ssh:{ssh.file}", "--checkpoint", tmp_path / "run")
+    command = [sys.executable, "-m", *shell(codes, output, *options)]
+    started = subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    with started as process:
+        assert process.stderr is not None
+
+        seen: list[str] = []
+
+        def read_until(start: str) -> None:
+            assert process.stderr is not None
+            while not (seen and seen[-1].startswith(start)):
+                seen.append(process.stderr.readline())
+                assert seen[-1], "".join(seen)
+
+        read_until("round 2/")
+        before = ssh.workers()
+        assert len(before) == 2
+        min(before, key=lambda each: each.pid).kill()
+        wait_for("a new worker", lambda: len(ssh.workers() - before) == 1)
+        read_until("round 4/")
+        nannies = ssh.processes("Nanny")
+        (scheduler,) = ssh.processes("Scheduler")
+        scheduler.kill()
+        rest = process.stderr.read()
+        process.wait(2 * LONG)
+    assert process.returncode == 1, rest
+    assert "run the same command" in rest
+    assert "rounds are saved: resuming" in check(command, output, expected)
+    # those that lost their scheduler do not stay
+    wait_for("nannies to end", lambda: not any(nanny.is_running() for nanny in nannies))
 
 
 @pytest.fixture(scope="module")

@@ -60,10 +60,11 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     by_mutation = Counter(
         (damage.partition(":")[0], each.kind) for each in outcomes for damage in each.damage
     )
-    return f"{_table('subject', by_subject)}\n\n{_table('mutation', by_mutation)}"
+    return f"{table('subject', by_subject)}\n\n{table('mutation', by_mutation)}"
 
 
-def _table(title: str, counts: Counter[tuple[str, str]]) -> str:
+def table(title: str, counts: Counter[tuple[str, str]]) -> str:
+    """Return numbers by name and kind as text, with sums."""
     kinds = sorted({kind for _, kind in counts})
     rows = [[title, *kinds, "all"]]
     for name in sorted({name for name, _ in counts}):

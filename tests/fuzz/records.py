@@ -15,6 +15,17 @@ GOOD = ("same", "refused", "accepted forgery", "as zarr reads it")
 Answer = dict[str, Any]
 
 
+def answer_of(result: Any) -> Answer:
+    """Return all values of a result, for a bitwise comparison."""
+    dataset = result.to_dataset()
+    figures: Answer = {"features": result.features}
+    for name, variable in dataset.variables.items():
+        values = variable.values
+        plain = values.tolist() if values.dtype.kind in "OU" else values.tobytes()
+        figures[str(name)] = (variable.dims, values.shape, values.dtype.kind, plain)
+    return figures
+
+
 @dataclass(frozen=True)
 class Subject:
     """An artefact that is written once, and damaged and used in every case.

@@ -13,7 +13,7 @@ import zarr
 import hofs_dask as hd
 from hofs_dask.engine import counts, posteriors
 from hofs_dask.kernels._jit import compile_kernels, kernels_in
-from tests.fuzz.records import Answer, Subject
+from tests.fuzz.records import Answer, Subject, answer_of
 
 N, M, PICKS = 700, 24, 3
 CHUNKS = (256, 6)
@@ -33,17 +33,6 @@ def make_data() -> tuple[np.ndarray, np.ndarray]:
 
 
 X, Y = make_data()
-
-
-def answer_of(result: Any) -> Answer:
-    """Return all values of a result, for a bitwise comparison."""
-    dataset = result.to_dataset()
-    figures: Answer = {"features": result.features}
-    for name, variable in dataset.variables.items():
-        values = variable.values
-        plain = values.tolist() if values.dtype.kind in "OU" else values.tobytes()
-        figures[str(name)] = (variable.dims, values.shape, values.dtype.kind, plain)
-    return figures
 
 
 # Code stores

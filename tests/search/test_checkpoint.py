@@ -484,3 +484,17 @@ def test_kill__at_any_step_of_saving_keeps_this_round_or_the_previous(larger, tm
         "unnamed": ("started", 3),
         "named": ("started", 4),
     }
+
+
+def test_checkpoint__an_error_of_memory_says_how_to_resume(tmp_path):
+    x, y = table()
+
+    def listen(event):
+        if isinstance(event, hd.RoundEnded):
+            raise MemoryError("no memory")
+
+    with pytest.raises(MemoryError) as caught:
+        hd.select(x, y, 2, checkpoint=tmp_path / "run", callback=listen)
+    (note,) = caught.value.__notes__
+    assert note.startswith("the checkpoint contains all finished rounds")
+    assert note.endswith("run the same call again")
