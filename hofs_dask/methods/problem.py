@@ -54,6 +54,15 @@ class Problem:
         return result
 
     @cached_property
+    def missing(self) -> np.ndarray:
+        """The share of the samples, by weight, in which each feature is missing, (feature,)."""
+        counts = self.counts.sum(axis=(1, 2))
+        rows = np.flatnonzero(self.missing_code >= 0)
+        result = np.zeros(self.n_features)
+        result[rows] = counts[rows, self.missing_code[rows]] / max(self.total, 1)
+        return result
+
+    @cached_property
     def total(self) -> int:
         """The total weight of the samples, which is the divisor of means over samples."""
         return int(self.class_counts.sum())

@@ -18,6 +18,7 @@ from hofs_dask.results.comparison_figure import plot
 from hofs_dask.results.comparison_text import as_text, frame, names_of
 from hofs_dask.results.datasets import (
     COLUMN,
+    MISSING,
     Variable,
     annotated,
     check_positions,
@@ -48,6 +49,9 @@ AGREEMENT = {
         "1",
         "Jaccard index of the features chosen by two methods up to this rank",
     ),
+}
+AFFINITY = {
+    name: replace(each, dims=("method", *each.dims)) for name, each in selection.AFFINITY.items()
 }
 RESAMPLED = {
     "stability": Variable(
@@ -140,7 +144,8 @@ class Comparison(Result):
 
     @classmethod
     def _variables(cls) -> tuple[Mapping[str, Variable], Mapping[str, Variable]]:
-        return _by_rank_and_method() | AGREEMENT | COORDINATES, RESAMPLED | COLUMN
+        required = _by_rank_and_method() | AGREEMENT | COORDINATES
+        return required, RESAMPLED | COLUMN | MISSING | AFFINITY
 
     @classmethod
     def from_selections(
@@ -202,9 +207,18 @@ class Comparison(Result):
                 )
             else:
                 columns[name] = first[name].values
-        if "column" in first:
-            columns["column"] = first["column"].values
-            variables |= COLUMN
+        for optional in (COLUMN, MISSING):
+            for name in optional.keys() & first.data_vars:
+                columns[name] = first[name].values
+                variables |= optional
+        affinity = [each.get("affinity") for each in datasets.values()]
+        if any(each is not None for each in affinity):
+            columns["affinity"] = np.full((len(labels), n_ranks, n_ranks), np.nan)
+            for method, each in enumerate(affinity):
+                if each is not None:
+                    n = len(each)
+                    columns["affinity"][method, :n, :n] = each.values
+            variables |= AFFINITY
         columns["overlap"] = jaccard([each["index"].values for each in datasets.values()], n_ranks)
         variables |= AGREEMENT
         own: dict[str, str | float] = {}
@@ -287,8 +301,14 @@ class Comparison(Result):
         whole = self._dataset
         index = whole["index"].values[labels.index(label)]
         found = whole.isel(method=labels.index(label), rank=slice(int((index >= 0).sum())))
-        variables = selection.VARIABLES | (COLUMN if "column" in whole else {})
+        variables = selection.VARIABLES | {
+            name: each for name, each in (COLUMN | MISSING).items() if name in whole
+        }
         columns = {name: found[name].values for name in (*variables, "rank", "feature")}
+        n = len(columns["rank"])
+        if "affinity" in whole and n > 1:
+            columns["affinity"] = found["affinity"].values[:, :n]
+            variables |= selection.AFFINITY
         columns["selected"] = columns["feature"][columns["index"]]
         dataset = xr.Dataset(
             annotated(columns, variables),

@@ -45,6 +45,14 @@ COLUMN = {
 }
 
 
+#: Share of missing values of every feature; absent in results of earlier versions.
+MISSING = {
+    "missing": Variable(
+        ("feature",), "f", "1", "share of the samples, by weight, in which the feature is missing"
+    ),
+}
+
+
 def positions_in_data(dataset: xr.Dataset) -> tuple[NDArray[np.int64], int]:
     """Return the position in the data of every feature, and the number of columns of the data.
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hofs_dask.results.datasets import coordinate_label
-from hofs_dask.results.style import COLOURS, GRID, LATER, LINE, colour_of
+from hofs_dask.results.epochs import restarts
+from hofs_dask.results.style import COLOURS, GRID, LATER, LINE, RESTART_LABEL, colour_of
 from hofs_dask.results.text import fitted, shortened, subsets_of, summary, texts
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 # Axes narrower than this have a smaller font.
 SMALL_INCHES = 4.0
+# Width of the gap at a restart, in ranks and relative to the number of ranks.
+LEAST_GAP, GAP = 0.6, 0.025
+# Height of axes in which the words at a restart fit.
+RESTART_INCHES = 2.9
 # Width of a name on the axis of ranks.
 NAME_INCHES = 0.16
 
@@ -142,26 +147,17 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
     crowded = len(ranks) > 15
     small = ax.bbox.width / ax.figure.dpi < SMALL_INCHES
     size = 7 if small else 8 if crowded else 9
-    ax.bar(ranks, gain, width=0.7, color=colours, alpha=0.35, linewidth=0, zorder=1)
+    marked = restarts(epochs)
+    gap = max(LEAST_GAP, GAP * len(ranks))
+    x = ranks + gap * np.isin(np.arange(len(ranks)), marked).cumsum()
+    ax.bar(x, gain, width=0.7, color=colours, alpha=0.35, linewidth=0, zorder=1)
     for epoch in np.unique(epochs):
         within = epochs == epoch
-        ax.plot(ranks[within], information[within], color=LINE, linewidth=1.2, zorder=2)
-        if epoch > epochs.min():
-            start = ranks[within][0] - 0.5
-            ax.axvline(start, color=LINE, linewidth=0.8, linestyle=":")
-            ax.text(
-                start,
-                0.98,
-                "restart",
-                rotation=90,
-                va="top",
-                size=7,
-                color=LINE,
-                transform=ax.get_xaxis_transform(),
-            )
+        ax.plot(x[within], information[within], color=LINE, linewidth=1.2, zorder=2)
+    _mark_restarts(ax, [x[start] - 0.5 - gap for start in marked], gap)
     for members, colour, label in subset_groups(dataset, 18 if small else 26):
         ax.scatter(
-            ranks[members],
+            x[members],
             information[members],
             s=26 if crowded or small else 52,
             color=colour,
@@ -178,9 +174,9 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
     # a name needs 0.16 inches; of more names than fit, every second, third, ... is written
     room = max(1, int(ax.bbox.width / ax.figure.dpi / NAME_INCHES))
     every = max(1, -(-len(ranks) // room))
-    ax.set_xticks(ranks[::every], names[::every], rotation=90 if long else 0, fontsize=size)
+    ax.set_xticks(x[::every], names[::every], rotation=90 if long else 0, fontsize=size)
     ax.tick_params("y", labelsize=size)
-    ax.set_xlim(0.3, max(len(ranks), 1) + 0.7)
+    ax.set_xlim(0.3, max([1.0, *x]) + 0.7)
     some = "" if every == 1 else f", one of {every} named"
     label = f"{coordinate_label(dataset, 'feature')}, by rank{some}"
     ax.set_xlabel(label, fontsize=size + 1)
@@ -190,4 +186,24 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
     ax.grid(axis="y", color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
     if len(ranks):
-        add_legend(ax, "points: information\nbars: gain\n\nsubset", size, (1.02, 1.0))
+        said = f"\n{RESTART_LABEL.replace('counts', chr(10) + '   counts')}" if len(marked) else ""
+        add_legend(ax, f"points: information\nbars: gain{said}\n\nsubset", size, (1.02, 1.0))
+
+
+def _mark_restarts(ax: Axes, starts: Sequence[float], gap: float) -> None:
+    """Shade the gap at each restart; write what a restart is, as far as there is room."""
+    inches = ax.bbox.height / ax.figure.dpi
+    words = RESTART_LABEL if inches > RESTART_INCHES else "restart"
+    for start in starts:
+        ax.axvspan(start, start + gap, color=GRID, linewidth=0, zorder=0)
+        ax.text(
+            start + gap / 2,
+            0.97,
+            words,
+            rotation=90,
+            ha="center",
+            va="top",
+            size=7,
+            color=LINE,
+            transform=ax.get_xaxis_transform(),
+        )

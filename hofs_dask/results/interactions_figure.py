@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Maximum number of tuples that are drawn.
 SHOWN = 50
+#: Maximum number of features whose names are written horizontally.
+FLAT = 26
 
 
 def network(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
@@ -41,13 +43,28 @@ def network(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
     ax.scatter(list(x.values()), list(y.values()), s=40, color=COLOURS[1], zorder=2)
     names = [str(name) for name in dataset["feature"].values.tolist()]
     short = shortened([names[i] for i in features], 16)
-    for i in features:
-        side = "center" if abs(x[i]) < 0.2 else "left" if x[i] > 0 else "right"
-        place = (1.06 * x[i], 1.06 * y[i] + (0.04 if side == "center" else 0.0) * np.sign(y[i]))
-        ax.annotate(short[names[i]], place, ha=side, va="center", fontsize=8)
-    ax.set(xlim=(-1.5, 1.5), ylim=(-1.3, 1.3), aspect="equal")
+    for i, angle in zip(features, angles, strict=True):
+        if len(features) <= FLAT:
+            side = "center" if abs(x[i]) < 0.2 else "left" if x[i] > 0 else "right"
+            lift = (0.04 if side == "center" else 0.0) * np.sign(y[i])
+            place = (1.06 * x[i], 1.06 * y[i] + lift)
+            ax.annotate(short[names[i]], place, ha=side, va="center", fontsize=8)
+            continue
+        # many names are written along the radius, so that they do not overlap
+        right = np.cos(angle) > -1e-9
+        ax.annotate(
+            short[names[i]],
+            (1.05 * x[i], 1.05 * y[i]),
+            rotation=np.degrees(angle) + (0 if right else 180),
+            rotation_mode="anchor",
+            ha="left" if right else "right",
+            va="center",
+            fontsize=8 if len(features) <= 60 else 6,
+        )
+    height = 1.3 if len(features) <= FLAT else 1.5
+    ax.set(xlim=(-1.5, 1.5), ylim=(-height, height), aspect="equal")
     caption = "wider: more synergy; grey: not significant at 0.05"
-    ax.annotate(caption, (0.0, -1.28), ha="center", va="bottom", fontsize=8)
+    ax.annotate(caption, (0.0, -height + 0.02), ha="center", va="bottom", fontsize=8)
     ax.axis("off")
     ax.set_title(summary(dataset)[0], loc="left", fontsize=10)
     return ax

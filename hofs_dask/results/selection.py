@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from hofs_dask.results.base import Result
 from hofs_dask.results.datasets import (
     COLUMN,
+    MISSING,
     Variable,
     annotated,
     check_positions,
@@ -90,6 +91,15 @@ VARIABLES = {
         _FEATURE, "b", "1", "whether the feature can be chosen: not constant, not all missing"
     ),
 }
+#: Absent if there is only one chosen feature or very many.
+AFFINITY = {
+    "affinity": Variable(
+        ("rank", "other_rank"),
+        "f",
+        "1",
+        "affinity of every two chosen features, by which subsets are formed; NaN on the diagonal",
+    ),
+}
 COORDINATES = {
     "rank": Variable(_RANK, "i", "1", "rank, from 1"),
     "feature": Variable(_FEATURE, "ifUO", "1", "name of the feature"),
@@ -145,7 +155,7 @@ class Selection(Result):
 
     @classmethod
     def _variables(cls) -> tuple[Mapping[str, Variable], Mapping[str, Variable]]:
-        return VARIABLES | COORDINATES, COLUMN
+        return VARIABLES | COORDINATES, COLUMN | MISSING | AFFINITY
 
     @classmethod
     def from_picks(
@@ -158,6 +168,8 @@ class Selection(Result):
         usable: ArrayLike | None = None,
         axis: Axis | None = None,
         columns: ArrayLike | None = None,
+        missing: ArrayLike | None = None,
+        affinity: ArrayLike | None = None,
     ) -> Selection:
         """Create a selection from the picks of a search.
 
@@ -180,6 +192,10 @@ class Selection(Result):
         columns : array of int, optional
             Position of each feature in the data, if the data has further columns. Their number
             must be in `attrs` as ``n_columns``.
+        missing : array of float, optional
+            Share of the samples, by weight, in which each feature is missing.
+        affinity : array of float (rank, rank), optional
+            Affinity of every two picks.
 
         Returns
         -------
@@ -224,7 +240,14 @@ class Selection(Result):
             per_rank[name] = np.array([getattr(pick, name) for pick in picks], dtype=np.float64)
         described = VARIABLES
         if columns is not None:
-            per_feature["column"], described = np.array(columns, np.int64), VARIABLES | COLUMN
+            per_feature["column"] = np.array(columns, np.int64)
+            described = described | COLUMN
+        if missing is not None:
+            per_feature["missing"] = np.array(missing, np.float64)
+            described = described | MISSING
+        if affinity is not None:
+            per_rank["affinity"] = np.array(affinity, np.float64)
+            described = described | AFFINITY
         values_of = per_rank | per_feature
         coordinates = {"rank": np.arange(1, len(picks) + 1), "feature": labels}
         dataset = xr.Dataset(
@@ -245,6 +268,8 @@ class Selection(Result):
             attrs=found.attrs,
             axis=found.axis,
             columns=found.columns,
+            missing=found.missing,
+            affinity=found.affinity,
         )
 
     @property
@@ -345,7 +370,11 @@ class Selection(Result):
                 f"a slice from {key.start} in steps of {key.step} was given; a selection can be "
                 "cut after a rank: give result[:5], or cut the names with result.features[2:5]"
             )
-        return Selection(self._dataset.isel(rank=slice(key.stop)))
+        cut = self._dataset.isel(rank=slice(key.stop))
+        if "affinity" in cut:
+            cut = cut.isel(other_rank=slice(key.stop))
+            cut = cut if cut.sizes["rank"] > 1 else cut.drop_vars("affinity")
+        return Selection(cut)
 
     def __len__(self) -> int:
         return int(self._dataset.sizes["rank"])

@@ -85,6 +85,10 @@ class Ranking:
         The coordinates and attributes of the features, for xarray data.
     columns : ndarray of int64 (feature) or None
         Position of every feature in the data, if columns of the data are not features.
+    missing : ndarray of float64 (feature) or None
+        Share of the samples, by weight, in which the feature is missing.
+    affinity : ndarray of float64 (rank, rank) or None
+        Affinity of every two picks, NaN on the diagonal. Subsets are formed by it.
     """
 
     picks: tuple[Pick, ...]
@@ -94,3 +98,5 @@ class Ranking:
     attrs: Mapping[str, str | float]
     axis: Axis | None = None
     columns: np.ndarray | None = None
+    missing: np.ndarray | None = None
+    affinity: np.ndarray | None = None

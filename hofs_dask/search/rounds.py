@@ -33,7 +33,7 @@ from hofs_dask.events import (
     tell_all,
 )
 from hofs_dask.methods.affinity import join
-from hofs_dask.methods.base import LEAST_DIFFERENCE, Ahead, Method, Search, Sizes
+from hofs_dask.methods.base import LEAST_DIFFERENCE, Ahead, Method, Search, Sizes, State
 from hofs_dask.methods.interactions import Tuples, TupleState, start_interactions
 from hofs_dask.methods.pairwise import PairMatrices, learn_all
 from hofs_dask.methods.problem import Problem
@@ -49,6 +49,9 @@ from hofs_dask.store.layout import layout_of
 #: A score is tied with the best score if it is lower by at most this fraction of the best score, or
 #: by at most `LEAST_DIFFERENCE`. The tied feature with the lowest column index is chosen.
 TIE = 1e-9
+
+#: Affinities of picks are returned for at most this number of picks.
+MOST_AFFINITIES = 1000
 
 #: The rule for a search that does not end before it has chosen the requested number of features.
 NEVER = Stop()
@@ -137,6 +140,7 @@ def search(
                 n_scans=n_scans,
                 method=method.label,
             )
+    assert isinstance(at.state, State)
     return Ranking(
         at.picks[:n_features],  # the checkpoint may have more picks than requested
         names=codes.names,
@@ -151,7 +155,23 @@ def search(
         },
         axis=codes.axis,
         columns=codes.positions,
+        missing=problem.missing,
+        affinity=_affinity(at.state, [pick.index for pick in at.picks[:n_features]]),
     )
+
+
+def _affinity(state: State, index: list[int]) -> np.ndarray | None:
+    """Return the affinity of every two picks, (rank, rank); None for one pick or very many.
+
+    The state does not have the affinities of the last pick, but those of all earlier picks to it.
+    """
+    n = len(index)
+    if not 2 <= n <= MOST_AFFINITIES or len(state.affinity) < n - 1:
+        return None
+    found = np.full((n, n), np.nan)
+    rows, columns = np.tril_indices(n, -1)
+    found[rows, columns] = found[columns, rows] = state.affinity[: n - 1, index][columns, rows]
+    return found
 
 
 def attributes(codes: CodeStore, problem: Problem) -> dict[str, str | float]:
@@ -163,6 +183,7 @@ def attributes(codes: CodeStore, problem: Problem) -> dict[str, str | float]:
         "n_dropped": codes.labels.n_dropped,
         **_weight_attrs(codes),
         "n_classes": problem.n_classes,
+        "classes": json.dumps(_class_sizes(codes, problem)),
         "label_entropy": problem.label_entropy,
         "n_absent_chunks": codes.n_absent,
         "hofs_dask_version": PROCESS.version,
@@ -172,6 +193,13 @@ def attributes(codes: CodeStore, problem: Problem) -> dict[str, str | float]:
         # the fingerprint of the data, because the fingerprint of the store depends on its chunks
         **({} if codes.fingerprint is None else {"fingerprint": codes.fingerprint}),
     }
+
+
+def _class_sizes(codes: CodeStore, problem: Problem) -> list[tuple[str, int]]:
+    """Return the name of each class and the number of its samples, by weight."""
+    counts = problem.class_counts.sum(axis=0) / problem.mean_weight
+    names = map(str, codes.labels.classes)
+    return [(name, round(count)) for name, count in zip(names, counts.tolist(), strict=True)]
 
 
 def _weight_attrs(codes: CodeStore) -> dict[str, str | float]:

@@ -18,7 +18,7 @@ import hofs_dask as hd
 from hofs_dask.cli import main
 from hofs_dask.methods.interactions import Tuples
 from hofs_dask.results.comparison import Comparison
-from hofs_dask.results.report.content import Curve, Picture, Report, Whole
+from hofs_dask.results.report.content import Curve, Matrix, Picture, Report, Whole
 from hofs_dask.results.report.drawings.canvas import ticks
 from hofs_dask.results.report.markup import Markup, element
 from hofs_dask.results.report.page import render_page
@@ -271,6 +271,53 @@ def test_pictures__have_a_description_and_a_table(tmp_path: Path) -> None:
         assert page.tags["main"] == page.tags["nav"] == page.tags["h1"] == 1
         ids = page.values("id")
         assert len(set(ids)) == len(ids)
+
+
+def test_affinity__is_a_matrix_sorted_by_subset(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 1000)
+    x = y[:, None] + rng.normal(size=(1000, 2))
+    x = np.column_stack([x, x + 0.5 * rng.normal(size=(1000, 2)), np.ones(1000)])
+    x[:100, 3] = np.nan
+    result = hd.select(x, y, 4, method="jmi")
+    affinity = result.to_dataset()["affinity"]
+    assert affinity.dims == ("rank", "other_rank")
+    values, index = affinity.values, result.indices
+    shared = ~np.isnan(x).any(axis=1)
+    expected = np.corrcoef(x[shared][:, index].T)
+    np.fill_diagonal(expected, np.nan)
+    np.testing.assert_allclose(values, expected, atol=0.1)  # codes instead of values
+    report = report_of_selection(result.to_dataset())
+    (matrix,) = (each for each in drawings(report) if isinstance(each, Matrix))
+    assert sorted(block.subset for block in matrix.blocks) == [b.subset for b in matrix.blocks]
+    order = [block.feature for block in matrix.blocks]
+    position = {feature: rank for rank, feature in enumerate(index.tolist())}
+    row, column = (position[feature] for feature in order[:2])
+    assert matrix.values[0][1] == values[row, column]
+    # the parts of a comparison, and the first ranks, have it too
+    both = hd.compare(x, y, 4, methods=["jmi", "mim"])
+    assert both["jmi"] == result
+    assert result[:3] == hd.select(x, y, 3, method="jmi")
+    assert result[:1] == hd.select(x, y, 1, method="jmi")
+    for name in ("result.zarr", "result.nc"):
+        both.save(tmp_path / name)
+        assert hd.load(tmp_path / name)["jmi"] == result
+
+
+def test_data__has_missing_values_and_classes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat(["<no>", "yes"], [300, 100])
+    x = rng.normal(size=(400, 3))
+    x[:40, 1] = np.nan
+    result = hd.select(x, y, 2)
+    data = result.to_dataset()
+    assert data["missing"].values.tolist() == [0.0, 0.1, 0.0]
+    assert data.attrs["classes"] == '[["<no>", 300], ["yes", 100]]'
+    _, page = shown(result, tmp_path)
+    read = " ".join(page.texts)
+    assert "x1 (10 %)" in read
+    assert "classes of target <no> " not in read
+    assert re.search(r"<no> +300 +75 %", read)
 
 
 def test_ticks__are_round_and_inside() -> None:

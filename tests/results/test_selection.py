@@ -23,7 +23,7 @@ from matplotlib.text import Text
 
 from hofs_dask.results.comparison import load
 from hofs_dask.results.selection import VARIABLES, Pick, Selection
-from hofs_dask.results.style import COLOURS
+from hofs_dask.results.style import COLOURS, RESTART_LABEL
 from hofs_dask.results.text import RESTART
 
 NAMES = ["red", "green", "blue", "flat"]
@@ -529,8 +529,13 @@ def test_plot__breaks_the_line_at_a_restart() -> None:
     ]
     ax = Selection.from_picks(picks, names=NAMES, relevance=np.zeros(4), attrs={}).plot()
     lines = [line.get_ydata() for line in ax.lines if len(line.get_ydata()) == 2]
-    assert [0.1, 0.2] in [list(line) for line in lines]
-    assert len(ax.lines) == 3
+    assert [list(line) for line in lines] == [[0.1, 0.2], [0.1, 0.2]]
+    assert len(ax.lines) == 2
+    # there is a gap, which is explained
+    before, after = (line.get_xdata() for line in ax.lines)
+    assert after[0] - before[1] > 1.5
+    assert [text.get_text() for text in ax.texts] == [RESTART_LABEL]
+    assert "restart: information" in ax.get_legend().get_title().get_text()
 
 
 @pytest.mark.usefixtures("_closed_figures")

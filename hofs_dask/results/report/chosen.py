@@ -67,10 +67,12 @@ def affinity_section(dataset: xr.Dataset) -> list[Section]:
         is_folded=True,
     )
     threshold = options_of(dataset).get("threshold", 0.2)
+    options = options_of(dataset)
+    is_within = options.get("criterion") == "joint" and options.get("affinity") != "correlation"
+    measure = "dependence within the classes, from 0 to 1" if is_within else "correlation"
     words = (
-        "The affinity of two features is 0 if they are independent and 1 if one determines the "
-        f"other. A feature joins the subset with the largest mean affinity above {threshold}, or "
-        "opens a new one."
+        f"The affinity of two features is their {measure}. A feature joins the subset with the "
+        f"largest mean affinity above {threshold}, or opens a new one."
     )
     n = dataset.sizes["rank"]
     some = f", the first {SHOWN_BLOCKS} of {n}" if n > SHOWN_BLOCKS else ""

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from hofs_dask.results.epochs import restarts
 from hofs_dask.results.report.content import Curve, Step, Whole
 from hofs_dask.results.report.drawings.canvas import (
     LETTER,
@@ -35,7 +36,8 @@ NEAR = 1.7
 def draw_curve(curve: Curve, description: str) -> Markup:
     """Return the curve of information, with bars of the gains, as SVG."""
     steps = curve.steps
-    marked = _marked(steps)
+    epochs = np.cumsum([step.starts_epoch for step in steps])
+    marked = set(restarts(epochs))
     n_gaps = len(marked)
     room = WIDTH - LEFT - RIGHT
     gap = GAP if n_gaps * GAP <= MOST_GAPS * room else 0.0
@@ -57,10 +59,7 @@ def draw_curve(curve: Curve, description: str) -> Markup:
 
     drawn = [side_axis(low, high, TOP, bottom, LEFT, WIDTH - RIGHT)]
     if with_total:
-        y = y_of(curve.total)
-        drawn.append(line(LEFT, y, WIDTH - RIGHT, y, "total"))
-        words = f"everything there is to know: {nats(curve.total)} nats"
-        drawn.append(text(LEFT + 6, y - 6, words, "label"))
+        drawn.append(line(LEFT, y_of(curve.total), WIDTH - RIGHT, y_of(curve.total), "total"))
     points: list[list[tuple[float, float, Step]]] = [[]]
     x = LEFT
     for number, (step, name) in enumerate(zip(steps, names, strict=True)):
@@ -95,25 +94,14 @@ def draw_curve(curve: Curve, description: str) -> Markup:
         drawn.append(element("circle", {**at, "class": f"point {hue(step.subset)}"}))
         if slot >= 18:
             drawn.append(text(x, y - 10, str(step.subset), "small", "middle"))
+    if with_total:
+        words = f"everything there is to know: {nats(curve.total)} nats"
+        drawn.append(text(LEFT + 6, y_of(curve.total) - 6, words, "label"))
     drawn.append(line(LEFT, y_of(0.0), WIDTH - RIGHT, y_of(0.0), "base"))
     drawn.append(text(LEFT - 50, 12, "information (nats)", "label"))
     some = "" if every == 1 else f", one of {every} named"
     drawn.append(text(WIDTH - RIGHT, height - 4, f"features by rank{some}", "label", "end"))
     return svg(WIDTH, height, description, joined(drawn))
-
-
-def _marked(steps: tuple[Step, ...]) -> set[int]:
-    """Return the positions of the restarts that are marked.
-
-    Of several restarts with a single feature each, only the first is marked.
-    """
-    starts = [number for number, step in enumerate(steps) if step.starts_epoch]
-    sizes = np.diff([0, *starts, len(steps)]).tolist()
-    return {
-        start
-        for start, before, own in zip(starts, sizes, sizes[1:], strict=False)
-        if before > 1 or own > 1
-    }
 
 
 def _restart(x: float, bottom: float, *, is_wide: bool) -> list[Markup]:

@@ -50,7 +50,8 @@ def draw_relevance(relevance: Relevance, description: str) -> Markup:
         outline = " ".join(f"{x:.1f} {y:.1f}" for x, y in (at(k, values[k]) for k in steps))
         path = f"M{LEFT} {bottom} L{outline} L{WIDTH - RIGHT} {bottom}z"
         drawn.append(element("path", {"d": path, "class": "others"}))
-    last = -DISTANCE
+    distance = DISTANCE if len(relevance.marks) < 100 else 1.5 * DISTANCE
+    last = -distance
     for mark in sorted(relevance.marks, key=lambda each: each.place):
         x, y = at(mark.place, mark.relevance)
         wide = min(max(0.72 * slot, 1.6), 46.0)
@@ -64,7 +65,7 @@ def draw_relevance(relevance: Relevance, description: str) -> Markup:
         if wide < NARROW:
             top: Attrs = {"cx": x, "cy": y, "r": 3.2}
             parts.append(element("circle", {**top, "class": f"point {colour}"}))
-        if x - last >= DISTANCE:
+        if x - last >= distance:
             parts.append(text(x, y - 8, str(mark.rank), "small", "middle"))
             last = x
         attrs = {"data-f": str(mark.feature), "data-tip": tip, "class": "spot"}
