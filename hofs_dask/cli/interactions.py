@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from hofs_dask.cli.clusters import cluster
@@ -122,30 +124,21 @@ def interactions(
     from hofs_dask import api
 
     check_store(store, target)
-    options = reading.arguments(store, target)
-    without = reading.features(exclude, store, target)
+    request: dict[str, Any] = {
+        "data": store,
+        "target": target,
+        "order": order,
+        "top": top,
+        "exhaustive": exhaustive,
+        "exclude": reading.features(exclude, store, target),
+        **reading.arguments(store, target),
+    }
     with cluster(scheduler, workers, cluster_file):
         if explain:
-            plan = api.estimate(
-                store,
-                target,
-                order=order,
-                top=top,
-                exhaustive=exhaustive,
-                **options,
-                exclude=without,
-                storage_options=options_for(store),
-            )
-            click.echo(str(plan))
+            click.echo(str(api.estimate(**request, storage_options=options_for(store))))
             return
         found = api.interactions(
-            store,
-            target,
-            order=order,
-            top=top,
-            exhaustive=exhaustive,
-            **options,
-            exclude=without,
+            **request,
             checkpoint=checkpoint,
             storage_options=options_for(store, checkpoint),
             progress=progress,
