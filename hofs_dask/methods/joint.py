@@ -64,6 +64,10 @@ FALSE_SHARE = 0.5
 #: A search also restarts if the best candidate adds less than this, in nats. If H(y) is below
 #: log 2, this limit is multiplied by H(y) / log 2.
 LEAST_GAIN = 1e-3
+#: A search also restarts if the best candidate adds less than this fraction of the relevance of the
+#: most relevant candidate. Otherwise faint but independent features would come before relevant
+#: ones that the posterior, a simplified model, counts as redundant.
+LEAST_SHARE_OF_RELEVANCE = 0.05
 #: The score of a candidate includes this fraction of its relevance, so that the more relevant of
 #: two features with equal gains comes first. The gains of many noise features are exactly zero.
 HEAD_START = 1e-6
@@ -144,6 +148,8 @@ class Joint(Search[JointState, JointScores]):
 
         Notes
         -----
+        The least gain is `least_gain`, and a fraction of the relevance that a candidate has alone.
+
         A candidate without information gains more than g with a probability of about exp(-N g),
         where N is its effective number of samples. If the gain times N is at least z for k of M
         candidates, then about M exp(-z) of these k candidates have no information. The pick is
@@ -155,7 +161,9 @@ class Joint(Search[JointState, JointScores]):
         n_likely = np.arange(1, len(evidence) + 1)
         least = np.log(len(evidence) / (n_likely * FALSE_SHARE))
         likely = evidence[evidence >= least]
-        needed = max(likely.min(initial=np.inf) / sizes[pick], self.least_gain)
+        most_relevant = float(self.problem.relevance[candidates].max(initial=0.0))
+        least_gain = max(self.least_gain, LEAST_SHARE_OF_RELEVANCE * most_relevant)
+        needed = max(likely.min(initial=np.inf) / sizes[pick], least_gain)
         return bool(scores.net_gain[pick] < needed - LEAST_DIFFERENCE)
 
     @property
