@@ -65,8 +65,8 @@ FALSE_SHARE = 0.5
 #: log 2, this limit is multiplied by H(y) / log 2.
 LEAST_GAIN = 1e-3
 #: A search also restarts if the best candidate adds less than this fraction of the relevance of the
-#: most relevant candidate. Otherwise faint but independent features would come before relevant
-#: ones that the posterior, a simplified model, counts as redundant.
+#: most relevant candidate. Otherwise faint features that are independent of the picks would come
+#: before relevant ones, whose gain a model with simple rows underestimates.
 LEAST_SHARE_OF_RELEVANCE = 0.05
 #: The score of a candidate includes this fraction of its relevance, so that the more relevant of
 #: two features with equal gains comes first. The gains of many noise features are exactly zero.
@@ -148,7 +148,8 @@ class Joint(Search[JointState, JointScores]):
 
         Notes
         -----
-        The least gain is `least_gain`, and a fraction of the relevance that a candidate has alone.
+        The least gain is `least_gain`, or a fraction of the largest relevance of the candidates, if
+        that is more.
 
         A candidate without information gains more than g with a probability of about exp(-N g),
         where N is its effective number of samples. If the gain times N is at least z for k of M
