@@ -1,6 +1,7 @@
 """The documentation site, built from the sources and opened in a real browser."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -107,6 +108,20 @@ def test_site__gallery_has_figures(site: Path, browser: Browser, page: str, n_fi
     for figure in figures:
         assert figure.evaluate("image => image.naturalWidth") > 300
     shown.close()
+
+
+def test_site__links_lead_to_pages_and_sections(site: Path) -> None:
+    texts = {page: page.read_text() for page in site.rglob("*.html")}
+    ids = {page: {*re.findall(r'\bid="([^"]+)"', text)} for page, text in texts.items()}
+    wrong = []
+    for page, text in texts.items():
+        for link in re.findall(r'<a [^>]*href="(?!\w+:)([^"]+)"', text):
+            path, _, section = link.partition("#")
+            found = (page.parent / path).resolve() if path else page
+            if not found.exists() or (section and section not in ids.get(found, {section})):
+                wrong.append(f"{page.relative_to(site)}: {link}")
+    assert len(texts) > 100
+    assert wrong == []
 
 
 def test_site__search_finds_an_option(site: Path, browser: Browser) -> None:
