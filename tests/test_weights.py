@@ -17,7 +17,7 @@ from hofs_dask.engine.counts import (
     MarginalContext,
     PairContext,
 )
-from hofs_dask.engine.reduction import Block, Request, Tile, WholeLayer, layers_of, split_sets
+from hofs_dask.engine.reduction import Block, Request, Tile, WholeSets, joined, split_sets
 from hofs_dask.engine.scanning import run
 from hofs_dask.errors import CodeStoreError
 from hofs_dask.kernels.hashing import fold_of, multiplicity
@@ -95,18 +95,18 @@ def test_counts__equal_those_of_numpy_for_any_weights(seed, n, n_codes, n_classe
     ("weights", "masks"),
     [
         (np.arange(300) % 15 + 1, [1, 2, 4, 8]),
-        (np.arange(300) % 2 * 200 + 7, [7, 207]),  # two weights, which have six bits
+        (rng.permutation(300) % 3 * 100 + 7, [7, 107, 207]),  # three weights, which have six bits
         (np.repeat([3, 70, 9], 100), None),
     ],
 )
-def test_layers__weights_in_all_words_are_counted_by_value_or_by_bit(weights, masks):
+def test_sets__weights_in_all_words_are_counted_by_value_or_by_bit(weights, masks):
     sets = split_sets(weights.astype(np.uint16))
-    layers = layers_of(sets).layers
+    found = joined(sets)
     if masks is None:
-        assert not any(isinstance(layer, WholeLayer) for layer in layers)
+        assert found.repeated.tolist() == [1, 3]
     else:
-        (layer,) = layers
-        assert layer.values.tolist() == masks
+        assert isinstance(found, WholeSets)
+        assert found.values.tolist() == masks
     masks, values = sets
     bits = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little")
     total = (bits.reshape(len(masks), -1, 64) * values[:, :, np.newaxis]).sum(axis=0).ravel()

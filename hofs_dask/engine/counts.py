@@ -12,6 +12,7 @@ from hofs_dask.engine.reduction import (
     N_CLUSTERS,
     N_FOLDS,
     NO_FLOATS,
+    NO_PLACES,
     NO_WEIGHTS,
     NO_WORDS,
     Block,
@@ -20,7 +21,7 @@ from hofs_dask.engine.reduction import (
     Partial,
     Reduction,
     Tile,
-    WholeLayer,
+    WholeSets,
     frozen,
     per_feature,
 )
@@ -35,21 +36,26 @@ from hofs_dask.kernels.counts import (
     pair_terms,
     triple_terms,
 )
-from hofs_dask.kernels.planes import add_plane_counts, cell_masks, n_bits, pack
+from hofs_dask.kernels.planes import (
+    add_plane_counts,
+    cell_masks,
+    counts_words_at_once,
+    n_bits,
+    pack,
+)
 from hofs_dask.scheduling.process import PROCESS
 
 #: The modules of the kernels that the reductions call.
 KERNEL_MODULES = (counting, hashing, planes)
 
 #: There are two ways to count: intersect bit masks, or unpack the codes and count sample by sample.
-#: Up to this many intersections per feature, the first way is faster. An intersection takes 0.0032
-#: ns per sample with AVX2 and 0.0013 ns with AVX-512. The second way takes 0.5 ns per sample, so it
-#: is faster from about 160 intersections on with AVX2, and from about 370 on with AVX-512.
+#: Up to this many intersections per feature, the first way is faster. An intersection takes 0.0030
+#: ns per sample with AVX2 and 0.0010 ns with AVX-512. The second way takes 0.5 ns per sample, so it
+#: is faster from about 170 intersections on with AVX2, and from about 500 on with AVX-512.
 MOST_PRODUCTS = 200
-#: The same limit for weighted samples, if the second way counts one feature at a time.
-MOST_WEIGHTED = 160
-
-
+#: The same limit for weighted samples, if the second way counts one feature at a time, which takes
+#: 0.7 ns: for processors that count the bits of several words at once (AVX-512), and for others.
+MOST_WEIGHTED = 540 if counts_words_at_once() else 210
 #: Up to this many words per plane, the samples of many features are counted at once.
 SHORT_WORDS = 32
 
@@ -158,25 +164,23 @@ def _add(
         # features whose bits fit into a byte are counted together, sample by sample
         most = MOST_WEIGHTED // max(8 // tile.planes.shape[1], 1)
     # a bit mask cannot represent a repeated sample
-    if n_products <= most and not tile.repeats:
-        layers = block.layers
-        if layers.n_sets * n_products <= most * layers.n_words:
-            planes = [
-                (block.columns.planes[what], base)
-                if isinstance(what, int)
-                else (tile.spread(what, base), base)
-                for what, base in digits
-            ]
-            where = start + known * n_codes
-            for layer in layers.layers:
-                if isinstance(layer, WholeLayer):
-                    _add_whole(layer, tile, planes, known, n_codes, first, out, where)
-                    continue
-                own = [(layer.of(each), base) for each, base in planes]
-                masks = np.ascontiguousarray(cell_masks(layer.masks, own)[:, known:])
-                words, masks, weights = frozen((layer.of(tile.planes), masks, layer.weights))
-                add_plane_counts(words, masks, weights, n_codes, first, out, where)
+    sets = block.sets if n_products <= most and not tile.repeats else None
+    if sets is not None and sets.n_words * n_products <= most * tile.planes.shape[2]:
+        planes = [
+            (block.columns.planes[what], base)
+            if isinstance(what, int)
+            else (tile.spread(what, base), base)
+            for what, base in digits
+        ]
+        where = start + known * n_codes
+        if isinstance(sets, WholeSets):
+            _add_whole(sets, tile, planes, known, n_codes, first, out, where)
             return
+        masks = cell_masks(sets.masks, [(sets.of(each), base) for each, base in planes])
+        masks = np.ascontiguousarray(masks[:, known:])
+        repeated, masks, weights = frozen((sets.repeated, masks, sets.weights))
+        add_plane_counts(tile.planes, repeated, masks, weights, n_codes, first, out, where)
+        return
     cells = _numbered(block, digits).astype(np.uint32, copy=False)
     octets = tile.planes.astype("<u8", copy=False).view(np.uint8)
     samples = frozen(octets), tile.places, frozen(cells), block.weights
@@ -184,7 +188,7 @@ def _add(
 
 
 def _add_whole(
-    layer: WholeLayer,
+    sets: WholeSets,
     tile: Tile,
     digits: Sequence[tuple[np.ndarray, int]],
     known: int,
@@ -197,14 +201,14 @@ def _add_whole(
 
     All masks are counted at once, as further cells, so that the sets of a feature are made once.
     """
-    several = [cell_masks(mask, digits)[:, known:] for mask in layer.masks]
+    several = [cell_masks(mask, digits)[:, known:] for mask in sets.masks]
     masks = np.concatenate(several, axis=1)
     size = several[0].shape[1] * n_codes
     counts = np.zeros((len(out), len(several) * size), np.int64)
-    words, masks, weights = frozen((tile.planes, masks, NO_WORDS))
-    add_plane_counts(words, masks, weights, n_codes, first, counts, 0)
+    none, masks, ones = frozen((NO_PLACES, masks, NO_WORDS))
+    add_plane_counts(tile.planes, none, masks, ones, n_codes, first, counts, 0)
     by_mask = counts.reshape(len(out), len(several), size)
-    for value, each in zip(layer.values.tolist(), by_mask.transpose(1, 0, 2), strict=True):
+    for value, each in zip(sets.values.tolist(), by_mask.transpose(1, 0, 2), strict=True):
         out[:, start : start + size] += value * each
 
 

@@ -151,57 +151,56 @@ class Tile:
         return found
 
 
-#: The weights of a layer whose samples all have weight 1.
+#: The weights of words whose samples all have weight 1.
 NO_WORDS = np.zeros((0, STRIP), np.uint16)
 #: Maximum number of sets of samples per word, see `split_words`. If a word has more sets, samples
 #: are counted one by one, without bit masks.
 MOST_SETS = 8
-#: A layer with samples in less than this fraction of the words stores only these words.
-DENSE = 0.5
 
 
 @dataclass(frozen=True)
-class Layer:
-    """A set of samples of a chunk, as a bit mask.
+class WordSets:
+    """Samples of a chunk as bit masks; all samples of a mask have the same weight.
 
-    A word is the bits of 64 samples. All samples of the layer in one word have the same weight.
+    A word is the bits of 64 samples. A word whose samples have several weights is repeated.
     """
 
-    words: np.ndarray | None  # (word,) positions of the words in the chunk; None for all words
-    masks: np.ndarray  # uint64 (word,)
+    masks: np.ndarray  # uint64 (word,) all words of the chunk in order, then the repeated words
+    repeated: np.ndarray  # int64 (repeated word,) positions of the repeated words in the chunk
     weights: np.ndarray  # weight of each word, uint16 (strip, word); no strips if all are 1
 
+    @property
+    def n_words(self) -> int:
+        """The number of words to count."""
+        return len(self.masks)
+
     def of(self, planes: np.ndarray) -> np.ndarray:
-        """Return those words of bit planes (..., word) that belong to the layer."""
-        return planes if self.words is None else np.ascontiguousarray(planes[..., self.words])
+        """Return the words of bit planes (..., word), and after them the repeated words."""
+        if not len(self.repeated):
+            return planes
+        return np.concatenate([planes, planes[..., self.repeated]], axis=-1)
 
 
 @dataclass(frozen=True)
-class WholeLayer:
-    """Samples as bit masks of all words, one for each weight or for each bit of the weights."""
+class WholeSets:
+    """Samples of a chunk as bit masks, one for each weight or for each bit of the weights."""
 
     masks: np.ndarray  # uint64 (mask, word)
     values: np.ndarray  # int64 (mask,) the weight of the samples of each mask
 
-
-@dataclass(frozen=True)
-class Layers:
-    """The samples of a chunk, divided into layers.
-
-    A sample is in one layer, with its weight, or in one layer for each bit of its weight.
-    """
-
-    layers: tuple[Layer | WholeLayer, ...]
-    n_sets: float  # words of all layers; infinite if there are too many
-    n_words: int
+    @property
+    def n_words(self) -> int:
+        """The number of words to count."""
+        return self.masks.size
 
 
 def split_sets(weights: np.ndarray) -> np.ndarray:
     """Return sets of samples of equal weight in each word, uint64 (2, set, word).
 
     The first part has the masks of the sets, the second one their weights. If words have more
-    weights than bits, all samples that have a bit in their weight are a set. No sets are returned
-    if there are too many.
+    weights than bits, all samples that have a bit in their weight are a set. If it needs fewer
+    masks, every word has a set for each weight, or for each bit, of the chunk, in the same order.
+    No sets are returned if there are too many.
 
     Parameters
     ----------
@@ -220,46 +219,37 @@ def split_sets(weights: np.ndarray) -> np.ndarray:
     n_sets = split_words(frozen(weights), masks, values)
     if n_sets < 0:
         return np.zeros((2, 0, n_words), np.uint64)
+    distinct = [value for value in np.flatnonzero(np.bincount(weights)).tolist() if value]
     either = int(np.bitwise_or.reduce(weights, initial=0))
-    bits = [bit for bit in range(16) if either >> bit & 1]
-    if len(bits) > 1 and len(bits) * n_words <= n_sets:
-        planes = [pack((weights >> bit & 1).astype(np.uint8)[None], 1)[0, 0] for bit in bits]
-        whole = np.array([[1 << bit] * n_words for bit in bits], np.uint64)
-        return np.stack([np.array(planes), whole])
+    bits = [1 << bit for bit in range(16) if either >> bit & 1]
+    by_value = len(distinct) <= len(bits)
+    parts = distinct if by_value else bits
+    if len(parts) * n_words <= n_sets:
+        some = [weights == part if by_value else weights & part > 0 for part in parts]
+        planes = [pack(each.astype(np.uint8)[np.newaxis], 1)[0, 0] for each in some]
+        return np.stack([np.array(planes), np.array([[part] * n_words for part in parts], "u8")])
     used = masks.any(axis=1)
     return np.stack([masks[used], values[used].astype(np.uint64)])
 
 
-def layers_of(sets: np.ndarray) -> Layers:
-    """Return the layers of the sets that `split_sets` returns.
-
-    The first layer has one set of samples of each word, the second another set of the words that
-    have a second one, and so on. Words of few layers are collected in one.
+def joined(sets: np.ndarray) -> WordSets | WholeSets | None:
+    """Return the sets that `split_sets` returns as they are counted; None if there are too many.
 
     Examples
     --------
-    >>> found = layers_of(split_sets(np.repeat(np.array([3, 5], np.uint16), 96)))
-    >>> [layer.words for layer in found.layers], found.n_sets
-    ([None, array([1])], 4)
+    >>> found = joined(split_sets(np.repeat(np.array([3, 5], np.uint16), 96)))
+    >>> found.n_words, found.repeated
+    (4, array([1]))
     """
-    (masks, values), n_words = sets, sets.shape[2]
+    masks, values = sets
     if not len(masks):
-        return Layers((), math.inf, n_words)
-    if len(masks) > 1 and (values == values[:, :1]).all():
-        whole = WholeLayer(masks, values[:, 0].astype(np.int64))
-        return Layers((whole,), masks.size, n_words)
-    sparse, layers, n_sets = [], [], 0
-    for mask, value in zip(masks, values.astype(np.uint16), strict=True):
-        (words,) = np.nonzero(mask)
-        n_sets += len(words)
-        if len(words) >= DENSE * n_words:
-            layers.append(Layer(None, mask, _strips(value)))
-        elif len(words):
-            sparse.append((words, mask[words], value[words]))
-    if sparse:
-        words, mask, value = (np.concatenate(each) for each in zip(*sparse, strict=True))
-        layers.append(Layer(words, mask, _strips(value)))
-    return Layers(tuple(layers), n_sets, n_words)
+        return None
+    if (values == values[:, :1]).all():
+        return WholeSets(masks, values[:, 0].astype(np.int64))
+    more, repeated = np.nonzero(masks[1:])
+    words = np.concatenate([masks[0], masks[1:][more, repeated]])
+    weights = np.concatenate([values[0], values[1:][more, repeated]]).astype(np.uint16)
+    return WordSets(words, np.ascontiguousarray(repeated), _strips(weights))
 
 
 def _strips(weights: np.ndarray) -> np.ndarray:
@@ -300,14 +290,12 @@ class Block:
         return np.flatnonzero(found < np.uint64(below))
 
     @cached_property
-    def layers(self) -> Layers:
-        """The samples as bit masks, separated by weight."""
+    def sets(self) -> WordSets | WholeSets | None:
+        """The samples as bit masks, separated by weight; None if there are too many masks."""
         tile = self.tile
-        within = tile.samples
         if not len(self.weights):
-            return Layers((Layer(None, within, NO_WORDS),), len(within), len(within))
-        sets = self.split() if self.split else split_sets(tile.spread_weights(self.weights))
-        return layers_of(sets)
+            return WordSets(tile.samples, NO_PLACES, NO_WORDS)
+        return joined(self.split() if self.split else split_sets(tile.spread_weights(self.weights)))
 
     @property
     def folds(self) -> np.ndarray:

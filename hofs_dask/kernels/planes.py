@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
 import numpy as np
 from numba import types
 from numba.extending import intrinsic, overload
@@ -259,6 +260,11 @@ def _popcount(_word: Any) -> Any:
     return lambda word: _ctpop(word)
 
 
+def counts_words_at_once() -> bool:
+    """Return whether the processor has an instruction that counts the bits of several words."""
+    return bool(llvm.get_host_cpu_features().get("avx512vpopcntdq", False))
+
+
 @jit(void(const(uint64[:, :, ::1]), const(uint64[:, ::1]), int64, uint64[:, :, ::1]))
 def _split(masks: np.ndarray, planes: np.ndarray, n_values: int, out: np.ndarray) -> None:
     """Set ``out[strip, c * n_values + v]`` to the samples of mask c with code v in ``planes``."""
@@ -313,60 +319,122 @@ def cell_masks(within: np.ndarray, digits: Sequence[tuple[np.ndarray, int]]) -> 
 
 @jit()
 def _add_common(sets: np.ndarray, masks: np.ndarray, n_words: int, out: np.ndarray) -> None:
-    """Add the number of samples in both mask c and set k to ``out[c, k]``, for k from 1 on."""
-    n_sets = sets.shape[0]
-    for c in range(masks.shape[0]):
-        mask = masks[c][:n_words]
-        k = 1
-        while k + 4 <= n_sets:  # four sets per load of a mask word
-            first, second = sets[k][:n_words], sets[k + 1][:n_words]
-            third, fourth = sets[k + 2][:n_words], sets[k + 3][:n_words]
-            n_first = n_second = n_third = n_fourth = np.uint64(0)
+    """Add the number of samples in both mask c and set k to ``out[c, k]``, for k from 1 on.
+
+    Loading a word takes as long as counting its bits. So two sets are counted with two masks at a
+    time, and the last set, if it is left over, with four masks.
+    """
+    n_sets, n_masks = sets.shape[0], masks.shape[0]
+    k = 1
+    while k + 2 <= n_sets:
+        x, y = sets[k][:n_words], sets[k + 1][:n_words]
+        c = 0
+        while c + 2 <= n_masks:
+            p, q = masks[c][:n_words], masks[c + 1][:n_words]
+            px = py = qx = qy = np.uint64(0)
             for w in range(n_words):
-                n_first += popcount(mask[w] & first[w])
-                n_second += popcount(mask[w] & second[w])
-                n_third += popcount(mask[w] & third[w])
-                n_fourth += popcount(mask[w] & fourth[w])
-            out[c, k] += np.int64(n_first)
-            out[c, k + 1] += np.int64(n_second)
-            out[c, k + 2] += np.int64(n_third)
-            out[c, k + 3] += np.int64(n_fourth)
-            k += 4
-        while k < n_sets:
-            one = sets[k][:n_words]
-            n_one = np.uint64(0)
+                px += popcount(p[w] & x[w])
+                py += popcount(p[w] & y[w])
+                qx += popcount(q[w] & x[w])
+                qy += popcount(q[w] & y[w])
+            out[c, k] += np.int64(px)
+            out[c, k + 1] += np.int64(py)
+            out[c + 1, k] += np.int64(qx)
+            out[c + 1, k + 1] += np.int64(qy)
+            c += 2
+        if c < n_masks:
+            p = masks[c][:n_words]
+            px = py = np.uint64(0)
             for w in range(n_words):
-                n_one += popcount(mask[w] & one[w])
-            out[c, k] += np.int64(n_one)
-            k += 1
+                px += popcount(p[w] & x[w])
+                py += popcount(p[w] & y[w])
+            out[c, k] += np.int64(px)
+            out[c, k + 1] += np.int64(py)
+        k += 2
+    if k < n_sets:
+        x = sets[k][:n_words]
+        c = 0
+        while c + 4 <= n_masks:
+            p, q = masks[c][:n_words], masks[c + 1][:n_words]
+            r, t = masks[c + 2][:n_words], masks[c + 3][:n_words]
+            px = qx = rx = tx = np.uint64(0)
+            for w in range(n_words):
+                px += popcount(p[w] & x[w])
+                qx += popcount(q[w] & x[w])
+                rx += popcount(r[w] & x[w])
+                tx += popcount(t[w] & x[w])
+            out[c, k] += np.int64(px)
+            out[c + 1, k] += np.int64(qx)
+            out[c + 2, k] += np.int64(rx)
+            out[c + 3, k] += np.int64(tx)
+            c += 4
+        while c < n_masks:
+            p, px = masks[c][:n_words], np.uint64(0)
+            for w in range(n_words):
+                px += popcount(p[w] & x[w])
+            out[c, k] += np.int64(px)
+            c += 1
 
 
 @jit()
 def _add_weighted(
     sets: np.ndarray, masks: np.ndarray, weights: np.ndarray, n_words: int, out: np.ndarray
 ) -> None:
-    """Add to ``out[c, k]`` the weight of the samples in both mask c and set k, for k from 1."""
-    n_sets = sets.shape[0]
-    weight = weights[:n_words]
-    for c in range(masks.shape[0]):
-        mask = masks[c][:n_words]
-        k = 1
-        while k + 2 <= n_sets:  # two sets per load of a mask word
-            first, second = sets[k][:n_words], sets[k + 1][:n_words]
-            n_first = n_second = np.uint64(0)
+    """Do what `_add_common` does, with the weight of each word as a factor of its samples."""
+    n_sets, n_masks = sets.shape[0], masks.shape[0]
+    k = 1
+    while k + 2 <= n_sets:
+        x, y = sets[k][:n_words], sets[k + 1][:n_words]
+        c = 0
+        while c + 2 <= n_masks:
+            p, q = masks[c][:n_words], masks[c + 1][:n_words]
+            px = py = qx = qy = np.uint64(0)
             for w in range(n_words):
-                n_first += popcount(mask[w] & first[w]) * np.uint64(weight[w])
-                n_second += popcount(mask[w] & second[w]) * np.uint64(weight[w])
-            out[c, k] += np.int64(n_first)
-            out[c, k + 1] += np.int64(n_second)
-            k += 2
-        while k < n_sets:
-            one = sets[k][:n_words]
-            n_one = np.uint64(0)
+                weight = np.uint64(weights[w])
+                px += popcount(p[w] & x[w]) * weight
+                py += popcount(p[w] & y[w]) * weight
+                qx += popcount(q[w] & x[w]) * weight
+                qy += popcount(q[w] & y[w]) * weight
+            out[c, k] += np.int64(px)
+            out[c, k + 1] += np.int64(py)
+            out[c + 1, k] += np.int64(qx)
+            out[c + 1, k + 1] += np.int64(qy)
+            c += 2
+        if c < n_masks:
+            p = masks[c][:n_words]
+            px = py = np.uint64(0)
             for w in range(n_words):
-                n_one += popcount(mask[w] & one[w]) * np.uint64(weight[w])
-            out[c, k] += np.int64(n_one)
-            k += 1
+                weight = np.uint64(weights[w])
+                px += popcount(p[w] & x[w]) * weight
+                py += popcount(p[w] & y[w]) * weight
+            out[c, k] += np.int64(px)
+            out[c, k + 1] += np.int64(py)
+        k += 2
+    if k < n_sets:
+        x = sets[k][:n_words]
+        c = 0
+        while c + 4 <= n_masks:
+            p, q = masks[c][:n_words], masks[c + 1][:n_words]
+            r, t = masks[c + 2][:n_words], masks[c + 3][:n_words]
+            px = qx = rx = tx = np.uint64(0)
+            for w in range(n_words):
+                weight = np.uint64(weights[w])
+                px += popcount(p[w] & x[w]) * weight
+                qx += popcount(q[w] & x[w]) * weight
+                rx += popcount(r[w] & x[w]) * weight
+                tx += popcount(t[w] & x[w]) * weight
+            out[c, k] += np.int64(px)
+            out[c + 1, k] += np.int64(qx)
+            out[c + 2, k] += np.int64(rx)
+            out[c + 3, k] += np.int64(tx)
+            c += 4
+        while c < n_masks:
+            p, px = masks[c][:n_words], np.uint64(0)
+            for w in range(n_words):
+                weight = np.uint64(weights[w])
+                px += popcount(p[w] & x[w]) * weight
+            out[c, k] += np.int64(px)
+            c += 1
 
 
 @jit(int64(const(uint16[::1]), uint64[:, ::1], uint16[:, ::1]))
@@ -436,10 +504,11 @@ def split_words(weights: np.ndarray, masks: np.ndarray, values: np.ndarray) -> i
     return n_found
 
 
-@jit(void(const(uint64[:, :, ::1]), const(uint64[:, :, ::1]), const(uint16[:, ::1]), int64, int64,
-          int64[:, ::1], int64))  # fmt: skip
+@jit(void(const(uint64[:, :, ::1]), const(int64[::1]), const(uint64[:, :, ::1]),
+          const(uint16[:, ::1]), int64, int64, int64[:, ::1], int64))  # fmt: skip
 def add_plane_counts(
     planes: np.ndarray,
+    repeated: np.ndarray,
     masks: np.ndarray,
     weights: np.ndarray,
     n_codes: int,
@@ -457,8 +526,10 @@ def add_plane_counts(
     ----------
     planes
         uint64 (feature, bit, word).
+    repeated
+        Positions of words that follow the words of the planes, (repeated word,).
     masks
-        The samples of each cell, from `cell_masks`.
+        The samples of each cell, from `cell_masks`: of all words, then of the repeated words.
     weights
         The weight of the samples of each word, (strip, word); no strips if all weights are 1.
     n_codes
@@ -475,7 +546,8 @@ def add_plane_counts(
     >>> codes, labels = np.array([[[0, 2, 1, 2]], [[0, 0, 1, 1]]], np.uint8)
     >>> masks = cell_masks(np.array([15], np.uint64), [(pack(labels, 1)[0], 2)])
     >>> out = np.zeros((1, 6), np.int64)
-    >>> add_plane_counts(pack(codes, 2), masks, np.zeros((0, STRIP), np.uint16), 3, 0, out, 0)
+    >>> none, ones = np.zeros(0, np.int64), np.zeros((0, STRIP), np.uint16)
+    >>> add_plane_counts(pack(codes, 2), none, masks, ones, 3, 0, out, 0)
     >>> out.reshape(2, 3)
     array([[1, 0, 1],
            [0, 1, 1]])
@@ -502,20 +574,25 @@ def add_plane_counts(
                 found[c, k] = 0
         for strip in range(masks.shape[0]):
             begin = strip * STRIP
-            length = min(STRIP, n_words - begin)
+            length = min(STRIP, n_words + repeated.shape[0] - begin)
+            n_own = max(min(length, n_words - begin), 0)
+            again = repeated[max(begin - n_words, 0) :]
             bit = 0
             for k in range(1, n_sets):
                 if k == 1 << (bit + 1):
                     bit += 1
-                plane = planes[i, bit][begin : begin + length]
-                rest = k - (1 << bit)
+                plane, rest = planes[i, bit], k - (1 << bit)
                 larger, smaller = sets[k], sets[rest]
                 if rest:
+                    highest = sets[1 << bit]
                     for w in range(length):
-                        larger[w] = plane[w] & smaller[w]
+                        larger[w] = highest[w] & smaller[w]
                 else:
-                    for w in range(length):
-                        larger[w] = plane[w]
+                    some = plane[begin : begin + n_own]
+                    for w in range(n_own):
+                        larger[w] = some[w]
+                    for w in range(n_own, length):
+                        larger[w] = plane[again[w - n_own]]
             if weights.shape[0]:
                 _add_weighted(sets, masks[strip], weights[strip], length, found)
             else:

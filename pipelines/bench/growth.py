@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster
 import hofs_dask as hd
 from hofs_dask.engine import scanning
 from hofs_dask.engine.cluster import Worker
-from hofs_dask.engine.reduction import NO_WORDS, Context, Request
+from hofs_dask.engine.reduction import NO_PLACES, NO_WORDS, Context, Request
 from hofs_dask.engine.scanning import run
 from hofs_dask.kernels.planes import add_plane_counts, cell_masks, first_bits, n_bits, pack
 from hofs_dask.store.codes import CodeStore
@@ -263,7 +263,8 @@ def _count(size: Size, n_rows: int, n_chunks: int) -> None:
     out = np.zeros((size.n_features, size.n_classes * size.n_codes**2), np.int64)
     for number in range(CEILING_CHUNKS):
         own = planes[number % n_chunks]
-        add_plane_counts(own, masks, NO_WORDS, size.n_codes, 0, out, size.n_classes * size.n_codes)
+        start = size.n_classes * size.n_codes
+        add_plane_counts(own, NO_PLACES, masks, NO_WORDS, size.n_codes, 0, out, start)
 
 
 @lru_cache(maxsize=1)

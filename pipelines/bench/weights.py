@@ -34,16 +34,14 @@ def bench_weights(job: Run) -> Iterator[Figure]:
         for n_codes in CODES:
             size = replace(job.size, n_codes=n_codes)
             data, labels = draw(size)
-            base = 0.0
-            for name, (weights, target) in kinds.items():
+            scans = {}
+            for name, (weights, _) in kinds.items():
                 folder = job.folder / f"{name} {n_codes}".replace(" ", "-")
                 codes = hd.encode(data, labels, folder, bins=None, weights=weights)
-                scan = partial(run, codes, [counting_request(codes)])
-                scan()  # chunks are in memory from now on
-                (seconds,) = fastest(5 * job.repeats, scan)
-                if weights is None:
-                    base = seconds
-                    continue
+                scans[name] = partial(run, codes, [counting_request(codes)])
+                scans[name]()  # chunks are in memory from now on
+            base, *others = fastest(10 * job.repeats, *scans.values())
+            for (name, (_, target)), seconds in zip(list(kinds.items())[1:], others, strict=True):
                 yield ratio(f"{name}, {n_codes} codes", size, seconds, "no weights", base, target)
 
 

@@ -25,6 +25,8 @@ from hofs_dask.kernels.planes import (
 
 #: The weights of words whose samples all have weight 1.
 ONES = np.zeros((0, STRIP), np.uint16)
+#: No repeated words.
+NONE = np.zeros(0, np.int64)
 
 
 def read_only(array):
@@ -130,7 +132,7 @@ def test_add_plane_counts__agrees_with_counts_of_codes(n_codes, n_samples, some)
     wide = n_codes + 20
     out = np.zeros((3, 2 + 6 * wide), np.int64)
     for _ in range(2):
-        add_plane_counts(planes, masks, ONES, wide, 1, out, 2)
+        add_plane_counts(planes, NONE, masks, ONES, wide, 1, out, 2)
     assert not out[:1].any()
     assert not out[:, :2].any()
     for i in (1, 2):
