@@ -226,6 +226,58 @@ def test_lags__data_array():
     np.testing.assert_array_equal(chosen.isel(feature=0), cube.sel(level=850).shift(time=1).values)
 
 
+def test_lags__over_a_gap_are_a_warning():
+    days = DATA.isel(time=[*range(10), *range(20, N_TIME)])
+    options = {"feature_dim": "level", "lags": {"time": [0, 1]}, "method": "mim"}
+    message = (
+        "lags count positions along 'time', but 1 of its steps are longer than 1.5 times the "
+        "median; fill missing labels with reindex, or give groups=, which lags do not cross"
+    )
+    with pytest.warns(UserWarning, match="lags count") as caught:
+        result = hd.select(days, "rain", 1, **options)
+    assert [str(each.message) for each in caught] == [message]
+    assert message in result.to_dataset().attrs["notes"]
+    season = xr.DataArray(np.arange(30) // 2, dims="time", name="part")
+    hd.select(days, "rain", 1, groups=season, **options)  # no warning
+
+
+def test_groups__blocks_of_dates_of_any_calendar():
+    months = xr.date_range("2001-11-01", periods=30, freq="MS", calendar="noleap", use_cftime=True)
+    data = xr.Dataset(
+        {name: ("time", RNG.normal(size=30)) for name in "ab"}, {"time": months[::-1]}
+    )
+    source = open_source(data, np.arange(30) % 2, Reading(groups={"time": "1YS"}))
+    expected = [2001] * 2 + [2002] * 12 + [2003] * 12 + [2004] * 4
+    np.testing.assert_array_equal(source.groups.values.compute(), np.array(expected)[::-1] - 2001)
+
+
+def test_fill_values__that_are_not_decoded_are_a_warning():
+    counts = np.array([[1, 2, 3, 65535], [3, 2, 1, 5]] * 20, "u2")
+    raw = xr.DataArray(counts, dims=("s", "band"), attrs={"_FillValue": 65535}, name="refl")
+    label = xr.DataArray(np.arange(40) % 3, dims="s", attrs={"_FillValue": 0}, name="crop")
+    ends = (
+        "so this value was not replaced by NaN and counts like any other; decode it with "
+        "xr.decode_cf, open the file with masked values, or leave these samples out"
+    )
+    with pytest.warns(UserWarning, match="has the attribute") as caught:
+        hd.select(raw, label, 1, method="mim")
+    assert [str(each.message) for each in caught] == [
+        f"feature 'refl' has the attribute _FillValue=65535, {ends}",
+        f"target 'crop' has the attribute _FillValue=0, {ends}",
+    ]
+    decoded = xr.decode_cf(raw.to_dataset())["refl"]
+    hd.select(decoded, label.drop_attrs(), 1, method="mim")  # no warning
+    masked = raw.where(raw != 65535).assign_attrs(raw.attrs)
+    hd.select(masked, label.drop_attrs(), 1, method="mim")
+    with pytest.warns(UserWarning, match="feature 'refl' has the attribute _FillValue=65535"):
+        hd.select(raw.astype(float).assign_attrs(raw.attrs), label.drop_attrs(), 1, method="mim")
+
+
+def test_dataset__with_one_variable_has_one_feature():
+    result = hd.select(DATA[["t2m", "rain"]], "rain", 1, method="mim")
+    assert result.features == ["t2m"]
+
+
 OTHER_DAYS = DATA["rain"].isel(time=slice(5, None))
 MORE_DAYS = DATA["rain"].assign_coords(time=TIME + pd.Timedelta("2D"))
 
@@ -322,6 +374,8 @@ def test_tree__node_or_path_of_the_target():
         assert result.features == expected.features
 
 
+NOLEAP = DATA.drop_vars(["rain", "time_bnds"]).convert_calendar("noleap", use_cftime=True)
+
 ERRORS = [
     (
         DATA,
@@ -405,6 +459,71 @@ ERRORS = [
         {"join": "inner"},
         "join is 'inner', but a ndarray has no labels to join by; leave join out, or give a pandas "
         "data frame or an xarray object",
+    ),
+    (
+        DATA,
+        DATA["rain"].isel(lat=slice(None, None, -1)).rename("y"),
+        {"feature_dim": "level"},
+        "target 'y' and the data have different labels along 'lat' in another order; give "
+        'join="inner" to match them by label',
+    ),
+    (
+        DATA,
+        DATA["rain"].assign_coords(lon=DATA["lon"].astype("f4") + np.float32(0.01)).rename("y"),
+        {"feature_dim": "level"},
+        "target 'y' and the data have different labels along 'lon' that are equal up to rounding "
+        '(float32 and float64); give join="override" to match by position',
+    ),
+    (
+        NOLEAP,
+        DATA["rain"].rename("y"),
+        {"feature_dim": "level"},
+        "target 'y' and the data have different labels along 'time', of different calendars; "
+        "convert them with target.convert_calendar('noleap', use_cftime=True)",
+    ),
+    (
+        NOLEAP[["nino"]].assign(soi=NOLEAP["nino"]),
+        pd.Series(np.arange(N_TIME) % 2, index=TIME),
+        {},
+        "target is a pandas Series with the index unnamed of 40 labels, but the data has dates of "
+        "the calendar 'noleap' along 'time'; name the index after the dims with "
+        "target.rename_axis(...), or give target.to_numpy() to match the values by position",
+    ),
+    (
+        DATA,
+        OTHER_DAYS.rename("y"),
+        {"feature_dim": "level", "join": "override"},
+        "join=\"override\" matches by position, but target has 35 values along 'time' and the data "
+        'has 40; give join="inner" to use the common labels',
+    ),
+    (
+        DATA.isel(time=[0, 1, 1]),
+        DATA["rain"].rename("y"),
+        {"feature_dim": "level", "join": "inner"},
+        "join is \"inner\", but some labels along 'time' of the data occur twice; give each label "
+        "once, for example with drop_duplicates('time')",
+    ),
+    (
+        DATA.isel(time=slice(0, 10)),
+        DATA["rain"].isel(time=slice(20, None)).rename("y"),
+        {"feature_dim": "level", "join": "inner"},
+        "join=\"inner\" leaves nothing: the data has no labels along 'time' in common with the "
+        "others",
+    ),
+    (
+        DATA.isel(time=slice(None, None, -1)),
+        "rain",
+        {"feature_dim": "level", "lags": {"time": [0, 1]}},
+        "lags shift along 'time' by position, but its labels do not increase, so that a step back "
+        "may be a later sample; sort data and target with sortby('time')",
+    ),
+    (
+        DATA["T"],
+        DATA["T"].sel(level=700) > 0,
+        {"feature_dim": "level"},
+        "target 'T' has the label 700 along 'level', and so has a feature, which would predict "
+        "itself; leave it out with data.drop_sel(level=700), or, if the target is something else, "
+        "give target.drop_vars('level')",
     ),
     (DATA, "rain", {"join": "outer"}, "unknown join 'outer'; valid: 'override', 'inner', 'exact'"),
     (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dask.array.core as da
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from hofs_dask.errors import some_of, unknown
@@ -25,9 +27,19 @@ from hofs_dask.io.columns import (
 )
 from hofs_dask.io.feature_names import as_dims, check_lags, coord_dim, joined, lag_text, names_along
 from hofs_dask.io.fingerprint import Identity, combine, digest
-from hofs_dask.io.labelled import bounds_of, check_labels, is_same, on_grid, spread
+from hofs_dask.io.labelled import (
+    bounds_of,
+    check_labels,
+    fill_values,
+    is_same,
+    on_grid,
+    spread,
+)
 from hofs_dask.io.reading import DEFAULTS, LAGS, Reading
 from hofs_dask.io.targets import as_column, as_series, names_column, target_name
+
+#: A step between two labels is a gap if it is this many times the median step.
+GAP = 1.5
 
 
 @dataclass(frozen=True)
@@ -77,8 +89,23 @@ def from_data_array(
         if target not in others:
             raise unknown("coordinate for the target", target, others)
         target = others[target]
+    if isinstance(target, xr.DataArray):
+        _refuse_own_label(data, target, dims)
     field = Field(data, dims, names_along(data, dims, reading.feature_coord))
     return _assembled([field], target, reading)
+
+
+def _refuse_own_label(data: xr.DataArray, target: xr.DataArray, dims: Sequence[Hashable]) -> None:
+    """Raise a ValueError if the target was selected from the data by the label of a feature."""
+    for dim in dims:
+        label = target.coords.get(dim)
+        if dim not in target.dims and label is not None and label.item() in data.coords[dim]:
+            raise ValueError(
+                f"target {target.name!r} has the label {label.item()!r} along {dim!r}, and so has "
+                f"a feature, which would predict itself; leave it out with "
+                f"data.drop_sel({dim}={label.item()!r}), or, if the target is something else, give "
+                f"target.drop_vars({dim!r})"
+            )
 
 
 def from_dataset(
@@ -143,8 +170,9 @@ def from_dataset(
     if left_out:
         texts = [f"{name} ({why})" for name, why in left_out.items()]
         notes = (f"not used as features: {', '.join(texts)}",)
-    if len(variables) == 1 and data[variables[0]].ndim > 1:
-        array = data[variables[0]]
+    array = data[variables[0]]
+    alone = isinstance(target, xr.DataArray) and set(target.dims) == set(array.dims)
+    if len(variables) == 1 and array.ndim > 1 and (dims or not alone):
         dims = _feature_dims(array, reading)
         fields = [Field(array, dims, names_along(array, dims, coord))]
     else:
@@ -245,6 +273,13 @@ def _assembled(
         _check_dims(fields, like, None)
         column = as_column(target)
     lags = check_lags(reading.lags, list(like.dims))
+    undecoded = [text for field in fields for text in fill_values(field.array, "feature")]
+    if isinstance(target, xr.DataArray):
+        undecoded += fill_values(target, "target")
+    for text in undecoded:
+        warnings.warn(text, stacklevel=2)
+    order = _check_order(lags, like, grouped=reading.groups is not None)
+    notes = (*notes, *undecoded, *order)
     names, blocks, nominal = [], [], []
     for field, (array, _) in zip(fields, opened, strict=True):
         own = {dim: lags[dim] for dim in lags if dim in field.array.dims}
@@ -381,6 +416,39 @@ def shifted(array: Any, axis: int, step: int, dim: Hashable) -> Any:
     first, last = ((slice(None),) * axis + (slice(0, n),) for n in (step, size - step))
     join = da if isinstance(array, da.Array) else np
     return join.concatenate([array[first], array[last]], axis=axis)
+
+
+def _check_order(
+    lags: dict[Hashable, list[int]], like: xr.DataArray, *, grouped: bool
+) -> list[str]:
+    """Return messages about uneven steps; raise a ValueError if labels do not increase.
+
+    If samples are ``grouped``, labels may begin again with each group, and gaps may be between
+    groups, which lags do not cross.
+    """
+    notes = []
+    for dim, steps in lags.items():
+        index = like.indexes.get(dim)
+        dates = isinstance(index, pd.DatetimeIndex | xr.CFTimeIndex)
+        if index is None or not max(steps) or not (dates or index.dtype.kind in "iuf"):
+            continue
+        labels = index.to_numpy()
+        widths = labels[1:] - labels[:-1]
+        backwards = float(np.mean(widths <= labels[0] - labels[0]))
+        if backwards > (0.5 if grouped else 0):
+            raise ValueError(
+                f"lags shift along {dim!r} by position, but its labels do not increase, so that a "
+                f"step back may be a later sample; sort data and target with sortby({dim!r})"
+            )
+        gaps = int((widths > GAP * np.sort(widths)[len(widths) // 2]).sum())
+        if gaps and not grouped:
+            notes.append(
+                f"lags count positions along {dim!r}, but {gaps} of its steps are longer than "
+                f"{GAP} times the median; fill missing labels with reindex, or give groups=, which "
+                "lags do not cross"
+            )
+            warnings.warn(notes[-1], stacklevel=2)
+    return notes
 
 
 def _history(lags: dict[Hashable, list[int]], like: xr.DataArray) -> Column | None:

@@ -62,6 +62,25 @@ def _blocks(blocks: Mapping[Hashable, Any], grid: xr.DataArray) -> Column:
     return Column(total, "integer", " x ".join(map(str, blocks)), identity)
 
 
+def _periods(index: pd.DatetimeIndex | xr.CFTimeIndex, size: str) -> np.ndarray:
+    """Return the index of the period of this length that contains each date; -1 if it is missing.
+
+    Examples
+    --------
+    >>> _periods(pd.DatetimeIndex(["2001-01-31", "2003-01-01", "2001-02-01"]), "1YE")
+    array([0, 2, 0])
+    """
+    if isinstance(index, pd.DatetimeIndex):
+        ordered = pd.Series(0, index=index)
+        return ordered.groupby(pd.Grouper(freq=size)).ngroup().to_numpy()
+    order = np.asarray(index.argsort())
+    dates = xr.DataArray(np.arange(len(index)), {"date": index[order].rename("date")}, ["date"])
+    found = np.empty(len(index), np.int64)
+    for number, (_, places) in enumerate(dates.resample(date=size)):
+        found[order[places.values]] = number
+    return found
+
+
 def _numbers(name: Hashable, size: Any, grid: xr.DataArray) -> xr.DataArray:
     """Return, for each value of a coordinate, the index of the block that contains it."""
     coord = grid.coords.get(name)
@@ -69,14 +88,14 @@ def _numbers(name: Hashable, size: Any, grid: xr.DataArray) -> xr.DataArray:
         coord = xr.DataArray(np.arange(grid.sizes[name]), dims=(name,))
     what = f"groups has the block {size!r} of {name!r}"
     if isinstance(size, str):
-        if coord.ndim != 1 or coord.dtype.kind != "M":
+        index = coord.to_index() if coord.ndim == 1 else None
+        if not isinstance(index, pd.DatetimeIndex | xr.CFTimeIndex):
             raise TypeError(
                 f"{what}, which is {coord.dtype} {coord.dims}; give a number for its width, or "
                 f"groups=data[{name!r}] for one group per value"
             )
-        series = pd.Series(0, index=pd.DatetimeIndex(coord.values))
         try:
-            found = series.groupby(pd.Grouper(freq=size)).ngroup().to_numpy()
+            found = _periods(index, size)
         except ValueError as error:
             raise ValueError(
                 f"{what}; give a frequency of pandas, such as '1YE' or '7D'"

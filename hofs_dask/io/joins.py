@@ -39,6 +39,8 @@ def join_labels(
         skipped = as_dims(reading.feature_dim)
         dims: list[Hashable] = [dim for dim in data.dims if dim not in skipped]
         if join == "override":
+            for role, each in columns.items():
+                _check_sizes(data, each, role)
             return data, {role: _bare(each) for role, each in columns.items()}, ()
         return _inner(data, columns, dims)
     if isinstance(data, pd.DataFrame):
@@ -60,6 +62,17 @@ def _bare(given: Any) -> Any:
     return given
 
 
+def _check_sizes(data: Any, given: Any, role: str) -> None:
+    """Raise a ValueError if a DataArray cannot be matched with the data by position."""
+    for dim in given.dims if isinstance(given, xr.DataArray) else ():
+        if data.sizes.get(dim, given.sizes[dim]) != given.sizes[dim]:
+            raise ValueError(
+                f'join="override" matches by position, but {role} has {given.sizes[dim]} values '
+                f'along {dim!r} and the data has {data.sizes[dim]}; give join="inner" to use the '
+                "common labels"
+            )
+
+
 def _inner(
     data: Any, columns: Mapping[str, Any], dims: list[Hashable]
 ) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
@@ -68,6 +81,13 @@ def _inner(
         for role, each in columns.items()
         if isinstance(each, xr.DataArray | pd.Series)
     }
+    for role, each in {"the data": data, **arrays}.items():
+        for dim, index in each.indexes.items():
+            if dim in dims and not index.is_unique:
+                raise ValueError(
+                    f'join is "inner", but some labels along {dim!r} of {role} occur twice; give '
+                    f"each label once, for example with drop_duplicates({dim!r})"
+                )
     found, *others = xr.align(data, *arrays.values(), join="inner", copy=False)
     made = {**columns, **dict(zip(arrays, others, strict=True))}
     notes = []

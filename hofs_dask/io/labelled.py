@@ -12,6 +12,9 @@ import xarray as xr
 
 from hofs_dask.io.graphs import classic
 
+#: Labels that differ by less than this fraction of the smallest step are the same up to rounding.
+ROUNDING = 0.01
+
 
 def spread(variable: xr.DataArray, like: xr.DataArray, tail: Sequence[Hashable] = ()) -> Any:
     """Return the values of a variable, broadcast to the dims of ``like``.
@@ -64,9 +67,32 @@ def check_labels(
             and not target.indexes[dim].equals(data.indexes[dim])
         ):
             raise ValueError(
-                f"{role} {target.name!r} and the data have different labels along {dim!r}; give "
-                'join="inner" to use the common labels, or join="override" to match by position'
+                f"{role} {target.name!r} and the data have different labels along {dim!r}"
+                + _how_to_join(target.indexes[dim], data.indexes[dim], role)
             )
+
+
+def _how_to_join(own: pd.Index, other: pd.Index, role: str) -> str:
+    """Return the end of an error message for indexes of the same length with different labels."""
+    if isinstance(own, xr.CFTimeIndex) or isinstance(other, xr.CFTimeIndex):
+        calendar = getattr(other, "calendar", "standard")
+        if getattr(own, "calendar", "standard") != calendar:
+            return (
+                ", of different calendars; convert them with "
+                f"{role}.convert_calendar({calendar!r}, use_cftime="
+                f"{isinstance(other, xr.CFTimeIndex)})"
+            )
+    elif own.is_unique and own.sort_values().equals(other.sort_values()):
+        return ' in another order; give join="inner" to match them by label'
+    elif all(each.dtype.kind in "iuf" for each in (own, other)) and len(own) > 1:
+        numbers = other.to_numpy().astype(float)
+        differences = np.abs(own.to_numpy().astype(float) - numbers)
+        if (differences <= ROUNDING * np.abs(np.diff(numbers)).min()).all():
+            return (
+                f" that are equal up to rounding ({own.dtype} and {other.dtype}); give "
+                'join="override" to match by position'
+            )
+    return '; give join="inner" to use the common labels, or join="override" to match by position'
 
 
 def is_same(one: xr.DataArray, other: xr.DataArray) -> bool:
@@ -92,6 +118,31 @@ def is_same(one: xr.DataArray, other: xr.DataArray) -> bool:
     if one.variable._in_memory and other.variable._in_memory:
         return bool(one.variable.equals(other.variable))
     return False
+
+
+def fill_values(array: xr.DataArray, role: str) -> list[str]:
+    """Return a message if an array has a fill value that was not replaced by NaN.
+
+    This is known for integers, and for floats in memory, without reading lazy data.
+
+    Examples
+    --------
+    >>> band = xr.DataArray(np.array([7, 65535], "u2"), attrs={"_FillValue": 65535}, name="red")
+    >>> fill_values(band, "the data")[0][:60]
+    "the data 'red' has the attribute _FillValue=65535, so this v"
+    """
+    for name in ("_FillValue", "missing_value"):
+        fill = np.asarray(array.attrs.get(name, np.nan)).ravel()[:1]
+        if fill.dtype.kind not in "iuf" or not np.isfinite(fill).all():
+            continue
+        floats = array.dtype.kind == "f" and array.variable._in_memory
+        if array.dtype.kind in "iu" or (floats and (array.values == fill).any()):
+            return [
+                f"{role} {array.name!r} has the attribute {name}={fill.item()}, so this value was "
+                "not replaced by NaN and counts like any other; decode it with xr.decode_cf, open "
+                "the file with masked values, or leave these samples out"
+            ]
+    return []
 
 
 def bounds_of(data: xr.Dataset) -> dict[Hashable, Hashable]:
@@ -146,6 +197,10 @@ def on_grid(given: Any, like: xr.DataArray, role: str) -> Any:
         whole = like.indexes.get(dim)
         if whole is None:
             whole = pd.RangeIndex(like.sizes[dim])
+        if isinstance(whole, xr.CFTimeIndex) != isinstance(places.indexes[dim], xr.CFTimeIndex):
+            calendar = getattr(whole, "calendar", "standard")
+            why = f"the data has dates of the calendar {calendar!r} along {dim!r}"
+            raise _by_position(given, role, why)
         if len(whole) != places.sizes[dim] or set(places.indexes[dim]) != set(whole):
             raise _by_position(given, role, f"the data has other labels along {dim!r}")
         places = places.reindex({dim: whole})
