@@ -273,6 +273,18 @@ def test_fill_values__that_are_not_decoded_are_a_warning():
         hd.select(raw.astype(float).assign_attrs(raw.attrs), label.drop_attrs(), 1, method="mim")
 
 
+@pytest.mark.parametrize("option", ["weights", "where", "groups"])
+def test_dataset__a_variable_that_an_option_takes_is_no_feature(option):
+    values = {"weights": np.arange(1, 41), "where": np.arange(40) < 30, "groups": np.arange(40)}
+    data = DATA[["nino"]].assign(
+        soi=-DATA["nino"], given=("time", values[option]), y=("time", np.arange(40) % 2)
+    )
+    lazy = data.chunk(time=9)
+    for each, given in ((data, "given"), (data, data["given"]), (lazy, lazy["given"])):
+        result = hd.select(each, "y", 2, method="mim", **{option: given})
+        assert set(result.features) == {"nino", "soi"}
+
+
 def test_dataset__with_one_variable_has_one_feature():
     result = hd.select(DATA[["t2m", "rain"]], "rain", 1, method="mim")
     assert result.features == ["t2m"]

@@ -15,7 +15,7 @@ from hofs_dask.io.blocks import open_grid
 from hofs_dask.io.columns import Column, Features, is_dask_frame, target_type
 from hofs_dask.io.fingerprint import combine
 from hofs_dask.io.frames import check_index
-from hofs_dask.io.labelled import check_labels, spread
+from hofs_dask.io.labelled import check_labels, is_same, spread
 from hofs_dask.io.reading import BY, WEIGHTS
 from hofs_dask.io.table import Table
 from hofs_dask.io.targets import as_column, as_series, names_column, target_name
@@ -24,7 +24,8 @@ from hofs_dask.io.targets import as_column, as_series, names_column, target_name
 def take_column(data: Any, given: Any, role: str, others: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return the data without the column or variable called ``given``, and this column.
 
-    If ``given`` is not a name, both are returned unchanged. ``role`` is the option that names the
+    A DataArray that is a variable of a Dataset is taken like its name. If ``given`` is neither a
+    name nor such an array, both are returned unchanged. ``role`` is the option that names the
     column, such as ``"groups"``, and ``others`` has the values of the other options that may name
     a column.
 
@@ -37,6 +38,10 @@ def take_column(data: Any, given: Any, role: str, others: Mapping[str, Any]) -> 
     (['a'], array([7, 8]))
     """
     if not names_column(given):
+        if isinstance(given, xr.DataArray) and isinstance(data, xr.Dataset):
+            name: Any = given.name
+            if name in data.data_vars and is_same(given, data[name]):
+                return data.drop_vars(name), given
         return data, given
     for other, name in others.items():
         if names_column(name) and name == given:
