@@ -85,7 +85,7 @@ def affinity_section(dataset: xr.Dataset) -> list[Section]:
         ("Darker cells are features that depend more on each other. Frames are subsets.",),
         table,
     )
-    return [Section("affinity", "How the features hang together", (Text(words), picture))]
+    return [Section("affinity", "How the features depend on each other", (Text(words), picture))]
 
 
 def margins_section(dataset: xr.Dataset) -> Section:
