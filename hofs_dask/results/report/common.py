@@ -270,10 +270,6 @@ def made_section(attrs: Mapping[str, Any], more: Sequence[Fact] = ()) -> Section
     if "n_scans" in attrs:
         remark = f"for {counted(attrs['n_reductions'], 'reduction')}"
         facts.append(Fact("scans over the samples", str(attrs["n_scans"]), remark))
-    if "n_bytes" in attrs:
-        facts.append(Fact("bytes of codes in these scans", size(float(attrs["n_bytes"]))))
-    if "seconds" in attrs:
-        facts.append(Fact("time of the search", duration(float(attrs["seconds"]))))
     if "hofs_dask_version" in attrs:
         facts.append(Fact("version of hofs_dask", str(attrs["hofs_dask_version"])))
     if "fingerprint" in attrs:
@@ -287,37 +283,6 @@ def method_facts(method: str, options: Mapping[str, Any]) -> list[Fact]:
     """Return the facts about a method and its options."""
     given = ", ".join(f"{name}={value}" for name, value in options.items() if value is not None)
     return [Fact("method", method), *([Fact("options", given)] if given else [])]
-
-
-def size(n_bytes: float) -> str:
-    """Return a number of bytes with a unit.
-
-    Examples
-    --------
-    >>> size(999), size(2_500_000)
-    ('999 B', '2.5 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if n_bytes < 1000 or unit == "TB":
-            break
-        n_bytes /= 1000
-    return f"{n_bytes:.3g} {unit}"
-
-
-def duration(seconds: float) -> str:
-    """Return a duration as text.
-
-    Examples
-    --------
-    >>> duration(0.123), duration(75), duration(7300)
-    ('0.12 s', '1 min 15 s', '2 h 1 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def by_position(keys: NDArray[np.int64], values: NDArray[Any]) -> dict[int, int]:
