@@ -233,10 +233,10 @@ def select(
         most 20 different whole numbers are classes, and everything else is continuous.
     bins
         Number of bins of a numeric feature, from 2 to 254. The bins have about equal counts.
-        ``"auto"`` uses 5 to 32 bins, more for more samples. ``"width"`` uses as many bins as
-        ``"auto"``, but of equal width. A feature with no more distinct values than bins
-        gets one code per value. With None, the data must be integers from 0 to 253, which are used
-        as codes.
+        ``"auto"`` uses 5 to 32 bins: the more samples, the more bins. ``"width"`` uses as many bins
+        as ``"auto"``, but of equal width. If a feature has at most as many distinct values as there
+        are bins, each value gets its own code. With None, the data must be integers from 0 to 253,
+        which are used as codes.
     where
         The samples to use: an array of booleans or of the positions of samples, or the name of a
         column, variable or coordinate of `data`. A DataArray is broadcast along the sample dims
@@ -791,11 +791,13 @@ def interactions(
 
     Notes
     -----
-    Synergy is the dependence that no effects of fewer variables explain. A log-linear model with
+    Synergy is the part of the dependence among the features and the target that effects of fewer
+    of these variables cannot explain. A log-linear model with
     all terms except the term of the highest order is fitted to the counts of the tuple and the
     target. The synergy is the deviance of the counts from this model per sample, ``G / 2N``. Two
     features with additive effects have no synergy, nor do a strong feature and a noise feature.
-    ``added`` is the information of the tuple minus the information of its best proper subset.
+    The variable ``added`` of the result is the information of the tuple minus that of its best
+    proper subset.
 
     A feature may have at most b codes, where b is the largest number with ``10 C b**order <= N``
     for N samples and C classes, but at least 2. If a feature has more codes, adjacent codes (of a
@@ -809,7 +811,7 @@ def interactions(
     Screening: with 65,536 samples or more, if comparing all tuples on all samples would take more
     than about ten seconds, all tuples are compared on about 32,768 samples, drawn by a hash of the
     row number. The best of them (1000, or ten times ``top``) are then counted again on all samples.
-    The result states the smallest synergy that a tuple must have to be among these with probability
+    The result states a synergy above which a tuple is counted again with a probability of at least
     1 - 1e-6. Weaker tuples may be missing. `estimate` shows the cost and the expected smallest
     synergy before the run.
 

@@ -56,10 +56,10 @@ def compare(search: Search, methods: dict[str, Method], resamples: int) -> None:
 
     All methods share their scans over the data.
 
-    STORE is a code store written by "hofs-dask encode", or data: a Zarr store, or Parquet or CSV
-    files, given as a file, a folder or a quoted pattern such as "data/*.parquet". Data is first
-    encoded into a temporary code store, which is removed after the run. The options for reading and
-    encoding data are an error if STORE is already a code store.
+    STORE is a code store written by "hofs-dask encode", or data: a Zarr store, a netCDF file, or
+    Parquet or CSV files, given as a file, a folder or a quoted pattern such as "data/*.parquet".
+    Data is first encoded into a temporary code store, which is removed after the run. The options
+    for reading and encoding data are an error if STORE is already a code store.
     """
     chosen = list(methods.values())
 

@@ -37,8 +37,8 @@ def main() -> None:
     The selected features are ranked, and features that depend on each other are grouped into
     subsets. The data may be larger than memory.
 
-    Data is first encoded into a code store, in which every value is a small integer. For several
-    selections, the data has to be encoded only once.
+    Data is first encoded into a code store, in which every value is a small integer. Data
+    that is encoded once can be used for any number of selections.
 
     Results are printed to standard output. Progress, warnings and errors are printed to standard
     error. The exit code is 0 after success, 1 after an error, 2 if the command line is not valid,

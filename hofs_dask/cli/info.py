@@ -38,8 +38,8 @@ MIN_ROOM = 30
 def info(path: str, as_json: bool) -> None:
     """Describe a code store, a saved result or a checkpoint.
 
-    PATH is a code store, a saved selection, comparison or matrix, saved interactions, or the
-    directory of a checkpoint.
+    PATH is a code store, a saved result (a selection, a comparison, a matrix or interactions), or
+    the directory of a checkpoint.
     """
     if as_json:
         print_json(tree_at(path))

@@ -112,10 +112,10 @@ def interactions(
     have only together: it is not explained by single features or, for triples, by pairs. All tuples
     are compared, and the first twenty are printed. All values are in nats.
 
-    STORE is a code store written by "hofs-dask encode", or data: a Zarr store, or Parquet or CSV
-    files, given as a file, a folder or a quoted pattern such as "data/*.parquet". Data is first
-    encoded into a temporary code store, which is removed after the run. The options for reading and
-    encoding data are an error if STORE is already a code store.
+    STORE is a code store written by "hofs-dask encode", or data: a Zarr store, a netCDF file, or
+    Parquet or CSV files, given as a file, a folder or a quoted pattern such as "data/*.parquet".
+    Data is first encoded into a temporary code store, which is removed after the run. The options
+    for reading and encoding data are an error if STORE is already a code store.
     """
     resume = "with --checkpoint DIR the same command resumes where it was interrupted."
     if checkpoint is not None:

@@ -215,11 +215,11 @@ _READING = (
         metavar="NUMBER|auto|width|none",
         default="auto",
         show_default=True,
-        help="How to bin numeric features. Each bin becomes an integer code. A feature "
-        "with no more distinct values than bins gets one code per value. auto: 5 to 32 bins "
-        "of about equal counts, more for more samples. NUMBER: this many bins of about equal "
-        "counts. width: as many bins as auto, of equal width. none: no binning; the data must be "
-        "integers from 0 to 253, which are used directly as codes.",
+        help="How to bin numeric features. Each bin becomes an integer code. If "
+        "a feature has at most as many distinct values as there are bins, each value gets its own "
+        "code. auto: 5 to 32 bins of about equal counts; the more samples, the more bins. NUMBER: "
+        "this many bins of about equal counts. width: as many bins as auto, of equal width. none: "
+        "no binning; the data must be integers from 0 to 253, which are used directly as codes.",
     ),
     click.option(
         "--target-kind",

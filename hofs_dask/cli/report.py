@@ -40,9 +40,9 @@ def report(result: str, output: str | None) -> None:
 
     RESULT is a saved selection, a saved comparison or saved interactions.
 
-    The page has figures, tables, a description of the data, and how the result was made. It works
-    offline: it loads nothing, and it can be sent to others as a single file. Names of features and
-    of classes are in the page.
+    The page has figures, tables, and descriptions of the data and of how the result was made. It
+    works offline: it loads nothing, and it can be sent to others as a single file. It contains the
+    names of features and classes: check that they may be shared before you send it.
     """
     from hofs_dask.results.comparison import load
 

@@ -124,8 +124,9 @@ def search_command(
             type=NumberOrAuto(),
             required=True,
             metavar="N|auto",
-            help="Number of features to choose. With auto, features are chosen as long as one "
-            "depends significantly on the target, given those already chosen.",
+            help="Number of features to choose. With auto, the search continues as long as "
+            "some remaining feature depends significantly on the target, given the features "
+            "already chosen.",
         ),
         target_option,
         reading_options,

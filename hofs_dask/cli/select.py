@@ -48,10 +48,10 @@ def select(search: Search, method: str, options: tuple[str, ...]) -> None:
 
     Features that depend on each other share a subset.
 
-    STORE is a code store written by "hofs-dask encode", or data: a Zarr store, or Parquet or CSV
-    files, given as a file, a folder or a quoted pattern such as "data/*.parquet". Data is first
-    encoded into a temporary code store, which is removed after the run. The options for reading and
-    encoding data are an error if STORE is already a code store.
+    STORE is a code store written by "hofs-dask encode", or data: a Zarr store, a netCDF file, or
+    Parquet or CSV files, given as a file, a folder or a quoted pattern such as "data/*.parquet".
+    Data is first encoded into a temporary code store, which is removed after the run. The options
+    for reading and encoding data are an error if STORE is already a code store.
     """
     chosen = _method(method, options)
 

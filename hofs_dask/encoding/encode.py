@@ -140,8 +140,8 @@ def encode_source(
         Path, URL or Zarr store: absent, empty, or a code store. A code store of other data or
         other options is replaced when the new one is complete.
     bins : int, "auto", "width" or None
-        Number of bins of a numeric feature. A feature with no more distinct values than bins gets
-        one code per value.
+        Number of bins of a numeric feature. If a feature has at most as many distinct values as
+        there are bins, each value gets its own code.
     target_kind : {"auto", "class", "ordinal", "continuous"}
         How to interpret the target.
     chunks : tuple of int, optional

@@ -145,7 +145,7 @@ def split_lags(name: Name, dims: Sequence[Hashable]) -> tuple[Name, dict[Hashabl
 
 
 def check_lags(lags: Any, dims: Sequence[Hashable]) -> dict[Hashable, list[int]]:
-    """Return the option ``lags`` as a list of numbers of steps for each dim, or raise an error.
+    """Return the option ``lags`` as a dict of lists of lags, in steps; raise an error if invalid.
 
     ``dims`` are the sample dims.
 

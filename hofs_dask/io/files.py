@@ -42,7 +42,7 @@ class SealError(ValueError):
 
 
 def read_file(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the content of a regular file of at most ``most`` bytes.
+    """Return the content of a regular file that is no larger than ``most`` bytes.
 
     Raises
     ------

@@ -87,7 +87,8 @@ def count_parents(
     problem
         The data set.
     families
-        Feature, parents and p-value; all have the same number of parents, and different features.
+        One tuple (feature, parents, p-value) per family. All families have the same number of
+        parents, and no two have the same feature.
     """
     families = sorted(families)
     parents = np.array([each[1] for each in families])

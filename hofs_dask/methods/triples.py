@@ -362,7 +362,7 @@ class CMICOT(TripleMethod):
     -----
     Score ``max_h min_g I(x_i, x_h : y | x_g)``, where h and g are chosen features, possibly the
     same one. In the paper (Advances in Neural Information Processing Systems 29), h and g are teams
-    of several features, which are chosen greedily, and features are represented by binary ones.
+    of several features, chosen greedily, and each feature is represented by binary features.
     Here a team is one feature with all its codes, and all pairs of teams are compared.
 
     Examples

@@ -83,7 +83,7 @@ class StrandedError(RuntimeError):
 
 
 def timeout() -> float:
-    """Return the seconds without progress after which a wait ends.
+    """Return how many seconds a wait may last without progress before it ends with an error.
 
     Examples
     --------

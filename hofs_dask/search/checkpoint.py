@@ -1,4 +1,4 @@
-"""Save and load checkpoints: one file at a locked place, replaced after every round.
+"""Save and load checkpoints. A checkpoint is one locked file, replaced after every round.
 
 Layout::
 
