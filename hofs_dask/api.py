@@ -166,6 +166,7 @@ def select(
     method: str | Method = "hofs",
     feature_dim: Hashable | Sequence[Hashable] | None = None,
     feature_coord: Hashable | None = None,
+    feature_names: Sequence[Hashable] | None = None,
     lags: Mapping[Hashable, Iterable[int]] | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
@@ -219,6 +220,8 @@ def select(
     feature_coord
         A coordinate along the dimension of the features that names them, such as
         ``"wavelength"``.
+    feature_names
+        Names of the columns of an array, which are otherwise ``"x0"``, ``"x1"``, and so on.
     lags
         Lags along sample dimensions, such as ``{"time": [0, 1, 2]}``, as numbers of steps back. For
         each lag, a feature with this dimension becomes a separate feature, such as
@@ -327,6 +330,7 @@ def select(
         reading = Reading(
             feature_dim=feature_dim,
             feature_coord=feature_coord,
+            feature_names=feature_names,
             lags=lags,
             nominal=nominal,
             target_kind=target_kind,
@@ -367,6 +371,7 @@ def select_by(
     method: str | Method = "hofs",
     feature_dim: Hashable | Sequence[Hashable] | None = None,
     feature_coord: Hashable | None = None,
+    feature_names: Sequence[Hashable] | None = None,
     lags: Mapping[Hashable, Iterable[int]] | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
@@ -402,7 +407,7 @@ def select_by(
         coordinate of `data`, or a part of its dates, such as ``"time.season"``. A DataArray is
         broadcast along the sample dims that it does not have. Samples without a label are not used.
         At most 1000 labels are possible.
-    feature_dim, feature_coord, nominal, target_kind, bins, where, ignore_label
+    feature_dim, feature_coord, feature_names, nominal, target_kind, bins, where, ignore_label
         As for `select`.
     lags
         As for `select`. A lagged value may be from another part: the day before the first winter
@@ -445,6 +450,7 @@ def select_by(
         reading = Reading(
             feature_dim=feature_dim,
             feature_coord=feature_coord,
+            feature_names=feature_names,
             lags=lags,
             nominal=nominal,
             target_kind=target_kind,
@@ -487,6 +493,7 @@ def compare(
     n_resamples: int = 0,
     feature_dim: Hashable | Sequence[Hashable] | None = None,
     feature_coord: Hashable | None = None,
+    feature_names: Sequence[Hashable] | None = None,
     lags: Mapping[Hashable, Iterable[int]] | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
@@ -514,7 +521,8 @@ def compare(
 
     Parameters
     ----------
-    data, target, n_features, feature_dim, feature_coord, lags, nominal, target_kind, bins
+    data, target, n_features, feature_dim, feature_coord, feature_names, lags, nominal, target_kind,
+    bins
         As for `select`.
     where, ignore_label, groups, weights, join, on_bad
         As for `select`.
@@ -566,6 +574,7 @@ def compare(
         reading = Reading(
             feature_dim=feature_dim,
             feature_coord=feature_coord,
+            feature_names=feature_names,
             lags=lags,
             nominal=nominal,
             target_kind=target_kind,
@@ -630,6 +639,7 @@ def information_matrix(
     kind: str = "spectral",
     feature_dim: Hashable | Sequence[Hashable] | None = None,
     feature_coord: Hashable | None = None,
+    feature_names: Sequence[Hashable] | None = None,
     lags: Mapping[Hashable, Iterable[int]] | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
@@ -649,7 +659,7 @@ def information_matrix(
 
     Parameters
     ----------
-    data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
+    data, target, feature_dim, feature_coord, feature_names, lags, nominal, target_kind, bins
         As for `select`.
     where, ignore_label, weights, join, on_bad, store
         As for `select`.
@@ -690,6 +700,7 @@ def information_matrix(
         reading = Reading(
             feature_dim=feature_dim,
             feature_coord=feature_coord,
+            feature_names=feature_names,
             lags=lags,
             nominal=nominal,
             target_kind=target_kind,
@@ -738,6 +749,7 @@ def interactions(
     exhaustive: bool = False,
     feature_dim: Hashable | Sequence[Hashable] | None = None,
     feature_coord: Hashable | None = None,
+    feature_names: Sequence[Hashable] | None = None,
     lags: Mapping[Hashable, Iterable[int]] | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
@@ -762,7 +774,7 @@ def interactions(
 
     Parameters
     ----------
-    data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
+    data, target, feature_dim, feature_coord, feature_names, lags, nominal, target_kind, bins
         As for `select`.
     where, ignore_label, weights, join, on_bad, store
         As for `select`.
@@ -832,6 +844,7 @@ def interactions(
         reading = Reading(
             feature_dim=feature_dim,
             feature_coord=feature_coord,
+            feature_names=feature_names,
             lags=lags,
             nominal=nominal,
             target_kind=target_kind,
@@ -871,6 +884,7 @@ def encode(
     *,
     feature_dim: Hashable | Sequence[Hashable] | None = None,
     feature_coord: Hashable | None = None,
+    feature_names: Sequence[Hashable] | None = None,
     lags: Mapping[Hashable, Iterable[int]] | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
@@ -892,7 +906,7 @@ def encode(
 
     Parameters
     ----------
-    data, target, feature_dim, feature_coord, lags, nominal, target_kind, bins
+    data, target, feature_dim, feature_coord, feature_names, lags, nominal, target_kind, bins
         As for `select`.
     where, ignore_label, groups, weights, join, on_bad
         As for `select`.
@@ -931,6 +945,7 @@ def encode(
         Reading(
             feature_dim=feature_dim,
             feature_coord=feature_coord,
+            feature_names=feature_names,
             lags=lags,
             nominal=nominal,
             target_kind=target_kind,
@@ -967,6 +982,7 @@ def estimate(
     exhaustive: bool = False,
     feature_dim: Hashable | Sequence[Hashable] | None = None,
     feature_coord: Hashable | None = None,
+    feature_names: Sequence[Hashable] | None = None,
     lags: Mapping[Hashable, Iterable[int]] | None = None,
     nominal: Iterable[Hashable] | bool | None = None,
     target_kind: str = "auto",
@@ -1002,7 +1018,8 @@ def estimate(
         As for `compare`.
     order, top, exhaustive
         Plan `interactions` with these parameters instead of a selection, if `order` is given.
-    feature_dim, feature_coord, lags, nominal, target_kind, bins, ignore_label, groups, join
+    feature_dim, feature_coord, feature_names, lags, nominal, target_kind, bins, ignore_label,
+    groups, join
         As for `select`.
     on_bad, include, exclude
         As for `select`.
@@ -1049,6 +1066,7 @@ def estimate(
     reading = Reading(
         feature_dim=feature_dim,
         feature_coord=feature_coord,
+        feature_names=feature_names,
         lags=lags,
         nominal=nominal,
         target_kind=target_kind,

@@ -34,7 +34,6 @@ from hofs_dask.encoding.stages import (
     tables_of_columns,
     target_notes,
     with_warnings,
-    without_refused,
 )
 from hofs_dask.encoding.steps import Step, Steps, run_together
 from hofs_dask.engine.chunking import Room, choose_layout
@@ -51,8 +50,7 @@ from hofs_dask.scheduling.compute import compute, release
 from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.store.bins import (
     Bins,
-    Feature,
-    Refusal,
+    Features,
     check_bins,
     encode_planes,
     most_bins,
@@ -108,7 +106,7 @@ def kernels_to_compile(source: Source) -> list[str]:
     []
     """
     dtypes = {
-        np.result_type(part.dtype, np.float32).name
+        cells.block_type(part.dtype).name
         for part in source.parts
         if part.dtype.kind in "biuf" and math.prod(map(max, part.chunks)) >= MANY_CELLS
     }
@@ -320,13 +318,12 @@ def _encode(
     """Write codes, tables and labels into the folder of a job; return their manifest."""
     source, kept = job.source, (yield from find_kept(job.source))
     first_read = yield from _first_read(job, kept, bins, kind)
-    coding, features, n_bins, empty, sums, problems = first_read
-    source = without_refused(source, problems)
+    coding, features, n_bins, empty, sums, source = first_read
     job = replace(job, source=source)
     grid = choose_layout(
         kept.n_rows,
         source.n_features,
-        max(feature.n_codes for feature in features),
+        int(features.n_codes.max()),
         n_classes=coding.n_classes,
         source_rows=source_rows(source) if kept.whole else None,
         room=room,
@@ -344,7 +341,7 @@ def _encode(
     (tables, *checksums), more = yield Step(
         (writes, there), stage="encode-write", n_tasks=len(writes) - 1
     )
-    named = {str(j): feature for j, feature in enumerate(features) if feature.categories}
+    named = {str(j): each for j, each in features.nominal.items() if each.categories}
     content = Content(
         names=source.names,
         n_samples=kept.n_rows,
@@ -375,11 +372,11 @@ def _encode(
 
 def _first_read(
     job: Job, kept: Kept, bins: Bins, target_kind: TargetKind
-) -> Steps[tuple[Coding, list[Feature], int, float, WeightSums | None, list[Refusal]]]:
+) -> Steps[tuple[Coding, Features, int, float, WeightSums | None, Source]]:
     """Read the source once; return the coding of the target and of each feature.
 
     The other results are the number of bins, the share of samples that miss every feature, the
-    sums of the weights, and the features to skip, which have no coding.
+    sums of the weights, and the source without the features to skip.
     """
     source, run = job.source, uuid.uuid4().hex
     weights = weight_blocks(source, kept, run)
@@ -451,8 +448,8 @@ def _first_read(
     made, coded, resolved, summed = yield Step(
         (tables, coding, n_bins, sums), stage="encode-read", n_tasks=n_tasks
     )
-    found, share, problems = judge_tables(source, made, rows)
-    return coded, found, resolved, share, summed, problems
+    found, share, judged = judge_tables(source, made, rows)
+    return coded, found, resolved, share, summed, judged
 
 
 def _add_labels(
@@ -550,9 +547,7 @@ def _coding(
     return compute(coding, here=True)[0] if here else coding
 
 
-def _write_tasks(
-    job: Job, kept: Kept, features: list[Feature], grid: tuple[int, int]
-) -> list[Delayed]:
+def _write_tasks(job: Job, kept: Kept, features: Features, grid: tuple[int, int]) -> list[Delayed]:
     """Return a task that writes the tables, and one task per chunk that encodes and writes it.
 
     A task writes the tables because the driver may be busy running the scheduler.
@@ -672,7 +667,7 @@ def _summarise_target(
 
 def _write_codes(
     pieces: list[list[np.ndarray]],
-    features: list[Feature],
+    features: Features,
     place: Place,
     bits: int,
     grid: tuple[int, int],

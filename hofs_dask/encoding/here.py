@@ -27,7 +27,6 @@ from hofs_dask.encoding.stages import (
     target_notes,
     warn_of_rounding,
     with_warnings,
-    without_refused,
 )
 from hofs_dask.engine.chunking import Room, choose_layout, widest_tile
 from hofs_dask.engine.cluster import local_threads
@@ -42,7 +41,7 @@ from hofs_dask.events import (
 from hofs_dask.io.places import Place
 from hofs_dask.kernels.planes import WORD
 from hofs_dask.scheduling.compute import threads
-from hofs_dask.store.bins import Bins, Feature, check_bins, encode_planes, most_bins
+from hofs_dask.store.bins import Bins, Features, check_bins, encode_planes, most_bins
 from hofs_dask.store.chunks import HeldChunks
 from hofs_dask.store.codes import CodeStore, Held
 from hofs_dask.store.groups import Groups, count_groups, deal_groups, encode_groups
@@ -112,17 +111,16 @@ def encode_here(
     coding = make_coding(summary, source.target_name, kind, source.target_type)
     n_bins = resolve_bins(checked_bins, n_rows, None if stored is None else sums, coding)
     with _threads(n_rows * source.n_features) as each:
-        features, share, problems = judge_tables(
+        features, share, used = judge_tables(
             source,
             _first_read(source, memory, kept, stored, checked_bins, n_bins, each, listeners),
             min(n_rows, SAMPLE_ROWS),
         )
-        used = without_refused(source, problems)
         parts = [take(part, mask) for part in (used.memory or memory).parts]
         grid = choose_layout(
             n_rows,
             used.n_features,
-            max(feature.n_codes for feature in features),
+            int(features.n_codes.max()),
             n_classes=coding.n_classes,
             source_rows=source_rows(used) if kept.whole else None,
             room=room,
@@ -207,13 +205,13 @@ def _first_read(
 def _encode(
     source: Source,
     parts: Sequence[np.ndarray],
-    features: Sequence[Feature],
+    features: Features,
     grid: tuple[int, int],
     each: _Each,
     listeners: Sequence[Notify],
 ) -> HeldChunks:
     """Return the chunks of the codes."""
-    bits, n_rows = count_bits(list(features)), len(parts[0])
+    bits, n_rows = count_bits(features), len(parts[0])
     starts = [0, *itertools.accumulate(part.shape[1] for part in parts)]
     rows, tiles = cuts(slice(0, n_rows), grid[0]), cuts(slice(0, len(features)), grid[1])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,14 @@ import numpy as np
 
 from hofs_dask.encoding.kept import Kept
 from hofs_dask.errors import refusal, skipped, some_of
-from hofs_dask.store.bins import Bins, Feature, Refusal, count_bins, make_tables
+from hofs_dask.store.bins import (
+    Bins,
+    Features,
+    Refusal,
+    count_bins,
+    make_tables,
+    unique_integers,
+)
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.groups import FEW_GROUPS
 from hofs_dask.store.labels import Coding
@@ -26,12 +33,14 @@ if TYPE_CHECKING:
 #: A warning is given if at least this share of the samples misses every feature, and if the share
 #: is more than 1.5 times the share that is expected by chance.
 MANY_EMPTY = 0.01
+#: Up to this many columns are listed in the advice to exclude them.
+MOST_NAMED = 8
 #: Rounding may change the total weight by this fraction without a warning.
 MOST_EXCESS = 0.01
 
-#: The tables of some columns: features, refusals, which sampled rows miss all of them (bits; None
-#: if not floats), and the probability of this by chance.
-Tables = tuple[list[Feature], list[Refusal], np.ndarray | None, float]
+#: The tables of some columns: features, refusals, columns that look like identifiers, which sampled
+#: rows miss all of them (bits; None if not floats), and the probability of this by chance.
+Tables = tuple[Features, list[Refusal], list[int], np.ndarray | None, float]
 
 
 def bytes_of(source: Source) -> int:
@@ -42,30 +51,41 @@ def bytes_of(source: Source) -> int:
 
 def judge_tables(
     source: Source, made: Sequence[Tables], n_sampled: int
-) -> tuple[list[Feature], float, list[Refusal]]:
-    """Return the codings of all columns, the share of samples that miss all, and the refusals.
+) -> tuple[Features, float, Source]:
+    """Return the codings of all columns, the share of samples that miss all, and the source.
 
-    Raise an error that names all columns that cannot be used, unless they are to be skipped.
+    Columns that cannot be used are left out of the source, with a note, if they are to be skipped;
+    otherwise an error names all of them. Another note names columns that look like identifiers.
     """
     problems = [problem for _, several, *_ in made for problem in several]
     problems.sort(key=lambda problem: problem.column)
     if problems and (source.on_bad == "raise" or len(problems) == source.n_features):
         raise _refused(source, problems)
-    empty = [flags for _, _, flags, _ in made if flags is not None]
+    empty = [flags for *_, flags, _ in made if flags is not None]
     share = 0.0
     if len(empty) == len(made):
         share = int(np.unpackbits(np.bitwise_and.reduce(empty)).sum()) / n_sampled
         by_chance = math.prod(each for *_, each in made)
         share = share if share > 1.5 * by_chance else 0.0
-    return [feature for several, *_ in made for feature in several], share, problems
+    unique = [source.names[column] for _, _, several, *_ in made for column in several]
+    if unique:
+        source = replace(source, notes=(*source.notes, _identifier_note(unique)))
+    features = Features.join([several for several, *_ in made])
+    return features, share, _without_refused(source, problems)
 
 
-def without_refused(source: Source, problems: Sequence[Refusal]) -> Source:
+def _without_refused(source: Source, problems: Sequence[Refusal]) -> Source:
     """Return the source without the columns that cannot be used, with a note about them."""
     if not problems:
         return source
     notes = (*source.notes, *skipped(_texts(source, problems)))
     return replace(source.without([each.column for each in problems]), notes=notes)
+
+
+def _identifier_note(names: Sequence[Hashable]) -> str:
+    what = "has a different integer in every row" if len(names) == 1 else "have different integers"
+    shown = f"{[*names]!r}" if len(names) <= MOST_NAMED else f"[{names[0]!r}, ...]"
+    return f"{some_of(names)} {what}, as identifiers have; if they are, give exclude={shown}"
 
 
 def target_notes(
@@ -114,17 +134,17 @@ def resolve_bins(bins: Bins, n_samples: int, sums: WeightSums | None, coding: Co
 def tables_of_columns(
     summaries: list[Summary], cut: slice | None, first: int, bins: Bins, n_bins: int
 ) -> Tables:
-    """Return the coding of each feature, refusals, and two results about missing values.
+    """Return the tables of some columns, see `Tables`.
 
-    These are packed bits, 1 for sampled rows that miss all features, and the probability that a
-    row misses all features if the features are missing independently.
+    The probability that a row misses all features holds if they are missing independently.
     """
     if cut is not None:
         summaries = [each.columns(cut.start, cut.stop) for each in summaries]
     merged = merge_summaries(summaries)
     features, refusals = make_tables(merged, first, bins, n_bins)
     by_chance = float(np.prod(merged.n_missing / merged.n_rows))
-    return features, refusals, merged.empty_rows(), by_chance
+    unique = [first + j for j in unique_integers(merged)]
+    return features, refusals, unique, merged.empty_rows(), by_chance
 
 
 def source_rows(source: Source) -> int | None:

@@ -106,10 +106,11 @@ def current_workers(scan: Sequence[Request] = (), *, anew: bool = False) -> tupl
     )
 
 
-def kernels_to_compile(scan: Sequence[Request]) -> list[str]:
+def kernels_to_compile(scan: Sequence[Request], skip: str = "") -> list[str]:
     """Return the names of the kernels that must be compiled before a scan.
 
-    A kernel that an earlier call returned is not returned again. With a cluster, the kernel cache
+    A kernel that an earlier call returned is not returned again, and the kernel ``skip`` is not
+    returned. With a cluster, the kernel cache
     on the disk of this machine is checked, on the assumption that the workers use it too.
 
     Examples
@@ -118,13 +119,23 @@ def kernels_to_compile(scan: Sequence[Request]) -> list[str]:
     []
     """
     modules = _modules(scan)
-    if modules <= PROCESS.announced:
+    names = {request.reduction.name for request in scan}
+    if modules | names <= PROCESS.announced:
         return []
     client = current_client()
     if client is not None and modules <= session(client).compiled:
         return []
-    PROCESS.announced |= modules  # looking up files takes longer than a short scan
-    found = [name for name in missing(_kernels(modules)) if name not in PROCESS.announced]
+    PROCESS.announced |= modules | names  # looking up files takes longer than a short scan
+    some: dict[str, tuple[str, ...]] = {}
+    for module in modules:
+        some |= getattr(importlib.import_module(module), "KERNELS_OF", {})
+    found = [
+        name
+        for name in missing(_kernels(modules))
+        if name not in PROCESS.announced
+        and name != skip
+        and (name not in some or names & set(some[name]))
+    ]
     PROCESS.announced.update(found)
     return found
 

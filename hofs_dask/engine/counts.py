@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,6 +37,7 @@ from hofs_dask.kernels.counts import (
     triple_terms,
 )
 from hofs_dask.kernels.planes import (
+    WORD,
     add_plane_counts,
     cell_masks,
     counts_words_at_once,
@@ -47,6 +48,8 @@ from hofs_dask.scheduling.process import PROCESS
 
 #: The modules of the kernels that the reductions call.
 KERNEL_MODULES = (counting, hashing, planes)
+#: The kernels of these modules that only some reductions call, and the names of these reductions.
+KERNELS_OF: Mapping[str, tuple[str, ...]] = {"triple_terms": ("triple-terms",)}
 
 #: There are two ways to count: intersect bit masks, or unpack the codes and count sample by sample.
 #: Up to this many intersections per feature, the first way is faster. An intersection takes 0.0030
@@ -332,6 +335,17 @@ def _whole_terms(context: PairTermsContext, block: Block) -> Partial | None:
         terms,
     )
     return {"terms": terms}
+
+
+def other_kernel(n_samples: int, *, is_held: bool) -> str:
+    """Return the kernel that is usually not called: one of the two that compute pair terms.
+
+    Examples
+    --------
+    >>> other_kernel(1000, is_held=True), other_kernel(1000, is_held=False)
+    ('pair_terms', 'count_terms')
+    """
+    return "pair_terms" if is_held and n_samples <= SHORT_WORDS * WORD else "count_terms"
 
 
 def log_table(largest: int) -> np.ndarray:

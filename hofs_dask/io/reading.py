@@ -25,6 +25,7 @@ class Reading:
 
     feature_dim: Hashable | Sequence[Hashable] | None = None
     feature_coord: Hashable | None = None
+    feature_names: Sequence[Hashable] | None = None
     lags: Mapping[Hashable, Iterable[int]] | None = None
     nominal: Iterable[Hashable] | bool | None = None
     target_kind: str = "auto"
@@ -89,7 +90,11 @@ class Reading:
                 continue
             value = getattr(self, name)
             plain = isinstance(value, str | int | float | None)
-            shown = repr(value) if plain or name in ("feature_dim", "nominal") else "given"
+            shown = (
+                repr(value)
+                if plain or name in ("feature_dim", "feature_names", "nominal")
+                else "given"
+            )
             raise ValueError(
                 f"{name} is {shown}, but the data is a code store, which is already encoded; leave "
                 f"{name} out, or encode the data again with it"

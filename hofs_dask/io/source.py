@@ -351,6 +351,28 @@ _COLUMNS: dict[str, Callable[[Any, Features], Column]] = {
 
 
 def _read(data: Any, address: str, target: Any, reading: Reading) -> tuple[Features, Column | None]:
+    """Return the features of any data, named by the option ``feature_names``, and the target."""
+    features, column = _read_any(data, address, target, reading)
+    if reading.feature_names is None:
+        return features, column
+    named = Table | zarr.Group | xr.Dataset | xr.DataArray | pd.DataFrame | Mapping
+    if isinstance(data, named) or is_dask_frame(data):
+        raise ValueError(
+            "feature_names names the columns of an array, but the features of this "
+            f"{type(data).__name__} have names; leave feature_names out, or rename them in the data"
+        )
+    names = [plain(name) for name in reading.feature_names]
+    if isinstance(reading.feature_names, str) or len(names) != len(features.names):
+        raise ValueError(
+            f"feature_names has {len(names)} names and the data has {len(features.names)} columns; "
+            "give one name per column"
+        )
+    return replace(features, names=names), column
+
+
+def _read_any(
+    data: Any, address: str, target: Any, reading: Reading
+) -> tuple[Features, Column | None]:
     """Return the features of any data, and the target as a column.
 
     ``address`` is the path of the data if it was given by path, for messages.

@@ -14,7 +14,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hofs_dask.engine.cluster import kernels_to_compile
-from hofs_dask.engine.counts import DESIGN_EFFECTS, MARGINAL_COUNTS, GroupsContext, MarginalContext
+from hofs_dask.engine.counts import (
+    DESIGN_EFFECTS,
+    MARGINAL_COUNTS,
+    GroupsContext,
+    MarginalContext,
+    other_kernel,
+)
 from hofs_dask.engine.held import HeldScans
 from hofs_dask.engine.partition import read_bytes
 from hofs_dask.engine.reduction import N_FOLDS, Partial, Request
@@ -52,6 +58,8 @@ TIE = 1e-9
 
 #: Affinities of picks are returned for at most this number of picks.
 MOST_AFFINITIES = 1000
+#: Informations that differ by less, in nats, are equal up to rounding.
+SAME = 1e-9
 
 #: The rule for a search that does not end before it has chosen the requested number of features.
 NEVER = Stop()
@@ -149,7 +157,7 @@ def search(
         attrs={
             "method": method.name,
             "options": json.dumps(method.options),
-            **attributes(codes, problem),
+            **attributes(codes, problem, duplicates(codes.names, problem, at)),
             **_group_attrs(codes, method),
             **({"alpha": stop.alpha} if at.ended and stop.alpha is not None else {}),
         },
@@ -174,8 +182,35 @@ def _affinity(state: State, index: list[int]) -> np.ndarray | None:
     return found
 
 
-def attributes(codes: CodeStore, problem: Problem) -> dict[str, str | float]:
-    """Return the attributes that describe the data of a result."""
+def duplicates(names: Sequence[Hashable], problem: Problem, at: Snapshot) -> list[str]:
+    """Return a note for each pick but the last one that other features are duplicates of.
+
+    The codes of duplicates determine each other, so that their mutual information is equal to the
+    entropy of both.
+    """
+    notes, known = [], set[int]()
+    for pick, redundancy in zip(at.picks, at.state.redundancy, strict=False):
+        own = problem.entropy[pick.index]
+        equal = np.abs(redundancy - own) < SAME
+        equal &= (np.abs(problem.entropy - own) < SAME) & problem.usable
+        equal[pick.index] = False
+        if pick.index not in known and equal.any():
+            found = np.flatnonzero(equal)
+            known.update(found.tolist())
+            what = "a duplicate" if len(found) == 1 else "duplicates"
+            others = some_of([names[column] for column in found.tolist()])
+            notes.append(
+                f"{others} {'is' if len(found) == 1 else 'are'} {what} of {names[pick.index]!r}: "
+                "the codes of each determine those of the other"
+            )
+    return notes
+
+
+def attributes(
+    codes: CodeStore, problem: Problem, notes: Sequence[str] = ()
+) -> dict[str, str | float]:
+    """Return the attributes that describe the data of a result, with further notes."""
+    notes = [*codes.labels.notes, *notes]
     return {
         "target": codes.labels.name,
         "target_kind": codes.labels.kind,
@@ -189,7 +224,7 @@ def attributes(codes: CodeStore, problem: Problem) -> dict[str, str | float]:
         "hofs_dask_version": PROCESS.version,
         **({"n_columns": len(codes.columns)} if codes.columns else {}),
         **({"feature_dims": json.dumps(codes.feature_dims)} if codes.feature_dims else {}),
-        **({"notes": "\n".join(codes.labels.notes)} if codes.labels.notes else {}),
+        **({"notes": "\n".join(notes)} if notes else {}),
         # the fingerprint of the data, because the fingerprint of the store depends on its chunks
         **({} if codes.fingerprint is None else {"fingerprint": codes.fingerprint}),
     }
@@ -334,6 +369,7 @@ def drive(
         send(name, None)
     with ExitStack() as stack:
         compute: _Run = functools.partial(run, codes)
+        skip = other_kernel(codes.n_samples, is_held=codes.held is not None)
         if codes.held is not None:
             compute = stack.enter_context(HeldScans(codes)).run
         while asked:
@@ -349,7 +385,7 @@ def drive(
                 )
             unique = [asked[names[0]] for names in groups.values()]
             totals: list[Partial] = []
-            to_compile = kernels_to_compile(unique)
+            to_compile = kernels_to_compile(unique, skip)
             if to_compile:
                 tell_all(listeners, CompileStarted(tuple(to_compile)))
             for scan in scans(codes, unique):

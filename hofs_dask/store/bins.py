@@ -8,9 +8,9 @@ this column. The second read encodes the blocks accordingly.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from hofs_dask.store.summary import (
     EXACT,
     MANY_CELLS,
     MAX_DISTINCT,
+    PREFIX_ROWS,
     Category,
     Summary,
     clean_objects,
@@ -99,6 +100,9 @@ def most_bins(bins: Bins) -> int:
     return bins if isinstance(bins, int) else MAX_AUTO
 
 
+#: Columns of up to this many sampled rows are ordered together; more would not fit the CPU cache.
+MOST_ORDERED = 2**15
+
 # Tables
 
 
@@ -133,6 +137,111 @@ class Feature:
 
 
 @dataclass(frozen=True)
+class Features(Sequence[Feature]):
+    """The codings of several features as arrays, since a wide source has many features.
+
+    Attributes
+    ----------
+    n_codes : ndarray of int64 (feature)
+        Number of codes, including the missing code.
+    has_missing : ndarray of bool (feature)
+        Whether the last code represents missing values.
+    edges : ndarray of float64 (feature, edge)
+        Bin edges, padded with NaN.
+    values : ndarray of float64 (feature, code)
+        The number of each code, NaN for the missing code and after the last code.
+    nominal : dict of int to Feature
+        The features with categories, by position.
+
+    Examples
+    --------
+    >>> one = Feature(np.array([0.5]), np.array([0.0, 1.0]), False)
+    >>> features = Features.of([one, Feature(np.zeros(0), np.zeros(1), False)])
+    >>> features.n_codes, features[0].edges, len(features[1:])
+    (array([2, 1]), array([0.5]), 1)
+    """
+
+    n_codes: np.ndarray
+    has_missing: np.ndarray
+    edges: np.ndarray
+    values: np.ndarray
+    nominal: Mapping[int, Feature]
+
+    @classmethod
+    def of(cls, features: Sequence[Feature]) -> Features:
+        """Return the codings of a sequence of features."""
+        if isinstance(features, Features):
+            return features
+        return cls(
+            n_codes=np.array([each.n_codes for each in features], np.int64),
+            has_missing=np.array([each.has_missing for each in features], bool),
+            edges=_pad([each.edges for each in features]),
+            values=_pad([each.values for each in features]),
+            nominal={j: each for j, each in enumerate(features) if each.categories is not None},
+        )
+
+    @classmethod
+    def join(cls, several: Sequence[Features]) -> Features:
+        """Return the features of several objects, one after the other."""
+        if len(several) == 1:
+            return several[0]
+        starts = itertools.accumulate(map(len, several), initial=0)
+        return cls(
+            n_codes=np.concatenate([each.n_codes for each in several]),
+            has_missing=np.concatenate([each.has_missing for each in several]),
+            edges=_stack([each.edges for each in several]),
+            values=_stack([each.values for each in several]),
+            nominal={
+                start + j: feature
+                for start, each in zip(starts, several, strict=False)
+                for j, feature in each.nominal.items()
+            },
+        )
+
+    def __len__(self) -> int:
+        return len(self.n_codes)
+
+    @overload
+    def __getitem__(self, item: int) -> Feature: ...
+
+    @overload
+    def __getitem__(self, item: slice) -> Features: ...
+
+    def __getitem__(self, item: int | slice) -> Feature | Features:
+        if isinstance(item, slice):
+            places = range(*item.indices(len(self)))
+            return Features(
+                self.n_codes[item],
+                self.has_missing[item],
+                self.edges[item],
+                self.values[item],
+                {j - places.start: each for j, each in self.nominal.items() if j in places},
+            )
+        if item in self.nominal:
+            return self.nominal[item]
+        n_codes, has_missing = int(self.n_codes[item]), bool(self.has_missing[item])
+        n_edges = max(n_codes - has_missing - 1, 0)
+        return Feature(self.edges[item, :n_edges], self.values[item, :n_codes], has_missing)
+
+
+def _pad(rows: Sequence[np.ndarray]) -> np.ndarray:
+    padded = np.full((len(rows), max(1, max((len(row) for row in rows), default=1))), np.nan)
+    for out, row in zip(padded, rows, strict=True):
+        out[: len(row)] = row
+    return padded
+
+
+def _stack(tables: Sequence[np.ndarray]) -> np.ndarray:
+    """Return tables (row, column) one below the other, padded with NaN."""
+    stacked = np.full((sum(map(len, tables)), max(each.shape[1] for each in tables)), np.nan)
+    start = 0
+    for each in tables:
+        stacked[start : start + len(each), : each.shape[1]] = each
+        start += len(each)
+    return stacked
+
+
+@dataclass(frozen=True)
 class Refusal:
     """A feature that cannot be coded: its column index, the type of the error, and the message.
 
@@ -146,7 +255,7 @@ class Refusal:
 
 def make_tables(
     summary: Summary, first: int, bins: Bins, n_bins: int
-) -> tuple[list[Feature], list[Refusal]]:
+) -> tuple[Features, list[Refusal]]:
     """Return the coding of each column, and a refusal for each column that cannot be coded.
 
     Parameters
@@ -170,14 +279,136 @@ def make_tables(
     >>> feature.values, problems
     (array([ 0.,  2., nan]), [])
     """
-    features, problems = [], []
-    for j in range(len(summary.n_missing)):
+    n_features = len(summary.n_missing)
+    is_plain = summary.n_inf == 0
+    is_plain[list({*summary.counts, *summary.strange})] = False
+    if bins is None and summary.dtype.kind in "iuf":
+        is_plain[:] = False
+    has_missing = summary.n_missing > 0
+    most = np.minimum(n_bins, MAX_CODES - has_missing)
+    few = is_plain & (summary.n_distinct <= most) & (summary.n_distinct < len(summary.distinct))
+    with np.errstate(invalid="ignore"):
+        few &= ~((summary.low < -EXACT) | (summary.high > EXACT))
+    many = is_plain & (summary.n_distinct > most) & ~has_missing & (bins != "width")
+    several = [(np.flatnonzero(few), _few_values(summary, few))]
+    plain, made = _plain_features(summary, np.flatnonzero(many), n_bins)
+    several.append((plain, made))
+    left = np.ones(n_features, bool)
+    left[few], left[plain] = False, False
+    rest, features, problems = [], [], []
+    for j in np.flatnonzero(left).tolist():
         feature = _make_feature(summary, j, bins, n_bins)
         if isinstance(feature, Feature):
+            rest.append(j)
             features.append(feature)
         else:
             problems.append(Refusal(first + j, *feature))
-    return features, problems
+    several.append((np.array(rest, int), Features.of(features)))
+    used = [(places, each) for places, each in several if len(each)]
+    if len(used) == 1:
+        return used[0][1], problems
+    order = np.argsort(np.concatenate([places for places, _ in several]))
+    return _reordered(Features.join([each for _, each in several]), order), problems
+
+
+def _reordered(features: Features, order: np.ndarray) -> Features:
+    """Return the features at these positions."""
+    place = {int(old): new for new, old in enumerate(order)} if features.nominal else {}
+    return Features(
+        features.n_codes[order],
+        features.has_missing[order],
+        features.edges[order],
+        features.values[order],
+        {place[j]: each for j, each in features.nominal.items()},
+    )
+
+
+def _few_values(summary: Summary, few: np.ndarray) -> Features:
+    """Return the codings of columns with one code per distinct value."""
+    n_distinct, has_missing = summary.n_distinct[few], summary.n_missing[few] > 0
+    n_codes = n_distinct + has_missing
+    # the missing code, which is after the values, has NaN as all entries after the last code
+    values = np.ascontiguousarray(summary.distinct[: max(n_codes.max(initial=1), 1), few].T) + 0.0
+    return Features(n_codes, has_missing, _pad_edges(values[:, 1:]), values, {})
+
+
+def _pad_edges(edges: np.ndarray) -> np.ndarray:
+    """Return edges (feature, edge) with at least one column, without columns of padding only."""
+    used = ~np.isnan(edges).all(axis=0)
+    return (
+        edges[:, : max(int(used.sum()), 1)] if edges.shape[1] else np.full((len(edges), 1), np.nan)
+    )
+
+
+def _plain_features(summary: Summary, many: np.ndarray, n_bins: int) -> tuple[np.ndarray, Features]:
+    """Return the columns whose values at the ends of bins are not tied, and their codings.
+
+    These columns are cut at the same positions of their ordered values, so that all of them are
+    coded at once. For the other columns, `_make_feature` has the same rule.
+    """
+    none = np.zeros(0, int), Features.of([])
+    n_rows = summary.sample.shape[1]
+    bounded = np.maximum(np.abs(summary.low[many]), np.abs(summary.high[many])) < EXACT
+    many = many[bounded]
+    if summary.weights is not None or n_rows < n_bins or not len(many) or n_rows > MOST_ORDERED:
+        return none
+    ordered = np.sort(np.asarray(summary.sample[many], np.float64), axis=1)
+    goals = n_rows * np.arange(1, n_bins + 1)
+    ends = -(-goals // n_bins) - 1  # of the ideal bins
+    closer = goals - ends * n_bins < (ends + 1) * n_bins - goals
+    cuts = np.where(closer, ends, ends + 1)[:-1]
+    if cuts[0] == 0 or cuts[-1] == n_rows or (cuts[1:] == cuts[:-1]).any():
+        return none
+    inner = ends[:-1]
+    untied = (ordered[:, inner] > ordered[:, inner - 1]).all(axis=1)
+    untied &= (ordered[:, inner] < ordered[:, inner + 1]).all(axis=1)
+    untied &= ordered[:, n_rows - 1] > ordered[:, n_rows - 2]
+    ordered, many = ordered[untied], many[untied]
+    if not len(many):
+        return none
+    firsts = np.concatenate([[0], cuts])
+    sizes = np.diff(np.append(firsts, n_rows))
+    sums = np.add.reduceat(ordered.reshape(-1), _starts(firsts, ordered.shape))
+    means = sums.reshape(len(many), n_bins) / sizes
+    last = firsts + sizes - 1
+    values = np.clip(means, ordered[:, firsts], ordered[:, last]) + 0.0
+    edges = ordered[:, cuts] + 0.0
+    n_codes = np.full(len(many), n_bins)
+    return many, Features(n_codes, np.zeros(len(many), bool), edges, values, {})
+
+
+def _starts(firsts: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the positions in a flat table (row, column) of these columns of every row."""
+    starts: np.ndarray = (np.arange(shape[0])[:, None] * shape[1] + firsts).reshape(-1)
+    return starts
+
+
+def unique_integers(summary: Summary) -> list[int]:
+    """Return the columns of integers whose sampled values are all different, as in identifiers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask.store.summary import summarise
+    >>> column = np.arange(100)[:, None] % [[100, 99]]
+    >>> unique_integers(summarise(column, 0, 100, np.array([False, False]), 6, n_bins=5))
+    [0]
+    """
+    n_rows = summary.sample.shape[1]
+    if summary.dtype.kind not in "iu" or n_rows <= IDENTIFIER_ROWS:
+        return []
+    wide = summary.high - summary.low >= n_rows - 1
+    wide[list(summary.counts)] = False
+    found = []
+    for j in np.flatnonzero(wide & (summary.n_distinct == len(summary.distinct))).tolist():
+        # most columns have equal values among the first ones
+        for several in (summary.sample[j, :PREFIX_ROWS], summary.sample[j]):
+            ordered = np.sort(several)
+            if (ordered[1:] == ordered[:-1]).any():
+                break
+        else:
+            found.append(j)
+    return found
 
 
 def _make_feature(
@@ -540,26 +771,20 @@ def encode_planes(block: np.ndarray, features: Sequence[Feature], out: np.ndarra
     if block.dtype == object or block.size < MANY_CELLS:
         out[:] = pack(encode_block(block, features), bits)
         return
-    dtype = np.result_type(block.dtype, np.float32)
-    numeric = [feature.categories is None for feature in features]
-    edges = [
-        each.edges if own else each.edges[:0] for each, own in zip(features, numeric, strict=True)
-    ]
-    exact = np.full((len(edges), max(len(each) for each in edges)), np.nan)
-    for each, row in zip(edges, exact, strict=True):
-        row[: len(each)] = each
-    limits = _round_up(exact, dtype)
-    # Features with categories are coded below.
-    codes = [f.n_codes - 1 if f.has_missing else -1 for f in features]
-    missing = np.where(numeric, codes, 0)
+    cells, several = as_cells(block), Features.of(features)
+    limits = np.ascontiguousarray(_round_up(several.edges, cells.dtype))
+    missing = np.where(several.has_missing, several.n_codes - 1, -1)
+    for j in several.nominal:  # coded below
+        missing[j], limits[j] = 0, np.nan
     for array in (limits, missing):
         array.setflags(write=False)
-    if not set_planes(as_cells(block), limits, missing, *make_room(limits), out.view(np.uint8)):
+    room = make_room(cells)
+    data = cells.array, cells.by_feature, cells.n_samples
+    if not set_planes(*data, limits, missing, *room, out.view(np.uint8)):
         raise _changed()
-    for j, feature in enumerate(features):
-        if feature.categories is not None:
-            found = _encode_categories(block[:, j], feature).astype(np.uint8)
-            out[j] = pack(found[None], bits)[0]
+    for j, feature in several.nominal.items():
+        found = _encode_categories(block[:, j], feature).astype(np.uint8)
+        out[j] = pack(found[None], bits)[0]
 
 
 def _round_up(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from zarr.codecs import Crc32cCodec
 
 from hofs_dask.io.places import Place
 from hofs_dask.kernels.planes import n_bits
-from hofs_dask.store.bins import Feature
+from hofs_dask.store.bins import Feature, Features
 from hofs_dask.store.chunks import CODE_FILL, COLUMNS, write_table
 from hofs_dask.store.codec import Planes
 from hofs_dask.store.manifest import Table
@@ -23,9 +23,9 @@ from hofs_dask.store.manifest import Table
 TABLE_FILLS = {"i": -(2**15), "u": 255, "f": -np.inf}
 
 
-def count_bits(features: list[Feature]) -> int:
+def count_bits(features: Sequence[Feature]) -> int:
     """Return the number of bit planes per feature."""
-    return n_bits(max(feature.n_codes for feature in features))
+    return n_bits(int(Features.of(features).n_codes.max()))
 
 
 def write_metadata(
@@ -81,27 +81,29 @@ def _put(place: Place, node: zarr.Group | zarr.Array[Any]) -> None:
             place.write(name, [content.to_bytes()])
 
 
-def tables_of(features: list[Feature]) -> dict[str, np.ndarray]:
+def tables_of(features: Sequence[Feature]) -> dict[str, np.ndarray]:
     """Return the small arrays of a store by name."""
-    n_codes = np.array([feature.n_codes for feature in features], np.int16)
-    has_missing = np.array([feature.has_missing for feature in features])
+    several = Features.of(features)
+    nominal = np.zeros(len(several), np.uint8)
+    nominal[list(several.nominal)] = 1
+    n_codes = several.n_codes.astype(np.int16)
     return {
         "n_codes": n_codes,
-        "missing_code": np.where(has_missing, n_codes - 1, -1).astype(np.int16),
-        "nominal": np.array([each.categories is not None for each in features], np.uint8),
-        "values": _pad([feature.values for feature in features]),
-        "edges": _pad([feature.edges for feature in features]),
+        "missing_code": np.where(several.has_missing, n_codes - 1, -1).astype(np.int16),
+        "nominal": nominal,
+        "values": _cut(several.values, int(n_codes.max(initial=1))),
+        "edges": _cut(several.edges, 1),
     }
 
 
-def write_tables(place: Place, tiles: list[list[Feature]]) -> dict[str, Table]:
+def write_tables(place: Place, tiles: Sequence[Sequence[Feature]]) -> dict[str, Table]:
     """Write the tables of all features, and return their records for the manifest."""
-    tables = tables_of(list(itertools.chain.from_iterable(tiles)))
+    tables = tables_of(Features.join([Features.of(tile) for tile in tiles]))
     return {name: write_table(place, name, table) for name, table in tables.items()}
 
 
-def _pad(rows: list[np.ndarray]) -> np.ndarray:
-    padded = np.full((len(rows), max(1, max(len(row) for row in rows))), np.nan)
-    for out, row in zip(padded, rows, strict=True):
-        out[: len(row)] = row
-    return padded
+def _cut(table: np.ndarray, least: int) -> np.ndarray:
+    """Return a table (feature, entry) without the columns of padding behind the last entry."""
+    used = np.flatnonzero(~np.isnan(table).all(axis=0))
+    width = max(int(used[-1]) + 1 if len(used) else 1, least)
+    return np.ascontiguousarray(table[:, :width])

@@ -20,7 +20,7 @@ SAMPLE_ROWS = 131_072
 MAX_DISTINCT = 1_000_000
 #: Blocks with fewer values (rows x columns) than this are processed by numpy, because compiling a
 #: kernel would take longer.
-MANY_CELLS = 2**18
+MANY_CELLS = 2**15
 #: Number of rows that are checked first. For most columns, they already show that there are more
 #: distinct values than bins.
 PREFIX_ROWS = 1024
@@ -180,8 +180,8 @@ def summarise(
     if block.dtype == object:
         return _summarise_objects(block, weights)
     n_rows, n_features = block.shape
-    look = _look_at_many if block.size >= MANY_CELLS and _is_exact(block) else _look_at_few
-    n_missing, low, high, distinct, n_distinct = look(block, limit, ~nominal)
+    found = _look_at_many(block, limit, ~nominal) if block.size >= MANY_CELLS else None
+    n_missing, low, high, distinct, n_distinct = found or _look_at_few(block, limit, ~nominal)
     n_inf = np.zeros(n_features, np.int64)
     for j in np.flatnonzero(np.isinf(low) | np.isinf(high)):
         n_inf[j] = np.isinf(block[:, j]).sum()
@@ -412,31 +412,31 @@ def _look_at_few(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
     return n_missing, low, high, distinct, n_distinct
 
 
-def _look_at_many(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look:
+def _look_at_many(block: np.ndarray, limit: int, wanted: np.ndarray) -> Look | None:
     """Return the same as `_look_at_few`, by a kernel that reads the block once.
 
-    If a column has ``limit`` or more distinct values, none of them are returned.
+    If a column has ``limit`` or more distinct values, none of them are returned. The result is None
+    if there are integers that floats do not represent exactly.
     """
     cells = as_cells(block)
     n_features = len(wanted)
     n_values = np.where(wanted, 0, limit)
     low, high = np.full((2, n_features), [[np.inf], [-np.inf]], cells.dtype)
     n_missing = np.zeros(n_features, f"i{cells.dtype.itemsize}")
-    values = np.empty((n_features, limit), cells.dtype)
-    add_columns(cells, *make_room(cells), low, high, n_missing, values, n_values)
-    empty = n_missing == len(cells)
+    values = np.full((limit, n_features), np.nan, cells.dtype)
+    data = cells.array, cells.by_feature, cells.n_samples
+    add_columns(*data, *make_room(cells), low, high, n_missing, values, n_values)
+    # an integer beyond the range may be rounded to its end
+    if block.dtype.kind in "iu" and not -EXACT < low.min() <= high.max() < EXACT:
+        return None
+    empty = n_missing == cells.n_samples
     low[empty] = high[empty] = np.nan
     n_values[~wanted] = 0
-    values[np.arange(limit) >= np.where(n_values == limit, 0, n_values)[:, None]] = np.nan
-    distinct = np.sort(values.T, axis=0).astype(np.float64) + 0.0
+    values[:, n_values == limit] = np.nan
+    most = int(n_values[n_values < limit].max(initial=0))
+    distinct = values.astype(np.float64)
+    distinct[:most] = np.sort(distinct[:most], axis=0) + 0.0  # -0.0 to 0.0
     return n_missing.astype(np.int64), low.astype(float), high.astype(float), distinct, n_values
-
-
-def _is_exact(block: np.ndarray) -> bool:
-    """Return whether float64 can represent all numbers of a block exactly."""
-    if block.dtype.kind == "f" or block.dtype.itemsize < 8:
-        return True
-    return bool(block.min() >= -EXACT and block.max() <= EXACT)
 
 
 def _count_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

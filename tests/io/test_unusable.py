@@ -39,6 +39,21 @@ def bad_types(kind):
     return ["when", "wave"] if kind != "arrow" else ["when"]
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_select__names_identifiers_and_duplicates(stored, tmp_path):
+    frame = FRAME[["a", "b", "y"]].assign(
+        copy=FRAME.a, minus=-2 * FRAME.a, number=np.arange(N) + 7, key=rng.permutation(N) * 3
+    )
+    frame["count"] = np.arange(N) // 2
+    where = {"store": tmp_path / "codes"} if stored else {}
+    result = hd.select(frame, "y", 2, method="mim", **where)
+    assert result.to_dataset().attrs["notes"].splitlines() == [
+        "number, key have different integers, as identifiers have; if they are, give "
+        "exclude=['number', 'key']",
+        "copy, minus are duplicates of 'a': the codes of each determine those of the other",
+    ]
+
+
 @pytest.mark.parametrize("kind", FRAMES)
 def test_types__all_bad_columns_are_in_one_error(kind):
     with pytest.raises(TypeError, match="feature 'when' is .*: dates") as caught:

@@ -414,3 +414,26 @@ def test_summarise__accepts_zero_rows_and_read_only_input():
     features, _ = make_tables(merge_summaries([empty, whole]), 0, 5, 5)
     assert [feature.n_codes for feature in features] == [3, 2]
     assert encode_block(block, features).tolist() == [[0, 1, 0, 2], [0, 0, 1, 0]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize(("n", "n_bins"), [(5, 5), (40, 7), (1000, 7), (32_768, 5), (40_000, 32)])
+def test_make_tables__of_many_columns_are_those_of_each(dtype, n, n_bins):
+    rng = np.random.default_rng(n)
+    x = rng.normal(size=(n, 12)) * 1000
+    x[:, 1] = x[:, 1].round(-3)  # ties
+    x[:, 2], x[:, 3] = rng.integers(0, 3, n), 0
+    x[: n // 2, 4] = x[:, 4].max()
+    x = x.astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        x[0, 5], x[:2, 6], x[:, 7] = -0.0, np.nan, np.nan
+    flags = np.arange(12) == 8 if dtype is np.int64 else np.zeros(12, bool)
+    summary = summarise(x, 0, n, flags, n_bins + 1)
+    features, problems = make_tables(summary, 0, n_bins, n_bins)
+    assert not problems
+    for j, feature in enumerate(features):
+        expected = bins_module._make_feature(summary, j, n_bins, n_bins)
+        np.testing.assert_array_equal(feature.edges, expected.edges, strict=True)
+        np.testing.assert_array_equal(feature.values, expected.values, strict=True)
+        assert feature.has_missing == expected.has_missing
+        assert feature.categories == expected.categories
