@@ -50,6 +50,7 @@ class Footer:
 
 def open_parquet(files: TableFiles) -> Table:
     """Return Parquet files as a table. Only their metadata is read."""
+    import pyarrow as pa
     import pyarrow.dataset as ds
     from pyarrow.fs import FSSpecHandler, PyFileSystem
 
@@ -58,13 +59,16 @@ def open_parquet(files: TableFiles) -> Table:
     # pyarrow reads local files itself, which is faster than through fsspec
     system = PyFileSystem(FSSpecHandler(files.system)) if is_url(files.path) else None
     partitioning = ds.partitioning(flavor="hive")
-    dataset = ds.dataset(
-        list(files.paths),
-        format="parquet",
-        filesystem=system,
-        partitioning=partitioning,
-        partition_base_dir=files.root or None,
-    )
+    try:
+        dataset = ds.dataset(
+            list(files.paths),
+            format="parquet",
+            filesystem=system,
+            partitioning=partitioning,
+            partition_base_dir=files.root or None,
+        )
+    except pa.ArrowInvalid as error:
+        raise _damaged(files.path, error) from error
     return _from_fragments(dataset, files.identity, files.path)
 
 
@@ -82,9 +86,14 @@ def from_parquet_dataset(dataset: ds.FileSystemDataset) -> Table:
 
 
 def _from_fragments(dataset: ds.FileSystemDataset, identity: Identity, what: str) -> Table:
+    import pyarrow as pa
+
     fragments = list(dataset.get_fragments())
     tasks = [delayed(read_footer)(fragment) for fragment in fragments]
-    (footers,) = compute(tasks)
+    try:
+        (footers,) = compute(tasks)
+    except pa.ArrowInvalid as error:
+        raise _damaged(what, error) from error
     schema = _schema(dataset.schema, footers, dataset.files, what)
     index, categorical = _pandas_columns(schema)
     missing = frozenset().union(*(footer.missing for footer in footers))
@@ -102,6 +111,10 @@ def _from_fragments(dataset: ds.FileSystemDataset, identity: Identity, what: str
         identity=identity,
         token=uuid.uuid4().hex,
     )
+
+
+def _damaged(what: str, error: Exception) -> ValueError:
+    return ValueError(f"{what!r} has a damaged Parquet file; write it again or remove it ({error})")
 
 
 def read_footer(fragment: ds.ParquetFileFragment) -> Footer:

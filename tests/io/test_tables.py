@@ -488,3 +488,14 @@ def test_pyarrow__that_is_not_installed_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"pip install 'hofs-dask\[tabular\]'"):
         open_source(path, "y")
+
+
+def test_damaged_parquet_file__is_an_error_that_names_it(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 no footer")
+    with pytest.raises(ValueError, match=r"damaged Parquet file; write it again .*a\.parquet"):
+        hd.select(tmp_path, "y", 1)
+
+
+def test_empty_folder__is_an_error_that_says_so(tmp_path):
+    with pytest.raises(ValueError, match="is empty; give a folder of Parquet or CSV files or a"):
+        hd.select(tmp_path, "y", 1)
