@@ -96,7 +96,8 @@ def open_path(place: Place) -> Any:
     except FileNotFoundError as error:
         if place.is_local and Path(path).is_dir() and not any(Path(path).iterdir()):
             raise ValueError(
-                f"the folder {path!r} is empty; give a folder of Parquet or CSV files or a Zarr store"
+                f"the folder {path!r} is empty; give a folder of Parquet or CSV files, or a Zarr "
+                "store"
             ) from error
         kind = ValueError if place.is_local else FileNotFoundError
         hint = "np.load(path, mmap_mode='r')" if path.endswith(".npy") else "the path of one"

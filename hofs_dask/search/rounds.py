@@ -149,6 +149,8 @@ def search(
                 method=method.label,
             )
     assert isinstance(at.state, State)
+    # a checkpoint may have more picks than requested, and knows more about the last of them
+    notes = duplicates(codes.names, problem, at.picks[: n_features - 1], at.state.redundancy)
     return Ranking(
         at.picks[:n_features],  # the checkpoint may have more picks than requested
         names=codes.names,
@@ -157,7 +159,7 @@ def search(
         attrs={
             "method": method.name,
             "options": json.dumps(method.options),
-            **attributes(codes, problem, duplicates(codes.names, problem, at)),
+            **attributes(codes, problem, notes),
             **_group_attrs(codes, method),
             **({"alpha": stop.alpha} if at.ended and stop.alpha is not None else {}),
         },
@@ -182,14 +184,16 @@ def _affinity(state: State, index: list[int]) -> np.ndarray | None:
     return found
 
 
-def duplicates(names: Sequence[Hashable], problem: Problem, at: Snapshot) -> list[str]:
+def duplicates(
+    names: Sequence[Hashable], problem: Problem, picks: Sequence[Pick], learned: np.ndarray
+) -> list[str]:
     """Return a note for each pick but the last one that other features are duplicates of.
 
     The codes of duplicates determine each other, so that their mutual information is equal to the
-    entropy of both.
+    entropy of both. ``learned`` is I(x_i : pick), (pick, feature).
     """
     notes, known = [], set[int]()
-    for pick, redundancy in zip(at.picks, at.state.redundancy, strict=False):
+    for pick, redundancy in zip(picks, learned, strict=False):
         own = problem.entropy[pick.index]
         equal = np.abs(redundancy - own) < SAME
         equal &= (np.abs(problem.entropy - own) < SAME) & problem.usable

@@ -497,5 +497,5 @@ def test_damaged_parquet_file__is_an_error_that_names_it(tmp_path):
 
 
 def test_empty_folder__is_an_error_that_says_so(tmp_path):
-    with pytest.raises(ValueError, match="is empty; give a folder of Parquet or CSV files or a"):
+    with pytest.raises(ValueError, match="is empty; give a folder of Parquet or CSV files, or"):
         hd.select(tmp_path, "y", 1)
