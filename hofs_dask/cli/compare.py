@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hofs_dask.cli.checkpoints import rounds_in_parts
-from hofs_dask.cli.methods import MethodCommand, parse_methods
+from hofs_dask.cli.methods import MethodCommand, complete_method, parse_methods
 from hofs_dask.cli.options import examples
 from hofs_dask.cli.output import comparison_tree, write_comparison
 from hofs_dask.cli.searching import Search, run_search, search_command
@@ -37,6 +37,7 @@ def _resamples(_ctx: click.Context, _param: click.Parameter, number: int) -> int
     "methods",
     multiple=True,
     callback=parse_methods,
+    shell_complete=complete_method,
     metavar="NAME[:KEY=VALUE...],...",
     help="Methods to compare, separated by commas. A method is a name from the list below. "
     "Options can follow, each after a colon, such as mifs:beta=0.5. Can be repeated.",

@@ -45,6 +45,20 @@ class MethodCommand(Sectioned):
         super().format_epilog(ctx, formatter)
 
 
+def complete_method(_ctx: click.Context, _param: click.Parameter, text: str) -> list[str]:
+    """Return the names of methods that complete ``text``, whose last name may be unfinished.
+
+    Examples
+    --------
+    >>> complete_method(None, None, "mim,jm")
+    ['mim,jmi', 'mim,jmi3', 'mim,jmim']
+    """
+    from hofs_dask.methods.registry import METHOD_NAMES
+
+    done, comma, last = text.rpartition(",")
+    return sorted(done + comma + name for name in METHOD_NAMES if name.startswith(last))
+
+
 def parse_method(text: str, options: Sequence[str] = ()) -> Method:
     """Return the method for ``NAME[:KEY=VALUE...]`` and further options ``KEY=VALUE``.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hofs_dask.cli.checkpoints import rounds_in
-from hofs_dask.cli.methods import MethodCommand, parse_method
+from hofs_dask.cli.methods import MethodCommand, complete_method, parse_method
 from hofs_dask.cli.options import examples
 from hofs_dask.cli.output import selection_tree, write_selection
 from hofs_dask.cli.searching import Search, run_search, search_command
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     "--method",
     default="hofs",
     show_default=True,
+    shell_complete=complete_method,
     metavar="NAME[:KEY=VALUE...]",
     help="Name of a method from the list below. Options can follow, each after a colon, such as "
     "hofs:criterion=sum:threshold=0.3.",

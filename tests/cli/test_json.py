@@ -78,3 +78,14 @@ def test_info__prints_the_picks_of_a_checkpoint(codes, tmp_path):
     found = printed("info", tmp_path / "run", "--json")
     assert found["method"] == "jmi"
     assert found["picks"][0]["index"] == 3
+
+
+@pytest.mark.parametrize(("command", "given"), [("select", "njm"), ("compare", "jmi,njm")])
+def test_completion__of_method_names(command, given):
+    from click.shell_completion import BashComplete
+
+    from hofs_dask.cli.group import main
+
+    complete = BashComplete(main, {}, "hofs-dask", "_HOFS_DASK_COMPLETE")
+    found = complete.get_completions([command, "data.csv", "--method"], given)
+    assert [each.value for each in found] == [f"{given}im"]
