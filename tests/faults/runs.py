@@ -13,6 +13,7 @@ import numpy as np
 import zarr
 
 import hofs_dask as hd
+from hofs_dask.kernels._jit import all_kernels, compile_kernels
 
 Listener = Callable[[Any], None]
 
@@ -121,4 +122,6 @@ RUNS = {
 
 
 if __name__ == "__main__":
+    # a worker that compiles does not answer, and would be taken for one that hangs
+    compile_kernels(all_kernels())
     make_data(Path(sys.argv[1]))
