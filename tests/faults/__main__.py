@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.faults.cluster import cluster
@@ -37,12 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # namespaces and disk are removed
     with (
         tempfile.TemporaryDirectory(prefix="faults-") as folder,
+        _data_in(Path(folder, "data")) as data,
         cluster(Path(folder).resolve(), separate=separate, storage=storage) as made,
     ):
-        data = Path(folder, "data")
-        data.mkdir()
         harness = Harness(made, data, kinds)
-        harness.make_data()
         for case in _cases(given):
             outcome = harness.run(case)
             outcomes.append(outcome)
@@ -50,6 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seconds = {name: round(each.seconds, 1) for name, each in harness.known.items()}
     print(f"\nseconds of the undisturbed runs: {seconds}\n\n{summary(outcomes)}")
     return int(any(outcome.is_bad for outcome in outcomes))
+
+
+@contextmanager
+def _data_in(folder: Path) -> Iterator[Path]:
+    """Write the data of all runs, and compile the kernels before there are workers."""
+    folder.mkdir()
+    # in another process, since it starts threads, which do not survive the fork of a driver
+    subprocess.run([sys.executable, "-m", "tests.faults.runs", folder], check=True)
+    yield folder
 
 
 def _cases(given: argparse.Namespace) -> Iterator[Case]:

@@ -109,7 +109,7 @@ class Cluster:
             *("--nthreads", 1, "--memory-limit", MEMORY, "--preload", "hofs_dask.preload"),
             *("--preload", "tests.faults.hog", "--dashboard-address", "127.0.0.1:0"),
             *("--local-directory", self.folder / "scratch", "--name", name),
-            *("--death-timeout", 60, *options),
+            *("--death-timeout", 300, *options),
         )
 
     def start(self) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -67,11 +65,6 @@ class Harness:
         local = any(not KINDS[kind].remote for kind in self.kinds)
         remote = any(KINDS[kind].remote for kind in self.kinds)
         return [run for run in RUNS.values() if (remote if run.remote else local)]
-
-    def make_data(self) -> None:
-        """Write the source and the code store."""
-        # in another process, since it starts threads, which do not survive the fork of a driver
-        subprocess.run([sys.executable, "-m", "tests.faults.runs", self.data], check=True)
 
     def undisturbed(self, run: Run) -> Undisturbed:
         """Return what a run does without faults, after a comparison of cluster and threads."""
