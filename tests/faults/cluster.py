@@ -204,6 +204,15 @@ class Cluster:
         log = self.folder / "proxy.log"
         wait_for("the object store", lambda: "ready" in log.read_text(), log)
 
+    def unlock(self, url: str) -> None:
+        """Remove the lock of a killed driver by the command that the error names."""
+        options = [f"{name}={json.dumps(value)}" for name, value in self.options.items()]
+        options = [each for option in options for each in ("--storage-option", option)]
+        command: list[object] = [sys.executable, "-m", "hofs_dask", "unlock", url, *options]
+        command = self.net.inside("c", *command) if self.net else command
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        subprocess.run(list(map(str, command)), check=True, env=environment, capture_output=True)
+
     def storage(self, mode: str = "", rate: float = 1.0, seconds: float = 0.0) -> None:
         """Let requests to the object store fail, or repair it."""
         content = {"mode": mode, "rate": rate, "until": time.monotonic() + seconds}

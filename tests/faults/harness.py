@@ -26,7 +26,8 @@ SHARES = (0.2, 0.2, 0.3, 0.3)
 #: Seconds without progress after which a run ends with an error: less or more than it takes the
 #: scheduler to give up a machine that does not answer.
 PATIENCES = (30.0, 90.0)
-#: What the message of an error must say.
+#: What the message of an error must say: to remove the lock of a killed driver, or to call again.
+LOCKED = re.compile(r"hofs-dask unlock (\S+)\)")
 REMEDY = re.compile(r"run the same (call|command)")
 
 
@@ -196,6 +197,10 @@ class Harness:
         errors.append(error)
         stopped = report.crash or error.startswith("KeyboardInterrupt")
         if "driver ends" in kinds and stopped:
+            return None
+        locked = LOCKED.search(error)
+        if locked and any(each.startswith("SIG") for each in errors):
+            self.cluster.unlock(locked[1])  # as the message says: an earlier driver was killed
             return None
         if not kinds:
             return "error without a fault", report.log
