@@ -823,9 +823,9 @@ def interactions(
     Screening: with 65,536 samples or more, if comparing all tuples on all samples would take more
     than about ten seconds, all tuples are compared on about 32,768 samples, drawn by a hash of the
     row number. The best of them (1000, or ten times ``top``) are then counted again on all samples.
-    The result states a synergy above which a tuple is counted again with a probability of at least
-    1 - 1e-6. Weaker tuples may be missing. `estimate` shows the cost and the expected smallest
-    synergy before the run.
+    The result has the attribute ``smallest_synergy``: a tuple with at least this synergy is counted
+    again with a probability of at least 1 - 1e-6. Weaker tuples may be missing. `estimate` shows
+    the cost and the expected smallest synergy before the run.
 
     Examples
     --------

@@ -145,7 +145,9 @@ def split_lags(name: Name, dims: Sequence[Hashable]) -> tuple[Name, dict[Hashabl
 
 
 def check_lags(lags: Any, dims: Sequence[Hashable]) -> dict[Hashable, list[int]]:
-    """Return the option ``lags`` as a dict of lists of lags, in steps; raise an error if invalid.
+    """Return the option ``lags`` as a dict from each dim to its lags, as numbers of steps.
+
+    An option that is not valid raises an error.
 
     ``dims`` are the sample dims.
 

@@ -87,8 +87,9 @@ def count_parents(
     problem
         The data set.
     families
-        One tuple (feature, parents, p-value) per family. All families have the same number of
-        parents, and no two have the same feature.
+        One tuple (feature, parents, p-value) for each feature to count with its parents. The
+        p-value is that of their synergy, and is copied to the result. All tuples have the same
+        number of parents, and no two have the same feature.
     """
     families = sorted(families)
     parents = np.array([each[1] for each in families])

@@ -1,4 +1,6 @@
-"""Save and load checkpoints. A checkpoint is one locked file, replaced after every round.
+"""Save and load checkpoints.
+
+A checkpoint is one file, replaced after every round, in a directory that is locked during a run.
 
 Layout::
 
