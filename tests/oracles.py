@@ -596,7 +596,7 @@ def _select_joint(
                     del coarse[members[-1]]
         total = max(0.0, nets[i] - charged - penalties[i])
         needed = _needed_gain(data, {j: sizes[j] * gain for j, gain in gains.items()}, sizes[i])
-        needed = max(needed, 0.05 * max(relevance[j] for j in gains))
+        needed = max(needed, 0.02 * max(relevance[j] for j in gains))
         if parents and not forced and not ahead and not planned and gains[i] < needed - 1e-12:
             for j in left:
                 to_earlier_epochs[j] += max(gains[j], 0.0)

@@ -167,7 +167,7 @@ def merged(column: Integers, most: int, missing: int) -> Integers:
     Examples
     --------
     >>> merged(np.array([0, 1, 2, 3, 7]), 2, -1).tolist(), merged(np.array([0, 1, 2, 7]), 3, 7)
-    ([0, 0, 1, 1, 1], array([0, 0, 1, 2]))
+    ([0, 0, 1, 1, 1], array([0, 1, 1, 2]))
     """
     if len(np.unique(column)) <= most:
         return np.unique(column, return_inverse=True)[1]

@@ -103,9 +103,9 @@ def test_compare__splits_scans_that_do_not_fit_with_the_same_result(codes, every
     sizes = []
     run = scanning.run
 
-    def counting(codes, scan, *, report):
+    def counting(codes, scan, **keywords):
         sizes.append(len(scan))
-        return run(codes, scan, report=report)
+        return run(codes, scan, **keywords)
 
     monkeypatch.setattr("hofs_dask.search.rounds.run", counting)
     # memory for the largest single reduction and little more

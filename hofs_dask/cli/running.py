@@ -55,10 +55,15 @@ class Commands(click.Group):
             number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
             word = "Terminated" if number == signal.SIGTERM else "Interrupted"
             advice = ctx.meta[ADVICE]() if ADVICE in ctx.meta else ""
-            for each in STOPS:
-                if signal.getsignal(each) is _leave:  # not in tests
-                    signal.signal(each, _quit)
+            handled = [each for each in STOPS if signal.getsignal(each) is _leave]  # none in tests
+            again: list[int] = []
+            for each in handled:  # a second signal must not end the process before the message
+                signal.signal(each, lambda number, _: again.append(number))
             click.echo(f"{_line_start()}{word}{': ' if advice else '.'}{advice}", err=True)
+            for each in handled:
+                signal.signal(each, _quit)
+            if again:
+                _quit(again[0], None)
             ctx.exit(128 + number)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise

@@ -67,12 +67,16 @@ def _periods(index: pd.DatetimeIndex | xr.CFTimeIndex, size: str) -> np.ndarray:
 
     Examples
     --------
-    >>> _periods(pd.DatetimeIndex(["2001-01-31", "2003-01-01", "2001-02-01"]), "1YE")
-    array([0, 2, 0])
+    >>> _periods(pd.DatetimeIndex(["2001-01-31", "2003-01-01", None, "2001-02-01"]), "1YE")
+    array([ 0,  2, -1,  0])
     """
     if isinstance(index, pd.DatetimeIndex):
-        ordered = pd.Series(0, index=index)
-        return ordered.groupby(pd.Grouper(freq=size)).ngroup().to_numpy()
+        # pandas returns the periods in the order of the dates, whatever the order of the index
+        order = np.argsort(index, kind="stable")
+        order = order[index[order].notna()]
+        periods = np.full(len(index), -1)
+        periods[order] = pd.Series(0, index=index[order]).groupby(pd.Grouper(freq=size)).ngroup()
+        return periods
     order = np.asarray(index.argsort())
     dates = xr.DataArray(np.arange(len(index)), {"date": index[order].rename("date")}, ["date"])
     found = np.empty(len(index), np.int64)

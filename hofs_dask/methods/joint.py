@@ -67,7 +67,7 @@ LEAST_GAIN = 1e-3
 #: A search also restarts if the best candidate adds less than this fraction of the relevance of the
 #: most relevant candidate. Otherwise faint features that are independent of the picks would come
 #: before relevant ones, whose gain a model with simple rows underestimates.
-LEAST_SHARE_OF_RELEVANCE = 0.05
+LEAST_SHARE_OF_RELEVANCE = 0.02
 #: The score of a candidate includes this fraction of its relevance, so that the more relevant of
 #: two features with equal gains comes first. The gains of many noise features are exactly zero.
 HEAD_START = 1e-6
@@ -249,7 +249,7 @@ class Joint(Search[JointState, JointScores]):
         >>> Joint.bound_reductions(Sizes(10**6, 400, 2, 5, n_picks=9), order=1).by_name
         {'pair-counts': 9, 'posterior-gains': 24}
         >>> Joint.bound_reductions(Sizes(10**6, 400, 2, 5, n_picks=9), order=2).by_name
-        {'pair-counts': 19, 'posterior-gains': 69, 'group-counts': 9, 'tuples': 9, ...}
+        {'pair-counts': 28, 'posterior-gains': 96, 'group-counts': 9, 'tuples': 9, ...}
         """
         staged = 1 + (sizes.n_samples >= STAGED) + (sizes.n_samples >= STAGED_TWICE)
         n_picks = sizes.n_picks

@@ -135,7 +135,7 @@ def smallest_synergy(n_samples: float, df: int, n_tuples: int, miss: float = 1e-
     Examples
     --------
     >>> round(smallest_synergy(2**15, 9, 19_900), 4)
-    0.002
+    0.0019
     """
     from scipy.special import chdtri
 

@@ -283,7 +283,7 @@ def test_parquet__a_filtered_dataset_keeps_its_filter(tmp_path):
     ("write", "words"),
     [
         (lambda _: None, "no such path: .*; give a Parquet or CSV file"),
-        (lambda path: (path / "data").mkdir(), "no such path|no Zarr array"),
+        (lambda path: (path / "data").mkdir(), "is empty; give a folder of Parquet or CSV files"),
         (lambda path: _delta(path), r"is a Delta table.*DeltaTable\(path\)"),
         (lambda path: _two_kinds(path), r"2 files that end with .csv, .parquet; give files of one"),
     ],
