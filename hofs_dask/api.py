@@ -271,9 +271,9 @@ def select(
         ``"inner"`` uses the labels that all arrays have, and adds a note to the result.
         ``"override"`` ignores labels and matches by position.
     on_bad
-        What to do with features that cannot be used, such as dates or a text with a distinct value
-        in every row: ``"raise"`` an error that names all of them, or ``"skip"`` them with a note in
-        the result that says why.
+        What to do with features that cannot be used, such as dates or a text column whose values
+        are all different: ``"raise"`` an error that names all of them, or ``"skip"`` them with a
+        note in the result that says why.
     include, exclude
         Features that are chosen first, in this order, and features that are never chosen. Give
         names, or integer positions, unless a feature has a name that is not a string.

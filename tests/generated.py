@@ -2,6 +2,7 @@
 
 - docs/methods.md: the tables of criteria, from their docstrings;
 - docs/options.md: the kinds of data, from `hofs_dask.io.source.KINDS`;
+- docs/api.md: the names of the methods;
 - hofs_dask/__init__.pyi: the public names of the criteria.
 """
 
@@ -52,13 +53,23 @@ def options_page(page: str) -> str:
     return _between(page, "".join(f"- {kind}\n" for kind in KINDS))
 
 
+def api_page(page: str) -> str:
+    """The page with the names of all methods."""
+    names = "".join(f"   {Method.registry[name].__name__}\n" for name in METHOD_NAMES)
+    head = "```{eval-rst}\n.. autosummary::\n   :toctree: api\n   :nosignatures:\n\n"
+    return _between(page, f"{head}{names}```\n")
+
+
 def public_names(stub: str) -> str:
     """The stub with a line for each criterion."""
     for family in (criteria, triples):
         module = family.__name__.removeprefix("hofs_dask")
         first = stub.index(f"from {module} ")
         rest = re.sub(rf"from {re.escape(module)} import .*\n", "", stub)
-        names = sorted(kind.__name__ for kind in _criteria(family))
+        # ruff expects names in capitals before others
+        names = sorted(
+            (kind.__name__ for kind in _criteria(family)), key=lambda n: (not n.isupper(), n)
+        )
         lines = "".join(f"from {module} import {name} as {name}\n" for name in names)
         stub = rest[:first] + lines + rest[first:]
     return stub
@@ -72,6 +83,7 @@ def _between(page: str, text: str) -> str:
 FILES: dict[Path, Callable[[str], str]] = {
     ROOT / "docs" / "methods.md": methods_page,
     ROOT / "docs" / "options.md": options_page,
+    ROOT / "docs" / "api.md": api_page,
     ROOT / "hofs_dask" / "__init__.pyi": public_names,
 }
 

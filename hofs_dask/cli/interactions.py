@@ -114,8 +114,8 @@ def interactions(
 
     STORE is a code store written by "hofs-dask encode", or data: a Zarr store, a netCDF file, or
     Parquet or CSV files, given as a file, a folder or a quoted pattern such as "data/*.parquet".
-    Data is first encoded into a temporary code store, which is removed after the run. The options
-    for reading and encoding data are an error if STORE is already a code store.
+    Data is first encoded into a temporary code store, which is removed after the run. If STORE is
+    already a code store, the options for reading and encoding data cannot be used.
     """
     resume = "with --checkpoint DIR the same command resumes where it was interrupted."
     if checkpoint is not None:

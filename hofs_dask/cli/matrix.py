@@ -83,8 +83,8 @@ def matrix(
 
     STORE is a code store written by "hofs-dask encode", or data: a Zarr store, a netCDF file, or
     Parquet or CSV files, given as a file, a folder or a quoted pattern such as "data/*.parquet".
-    Data is first encoded into a temporary code store, which is removed after the run. The options
-    for reading and encoding data are an error if STORE is already a code store.
+    Data is first encoded into a temporary code store, which is removed after the run. If STORE is
+    already a code store, the options for reading and encoding data cannot be used.
     """
     advise(lambda: "nothing was written; run the same command again.")
     from hofs_dask.api import information_matrix

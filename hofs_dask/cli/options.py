@@ -204,8 +204,8 @@ _READING = (
         type=click.Choice(["raise", "skip"]),
         default="raise",
         show_default=True,
-        help="What to do with features that cannot be used, such as dates or a text with a "
-        "distinct value in every row. raise: end with an error that names all of them. skip: "
+        help="What to do with features that cannot be used, such as dates or a text column "
+        "whose values are all different. raise: end with an error that names all of them. skip: "
         "leave them out, with a note in the result that says why.",
     ),
     click.option(
@@ -216,7 +216,7 @@ _READING = (
         default="auto",
         show_default=True,
         help="How to bin numeric features. Each bin becomes an integer code. If "
-        "a feature has at most as many distinct values as there are bins, each value gets its own "
+        "a feature has no more distinct values than there are bins, each value gets its own "
         "code. auto: 5 to 32 bins of about equal counts; the more samples, the more bins. NUMBER: "
         "this many bins of about equal counts. width: as many bins as auto, of equal width. none: "
         "no binning; the data must be integers from 0 to 253, which are used directly as codes.",
@@ -229,9 +229,9 @@ _READING = (
         show_default=True,
         help="How to interpret the target. class: classes without an order. ordinal: classes "
         "in the order of their values. continuous: numbers, which are cut into 8 classes of "
-        "about equal size. auto: class if the target is boolean, string or categorical, if it is "
-        "integer with at most 254 distinct values, or if it is float with only whole numbers, at "
-        "most 20 of them distinct; otherwise continuous.",
+        "about equal size. auto: class if the target is boolean, string or categorical, integer "
+        "with at most 254 distinct values, or float with at most 20 distinct values that are all "
+        "whole numbers; otherwise continuous.",
     ),
     click.option(
         "--nominal",
@@ -246,8 +246,8 @@ _READING = (
         cls=DataOption,
         metavar="NAME",
         help="Name of the variable with the group of each sample, such as a subject. All "
-        "samples of a group are in the same fold of cross-fitting. The option --resamples of "
-        '"hofs-dask compare" draws whole groups.',
+        "samples of a group are in the same fold of cross-fitting, and with "
+        '"hofs-dask compare --resamples", resamples consist of whole groups.',
     ),
     click.option(
         "--weights",

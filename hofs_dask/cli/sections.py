@@ -31,8 +31,8 @@ class Sectioned(click.Command):
         }
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            if record is None:
-                continue
+            if record is None or isinstance(param, click.Argument):
+                continue  # the usage line and the text name the arguments
             if isinstance(param, DataOption | RunOption):
                 sections[param.section].append(record)
             else:

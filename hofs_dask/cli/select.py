@@ -51,8 +51,8 @@ def select(search: Search, method: str, options: tuple[str, ...]) -> None:
 
     STORE is a code store written by "hofs-dask encode", or data: a Zarr store, a netCDF file, or
     Parquet or CSV files, given as a file, a folder or a quoted pattern such as "data/*.parquet".
-    Data is first encoded into a temporary code store, which is removed after the run. The options
-    for reading and encoding data are an error if STORE is already a code store.
+    Data is first encoded into a temporary code store, which is removed after the run. If STORE is
+    already a code store, the options for reading and encoding data cannot be used.
     """
     chosen = _method(method, options)
 

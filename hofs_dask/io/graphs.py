@@ -73,7 +73,7 @@ class Trail:
 
     @property
     def fingerprint(self) -> str | None:
-        """The digest of everything visited, or None if changes of a part cannot be detected."""
+        """The digest of what was visited, or None if changes of some of it cannot be detected."""
         return self._digest.hexdigest() if self._known else None
 
     @property

@@ -345,15 +345,16 @@ def add_sample_terms(
     gradient: np.ndarray,
     hessian: np.ndarray,
 ) -> None:
-    """Add the sums of `add_table_terms`, computed from samples instead of counts.
+    """Add the same sums as `add_table_terms`, computed from samples instead of counts.
 
     Parameters
     ----------
     codes, starts
-        The codes of the candidates, uint8 (feature, sample), with the samples sorted by class; and
-        the index of the first sample of each class, then the number of samples, (class + 1,).
+        ``codes`` are the codes of the candidates, uint8 (feature, sample); samples are sorted by
+        class. ``starts`` (class + 1,) has the index of the first sample of each class, followed by
+        the number of samples.
     members
-        The values of the members, (member, sample).
+        The values of the members, which are the features of a subset, (member, sample).
     weights
         The weights of the samples, (sample,); empty if all are 1.
     values, rows, wanted, value, gradient, hessian

@@ -76,7 +76,7 @@ class PairwiseMethod(Method):
 
     @abstractmethod
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature and a chosen feature, (feature,).
+        """Return the term of every feature with a chosen feature, (feature,).
 
         Each term is computed once, so that the time of a round does not depend on the number of
         chosen features.
@@ -121,7 +121,7 @@ class PairwiseMethod(Method):
         return Pairwise(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests of a search that need the most memory, with placeholder arrays."""
+        """Return those requests of a search that need the most memory; their arrays are zeros."""
         width = _panel_width(sizes) if self.all_pairs else 1
         context = PairTermsContext(
             n_classes=sizes.n_classes,

@@ -108,7 +108,7 @@ class TripleMethod(PairwiseMethod):
         return TripleSearch(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests of a search that need the most memory, with placeholder arrays."""
+        """Return those requests of a search that need the most memory; their arrays are zeros."""
         n_heads = min(_n_heads(sizes), max(sizes.n_picks - 1, 1))
         n_columns = n_heads + 1
         context = TripleTermsContext(

@@ -42,7 +42,7 @@ HOLDER = re.compile(rb"(process \d+ on [^\n]*\n)?")
 
 
 class Checkpoint:
-    """A place that holds the search of one run at a time; use `open_checkpoint` to open one.
+    """Saves and loads the search of one run at a time; `open_checkpoint` returns one.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ def to_bytes(run: Mapping[str, object], snapshot: Snapshot) -> memoryview:
 
 
 def read_snapshot(place: Place, name: str) -> tuple[dict[str, Any], Snapshot]:
-    """Return the description of the run that wrote a checkpoint, and the checked snapshot."""
+    """Read and check a checkpoint; return the description of its run, and its snapshot."""
     return _checked(place, name, _read)
 
 
