@@ -232,6 +232,7 @@ def test_compute__tasks_cancelled_by_another_client_are_an_error(client):
             compute(delayed(slow)(5.0))
 
 
+@pytest.mark.servers
 def test_harness__runs_with_faults_give_the_undisturbed_result():
     """The short form: every kind of fault that needs neither root nor an object store."""
     kinds = ["worker killed", "worker without memory", "scheduler killed", "driver ends"]
