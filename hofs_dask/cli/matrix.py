@@ -109,7 +109,7 @@ def matrix(
 
 
 def matrix_text(matrix: xr.DataArray) -> str:
-    """Return a description of an information matrix with its largest entries off the diagonal.
+    """Return a text that describes an information matrix and lists its largest pairs.
 
     Examples
     --------

@@ -182,7 +182,7 @@ class ReadingOptions:
 
 
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options for reading data to a command, which gets them as one `ReadingOptions`."""
+    """Give a command the options for reading data, which it receives as one `ReadingOptions`."""
 
     @wraps(command)
     def gathered(**given: Any) -> None:

@@ -95,7 +95,7 @@ class Waiting:
 
 
 def check_waiting(value: Any, sizes: fields.Sizes) -> None:
-    """Check tuples that are read from a checkpoint; None stands for a search not yet done."""
+    """Check the waiting tuples of a checkpoint; None if no tuples have been looked for yet."""
     if value is None:
         return
     if type(value) is not tuple or len(value) > WAITING:
