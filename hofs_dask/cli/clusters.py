@@ -122,18 +122,37 @@ def _connected(scheduler: str) -> Iterator[Client]:
     from hofs_dask.engine.cluster import check_cluster
     from hofs_dask.scheduling.waits import threads_of_workers
 
+    _check_encryption(scheduler)
     try:
         client = Client(scheduler, timeout=PATIENCE)
     except (OSError, ValueError) as error:
         raise ConnectionError(
             f"no Dask scheduler answered at {scheduler!r} within {PATIENCE} s; give the address "
-            "that the scheduler printed when it started, such as tcp://host:8786"
+            "that the scheduler printed when it started, such as tcp://host:8786, or "
+            "tls://host:8786 if it has certificates"
         ) from error
     advice = "see its log, start it again, and run the same command: it resumes from a --checkpoint"
     with client, _losses(scheduler, advice):
         threads_of_workers(client)
         check_cluster(client)
         yield client
+
+
+def _check_encryption(scheduler: str) -> None:
+    """Refuse an address that does not fit the certificates in Dask's configuration."""
+    from distributed import Security
+
+    own = Security().get_connection_args("client")
+    if scheduler.startswith("tls://") and own["ssl_context"] is None:
+        raise ConnectionError(
+            f"the address {scheduler!r} needs certificates, and Dask's configuration has none; "
+            "type export DASK_CONFIG=DIR/dask.yaml, where DIR is the folder of the certificates"
+        )
+    if scheduler.startswith("tcp://") and own["require_encryption"]:
+        raise ConnectionError(
+            f"Dask's configuration requires TLS, and {scheduler!r} is not encrypted; give the "
+            "address tls://HOST:PORT of the scheduler"
+        )
 
 
 @contextmanager

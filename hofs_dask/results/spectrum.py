@@ -111,6 +111,11 @@ def _named(dataset: xr.Dataset, x: str | None) -> str:
     if x is None or x in ("feature", dataset.attrs.get("feature_dim")):
         return "feature"
     known = feature_coordinates(dataset)
+    if not known:
+        raise ValueError(
+            f"the features have no coordinate, so {x!r} is unknown; select from one DataArray, or "
+            "from a Dataset in which only one variable is features"
+        )
     if x not in known:
         raise unknown("coordinate of the features", x, known)
     return x

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 import xarray as xr
@@ -247,6 +248,26 @@ def test_select__no_scheduler_is_a_clear_error(
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: no Dask scheduler answered at 'tcp://127.0.0.1:9'")
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "encrypted", "words"),
+    [
+        (
+            "tls://127.0.0.1:9",
+            False,
+            "needs certificates, .* type export DASK_CONFIG=DIR/dask.yaml",
+        ),
+        ("tcp://127.0.0.1:9", True, "is not encrypted; give the address tls://HOST:PORT"),
+    ],
+)
+def test_select__address_that_does_not_fit_the_certificates_is_a_clear_error(
+    codes: Path, address: str, encrypted: bool, words: str
+) -> None:
+    with dask.config.set({"distributed.comm.require-encryption": encrypted}):
+        result = run("select", codes, "--n-features", 2, "--scheduler", address)
+    assert result.exit_code == 1
+    assert re.search(words, result.stderr)
 
 
 def test_select__checkpoint_of_another_run_is_refused(codes: Path, tmp_path: Path) -> None:

@@ -212,6 +212,8 @@ def test_spectrum__refuses_names_and_unknown_coordinates(result):
     x = np.random.default_rng(0).normal(size=(100, 2))
     with pytest.raises(ValueError, match=r"'feature' has names such as 'x0'.*use result.plot\(\)"):
         hd.select(x, x[:, 0] > 0, 1).plot.spectrum()
+    with pytest.raises(ValueError, match=r"no coordinate, so 'band' is unknown; select from one"):
+        hd.select(x, x[:, 0] > 0, 1).plot.spectrum(x="band")
 
 
 def test_plots__are_readable_with_200_features():

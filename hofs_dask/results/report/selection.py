@@ -241,7 +241,8 @@ def _subsets_section(dataset: xr.Dataset) -> Section:
     words = (
         "Every subset is a group of features that depend on each other. Within a subset, features "
         "are in order of rank; the number at the right is the information, in nats, that the "
-        "feature added to all features chosen before it."
+        "feature added to all features chosen before it"
+        + ("." if is_one else " since the last restart.")
     )
     return Section("subsets", "Subsets", (Text(words), Groups(tuple(groups))))
 
@@ -287,7 +288,8 @@ def _information_section(dataset: xr.Dataset) -> Section:
         legend.append(
             f"Restart before {said}: no remaining feature added enough to "
             "the features chosen so far, so the remaining features are ranked again, and "
-            "information counts from zero again."
+            "information counts from zero again. The features from there on are substitutes for "
+            "earlier ones rather than additions to them."
         )
     words = (
         f"From left to right, {counted(len(steps), 'feature')} by rank. The first is "
