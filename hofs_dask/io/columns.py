@@ -58,6 +58,8 @@ class Features:
         with their coordinates and chunks.
     index : pandas.Index or None
         The index of a pandas data frame.
+    in_table : bool
+        Whether the data is a table, whose rows have positions and no labels.
     feature_dims : tuple of str
         For xarray data, the dims along which the features are.
     history : Column or None
@@ -80,6 +82,7 @@ class Features:
     sample_shape: tuple[int, ...]
     grid: Any = None
     index: Any = None
+    in_table: bool = False
     feature_dims: tuple[str, ...] = ()
     history: Column | None = None
     notes: tuple[str, ...] = ()

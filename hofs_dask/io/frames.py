@@ -45,7 +45,7 @@ def from_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
     else:
         column = as_column(target)
     if isinstance(target, pd.Series):
-        check_index(target, data.index)
+        _check_labels(target, data.index, "target")
         position = _own_column(data, target)
     if position is not None:
         data = data.iloc[:, [j for j in range(data.shape[1]) if j != position]]
@@ -109,11 +109,39 @@ def _find_column(columns: Any, target: Any) -> int | None:
     return places[0]
 
 
-def check_index(target: Any, index: Any, role: str = "target") -> None:
-    """Raise a ValueError if a series has as many values as the data but another index."""
-    if len(target) == len(index) and not target.index.equals(index):
+def check_index(given: Any, features: Features, role: str) -> None:
+    """Raise a ValueError if the index of a series differs from that of the data.
+
+    The index of a table is the positions of its rows, from 0 on. The index of a series of another
+    length is not checked.
+
+    Examples
+    --------
+    >>> features = Features((), (), (), NO_IDENTITY, (2,), in_table=True)
+    >>> check_index(pd.Series([0, 1], index=[1, 0], name="y"), features, "target")
+    Traceback (most recent call last):
+    ...
+    ValueError: the index of target 'y' is not 0 to 1, the positions of the rows of the table; ...
+    """
+    if features.index is not None:
+        _check_labels(given, features.index, role)
+    (n_samples, *_) = features.sample_shape
+    if not features.in_table or len(given) != n_samples:
+        return
+    if not given.index.equals(pd.RangeIndex(n_samples)):
         raise ValueError(
-            f"{role} {target_name(target, role)!r} and the data have different indexes; give "
+            f"the index of {role} {target_name(given, role)!r} is not 0 to {n_samples - 1}, the "
+            f"positions of the rows of the table; give {role}.to_numpy() if the values are in the "
+            f"order of the rows, or {role}.sort_index() if its index has these positions in "
+            "another order"
+        )
+
+
+def _check_labels(given: Any, index: Any, role: str) -> None:
+    """Raise a ValueError if a series has as many values as a frame but another index."""
+    if len(given) == len(index) and not given.index.equals(index):
+        raise ValueError(
+            f"{role} {target_name(given, role)!r} and the data have different indexes; give "
             f"{role}.loc[data.index] to match the values by label, or {role}.to_numpy() to match "
             "them by position"
         )

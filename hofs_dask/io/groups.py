@@ -37,8 +37,7 @@ def groups_column(groups: Any, features: Features) -> Column:
             )
         return _blocks(groups, features.grid)
     if isinstance(groups, pd.Series) and isinstance(groups.dtype, np.dtype):
-        if features.index is not None:
-            check_index(groups, features.index, GROUPS)
+        check_index(groups, features, GROUPS)
         # dates are valid ids, but not valid values of a feature
         column = as_column(groups.to_numpy(), GROUPS)
         assert column is not None

@@ -32,8 +32,7 @@ def mask_column(where: Any, features: Features) -> Column:
     if isinstance(where, pd.Series):
         name = target_name(where, WHERE)
         if pd.api.types.is_bool_dtype(where.dtype):
-            if features.index is not None:
-                check_index(where, features.index, WHERE)
+            check_index(where, features, WHERE)
             flags = where.to_numpy(dtype=bool, na_value=False)
             return Column(flags, "nominal", name, array_identity(flags))
         where = where.to_numpy()

@@ -122,8 +122,8 @@ def sample_column(given: Any, features: Features, role: str) -> Column:
         name = target_name(given, role)
         whole = combine([identity], role, list(map(str, given.dims)), grid.shape)
         return Column(spread(opened, grid), target_type(given.dtype), name, whole)
-    if isinstance(given, pd.Series) and features.index is not None:
-        check_index(given, features.index, role)
+    if isinstance(given, pd.Series):
+        check_index(given, features, role)
     column = as_column(given, role)
     assert column is not None
     return column

@@ -109,6 +109,7 @@ class Table:
             nominal=[run.nominal for run in runs for _ in run.columns],
             identity=self._identity(parts, names),
             sample_shape=(sum(self.rows),),
+            in_table=True,
             bad=bad,
         )
 

@@ -9,16 +9,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from hofs_dask.io.arrow import import_arrow, is_arrow_column
 from hofs_dask.io.blocks import BLOCK_BYTES
 from hofs_dask.io.columns import Column, Features
 from hofs_dask.io.fingerprint import NO_IDENTITY, Identity
+from hofs_dask.io.frames import check_index
 from hofs_dask.io.listings import Origin
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.places import Place
 from hofs_dask.io.table import Table, TableColumn
 from hofs_dask.io.table_files import TEXT, find_files, is_table_path
-from hofs_dask.io.targets import as_column, names_column
+from hofs_dask.io.targets import as_column, as_series, names_column
 from hofs_dask.io.temporary import HeldFolder
 
 if TYPE_CHECKING:
@@ -77,9 +80,13 @@ def from_table(data: Table, target: Any) -> tuple[Features, Column | None]:
     >>> features.names, column.name
     (['a'], 'y')
     """
+    target = as_series(target)
     own = target if names_column(target) else _own_column(data, target)
     if own is None:
-        return data.features(), as_column(target)
+        features = data.features()
+        if isinstance(target, pd.Series):
+            check_index(target, features, "target")
+        return features, as_column(target)
     column = data.column(own)
     return data.without(own).features(), column
 

@@ -161,6 +161,31 @@ def test_target__is_an_array_or_a_series_of_the_frame():
     assert open_source(FRAME[["float"]], pa.array(FRAME["y"])).target_name == "target"
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv", "arrow", "polars"])
+def test_series__with_another_index_than_the_rows_is_refused(kind, tmp_path):
+    made = {
+        "parquet": lambda: FRAME.to_parquet(tmp_path / "x.parquet") or tmp_path / "x.parquet",
+        "csv": lambda: FRAME.to_csv(tmp_path / "x.csv", index=False) or tmp_path / "x.csv",
+        "arrow": lambda: pa.Table.from_pandas(FRAME),
+        "polars": lambda: pl.from_pandas(FRAME),
+    }
+    data, y = made[kind](), FRAME["y"].rename("z")
+    other = y[::-1]
+    words = r"of {} 'z' is not 0 to 199, .*; give {}\.to_numpy\(\) .*, or {}\.sort_index\(\)"
+    with pytest.raises(ValueError, match=words.format("target", "target", "target")):
+        open_source(data, other)
+    with pytest.raises(ValueError, match="index of target 'z' is not 0 to 199"):
+        open_source(data, other.to_frame())
+    for role, values in (("groups", other), ("weights", other), ("where", other > 0)):
+        with pytest.raises(ValueError, match=words.format(role, role, role)):
+            open_source(data, "y", Reading(**{role: values}))
+    for target in (y, other.sort_index(), y.to_numpy()):
+        assert np.array_equal(open_source(data, target).target.compute(), y)
+    assert np.array_equal(open_source(data, other.to_numpy()).target.compute(), y[::-1])
+    with pytest.raises(ValueError, match="'z' has 199 values and the data has 200 samples"):
+        open_source(data, y[1:])
+
+
 def test_groups__are_a_column_of_a_table(tmp_path):
     FRAME.assign(site=np.arange(N) // 10).to_parquet(tmp_path / "x.parquet")
     source = open_source(tmp_path / "x.parquet", "y", Reading(groups="site", weights="int"))
