@@ -466,6 +466,7 @@ def _check(
         target = _check_target(column, features.sample_shape, parts[0].chunks[0])
     out = {features.columns[j] for j in find_columns(features.columns, exclude, "exclude")}
     if column is not None and column.name in names and column.name not in out:
+        _check_namesake(features, names.index(column.name), column)
         warnings.warn(
             f"the target and a feature are both called {column.name!r}; the feature is used: its "
             "values differ from those of the target; if it is the target in another form, give "
@@ -497,6 +498,26 @@ def _check(
         columns=tuple(features.columns),
         on_bad=reading.on_bad,
         memory=memory_of(features.parts, column, further),
+    )
+
+
+def _check_namesake(features: Features, at: int, column: Column) -> None:
+    """Raise a ValueError if a feature with the name of the target is equal to it, or may be."""
+    for part in features.parts:
+        if at < part.shape[1]:
+            break
+        at -= part.shape[1]
+    if isinstance(part, np.ndarray) and isinstance(column.array, np.ndarray):
+        values = [pd.Series(each.reshape(-1), dtype=object) for each in (part[:, at], column.array)]
+        if not values[0].equals(values[1]):
+            return
+        why = "they have the same values"
+    else:
+        why = "they are not compared, because they are not in memory"
+    raise ValueError(
+        f"the target and a feature are both called {column.name!r}, and {why}; if the feature is "
+        f"the target, give target={column.name!r} or exclude=[{column.name!r}]; if not, give the "
+        "target another name"
     )
 
 

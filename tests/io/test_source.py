@@ -376,8 +376,31 @@ def test_dask_frame__target_taken_from_the_frame_is_not_a_feature():
     source = open_source(frame, frame["y"])
     assert source.names == tuple(NAMES)
     assert np.array_equal(source.target.compute(), Y)
-    with pytest.warns(UserWarning, match="both called 'y'"):
-        assert open_source(frame, frame["y"] + 1).names == (*NAMES, "y")
+    other = (frame["y"] + 1).rename("z")
+    assert open_source(frame, other).names == (*NAMES, "y")
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(y=Y), npartitions=2), "not compared"),
+        (dict(zip([*NAMES, "y"], [*X.T, Y.copy()], strict=True)), "have the same values"),
+    ],
+    ids=["lazy", "equal"],
+)
+def test_target__with_the_name_of_a_feature_that_may_be_equal_is_refused(data, why):
+    y = pd.Series(Y, name="y")
+    with pytest.raises(ValueError, match=f"both called 'y'.* {why}.* give target='y' or exclude="):
+        open_source(data, y)
+    assert open_source(data, y, exclude=["y"]).target_name == "y"
+    assert open_source(data, "y").names == tuple(NAMES)
+    assert "y" in open_source(data, y.rename("z")).names
+
+
+def test_mapping__target_with_other_values_keeps_the_feature_of_its_name():
+    data = dict(zip(NAMES, X.T, strict=True))
+    with pytest.warns(UserWarning, match="both called 'a'.* its values differ"):
+        assert open_source(data, pd.Series(Y, name="a")).names == tuple(NAMES)
 
 
 @pytest.mark.parametrize(

@@ -186,6 +186,12 @@ def test_series__with_another_index_than_the_rows_is_refused(kind, tmp_path):
         open_source(data, y[1:])
 
 
+def test_target__with_the_name_of_a_column_of_a_file_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="not compared.* give target='y' or exclude="):
+        open_source(_parquet(tmp_path), FRAME["y"])
+    assert open_source(_parquet(tmp_path), FRAME["y"], exclude=["y"]).target_name == "y"
+
+
 def test_groups__are_a_column_of_a_table(tmp_path):
     FRAME.assign(site=np.arange(N) // 10).to_parquet(tmp_path / "x.parquet")
     source = open_source(tmp_path / "x.parquet", "y", Reading(groups="site", weights="int"))
