@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from hofs_dask.io.arrow import plan_arrow
 from hofs_dask.io.blocks import BLOCK_BYTES
 from hofs_dask.io.fingerprint import NO_IDENTITY, Identity
 from hofs_dask.io.listings import Origin, files_stamp
+from hofs_dask.io.partitions import check_partitions, partition_schema, partition_values
 from hofs_dask.io.table import Table, TableColumn
 from hofs_dask.io.table_files import TableFiles
 from hofs_dask.scheduling.compute import compute
@@ -58,22 +59,28 @@ def open_parquet(files: TableFiles) -> Table:
 
     # pyarrow reads local files itself, which is faster than through fsspec
     system = PyFileSystem(FSSpecHandler(files.system)) if is_url(files.path) else None
-    partitioning = ds.partitioning(flavor="hive")
+    values = partition_values(files.paths, files.root)
+    folders = partition_schema(values)
     try:
+        if any(values):
+            # a column that is also in the files has the type that it has there
+            inside = ds.dataset(files.paths[0], format="parquet", filesystem=system).schema
+            folders = pa.schema([field for field in folders if field.name not in inside.names])
         dataset = ds.dataset(
             list(files.paths),
             format="parquet",
             filesystem=system,
-            partitioning=partitioning,
+            partitioning=ds.partitioning(folders, flavor="hive"),
             partition_base_dir=files.root or None,
         )
     except pa.ArrowInvalid as error:
         raise _damaged(files.path, error) from error
-    return _from_fragments(dataset, files.identity, files.path)
+    return _from_fragments(dataset, values, files.identity, files.path)
 
 
 def from_parquet_dataset(dataset: ds.FileSystemDataset) -> Table:
     """Return a pyarrow dataset of Parquet files, which must have no filter, as a `Table`."""
+    from pyarrow.dataset import get_partition_keys
     from pyarrow.fs import LocalFileSystem
 
     identity = NO_IDENTITY
@@ -82,21 +89,37 @@ def from_parquet_dataset(dataset: ds.FileSystemDataset) -> Table:
         stamp = files_stamp(places)
         origin = Origin(places[0], files=places, stamp=stamp)
         identity = Identity(stamp, (origin,))
-    return _from_fragments(dataset, identity, "the dataset")
+    values = [get_partition_keys(each.partition_expression) for each in dataset.get_fragments()]
+    return _from_fragments(dataset, values, identity, "the dataset")
 
 
-def _from_fragments(dataset: ds.FileSystemDataset, identity: Identity, what: str) -> Table:
+def _from_fragments(
+    dataset: ds.FileSystemDataset,
+    folders: Sequence[Mapping[str, Any]],
+    identity: Identity,
+    what: str,
+) -> Table:
+    """Return the files of a dataset, whose folders define the values ``folders``, as a table."""
     import pyarrow as pa
 
     fragments = list(dataset.get_fragments())
-    tasks = [delayed(read_footer)(fragment) for fragment in fragments]
+    tasks = [
+        delayed(read_footer)(fragment, values)
+        for fragment, values in zip(fragments, folders, strict=True)
+    ]
     try:
         (footers,) = compute(tasks)
     except pa.ArrowInvalid as error:
         raise _damaged(what, error) from error
     schema = _schema(dataset.schema, footers, dataset.files, what)
     index, categorical = _pandas_columns(schema)
-    missing = frozenset().union(*(footer.missing for footer in footers))
+    missing = set().union(*(footer.missing for footer in footers))
+    for values, footer in zip(folders, footers, strict=True):
+        missing |= {
+            name
+            for name in schema.names
+            if values.get(name) is None and name not in footer.schema.names
+        }
     columns = tuple(
         _column(field, missing, categorical) for field in schema if field.name not in index
     )
@@ -117,12 +140,21 @@ def _damaged(what: str, error: Exception) -> ValueError:
     return ValueError(f"{what!r} has a damaged Parquet file; write it again or remove it ({error})")
 
 
-def read_footer(fragment: ds.ParquetFileFragment) -> Footer:
-    """Return the metadata of a Parquet file. There may be thousands of files, so this is a task."""
+def read_footer(fragment: ds.ParquetFileFragment, folders: Mapping[str, Any]) -> Footer:
+    """Return the metadata of a Parquet file. There may be thousands of files, so this is a task.
+
+    ``folders`` has the values that the folders of the file define, for a check of columns that are
+    also in the file.
+    """
     import pyarrow.types as of
 
     metadata = fragment.metadata
     schema = fragment.physical_schema
+    twice = [name for name in folders if name in schema.names]
+    if twice:
+        # a fragment of a dataset returns the values of the folders
+        file = fragment.format.make_fragment(fragment.path, fragment.filesystem)
+        check_partitions(fragment.path, file.to_table(columns=twice), folders)
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     leaves = {
         metadata.schema.column(j).path: j

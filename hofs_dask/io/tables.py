@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import uuid
 from collections.abc import Callable, Sequence
@@ -111,12 +110,17 @@ def _open_dataset(data: Any) -> Table:
     is_parquet = isinstance(data, ds.FileSystemDataset) and isinstance(
         data.format, ds.ParquetFileFormat
     )
-    if is_parquet:
-        # get_fragments raises an error if the dataset has a filter, which pyarrow does not expose
-        with contextlib.suppress(ValueError):
-            data.get_fragments()
-            return from_parquet_dataset(data)
+    if is_parquet and not _has_filter(data):
+        return from_parquet_dataset(data)
     return _written(lambda path: _write_batches(data.scanner().to_reader(), path))
+
+
+def _has_filter(dataset: Any) -> bool:
+    try:
+        dataset.get_fragments()
+    except ValueError:  # pyarrow does not expose the filter
+        return True
+    return False
 
 
 def _in_memory(table: pa.Table) -> Table:

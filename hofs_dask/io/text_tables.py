@@ -15,6 +15,7 @@ import numpy as np
 from dask.delayed import delayed
 
 from hofs_dask.errors import some_of
+from hofs_dask.io.partitions import check_partitions, partition_schema, partition_values
 from hofs_dask.io.table import Table, TableColumn
 from hofs_dask.io.table_files import TEXT, TableFiles
 from hofs_dask.scheduling.compute import compute
@@ -58,21 +59,27 @@ class Reader:
         Names of the columns of each file, in the order of the file.
     types : dict of str to pyarrow.DataType
         Types of the columns; empty to infer them.
+    folders : dict of str to dict
+        Values of the columns that the folders of each file define, None if missing.
+    folder_types : pyarrow.Schema
+        Types of these columns, except those that are also in the files.
     """
 
     system: Any
     delimiter: str
     names: dict[str, tuple[str, ...]]
     types: dict[str, pa.DataType]
+    folders: dict[str, dict[str, str | None]]
+    folder_types: pa.Schema
 
     def __call__(self, span: Span, names: Sequence[str]) -> pa.Table:
         """Return the columns ``names`` of the lines in ``span``."""
-        from pyarrow import ArrowInvalid, csv, py_buffer, system_memory_pool
+        from pyarrow import ArrowInvalid, csv, py_buffer, repeat, scalar, system_memory_pool
 
         content = self.system.cat_file(span.path, start=span.begin, end=span.end)
         own = self.names[span.path]
         try:
-            return csv.read_csv(
+            table = csv.read_csv(
                 py_buffer(content),
                 csv.ReadOptions(
                     use_threads=False, column_names=own, block_size=max(len(content), 1) + 1
@@ -80,7 +87,7 @@ class Reader:
                 csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                 csv.ConvertOptions(
                     column_types=self.types or None,
-                    include_columns=list(names),
+                    include_columns=[name for name in names if name in own],
                     strings_can_be_null=True,
                 ),
                 # the pools of Arrow keep memory that is no longer used
@@ -91,10 +98,16 @@ class Reader:
                 f"{span.path!r} cannot be read as CSV, between its bytes {span.begin} and "
                 f"{span.end} ({error}); write it again, or give it as Parquet"
             ) from error
+        for field in self.folder_types:
+            value = scalar(self.folders[span.path].get(field.name)).cast(field.type)
+            table = table.append_column(field, repeat(value, table.num_rows))
+        return table.select(list(names))
 
 
 def open_text(files: TableFiles) -> Table:
     """Return CSV files as a table. They are read twice: for line ends, then for rows and types."""
+    import pyarrow as pa
+
     delimiter = TEXT[files.suffix]
     ranges = [
         Span(path, begin, min(begin + TEXT_BYTES, size))
@@ -116,8 +129,12 @@ def open_text(files: TableFiles) -> Table:
         if span.begin < span.end:
             spans.append(span)
     _check_headers(headers)
-    names = next(iter(headers.values()))
-    reader = Reader(files.system, delimiter, headers, {})
+    inside = next(iter(headers.values()))
+    folders = partition_values(files.paths, files.root)
+    outside = pa.schema([each for each in partition_schema(folders) if each.name not in inside])
+    names = (*inside, *outside.names)
+    by_path = dict(zip(files.paths, folders, strict=True))
+    reader = Reader(files.system, delimiter, headers, {}, by_path, outside)
     (found,) = compute([delayed(infer_types)(reader, span, names) for span in spans])
     kept = [(span, each) for span, each in zip(spans, found, strict=True) if each.n_rows]
     if not kept:
@@ -247,6 +264,8 @@ class Inferred:
 def infer_types(reader: Reader, span: Span, names: Sequence[str]) -> Inferred:
     """Return the number of rows of a span and the types of all columns. This is a task."""
     table = reader(span, names)
+    inside = [name for name in names if name in reader.names[span.path]]
+    check_partitions(span.path, table.select(inside), reader.folders[span.path])
     return Inferred(
         table.num_rows,
         tuple(table.schema.types),

@@ -286,6 +286,46 @@ def test_parquet__partitions_are_columns(tmp_path):
         assert columns(source)["a"] == [*data["a"][::2], *data["a"][1::2]]
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize(
+    ("folder", "value"),
+    [("kind=__HIVE_DEFAULT_PARTITION__", None), ("other", None), ("kind=3", 3), ("kind=c%20d", 0)],
+)
+def test_partitions__may_be_missing_and_are_read_alike(suffix, folder, value, tmp_path):
+    data = pd.DataFrame({"a": [1.5, 2.5]})
+    for name in ("kind=2", folder):
+        (tmp_path / name).mkdir()
+        getattr(data, f"to_{suffix}")(tmp_path / name / f"x.{suffix}", index=False)
+    source = open_source(tmp_path, [0, 1] * 2)
+    assert source.names == ("a", "kind")
+    found = {("c d" if value == 0 else value), ("2" if value == 0 else 2)}
+    assert {None if each != each else each for each in columns(source)["kind"]} == found
+    assert source.nominal.tolist() == [False, value == 0]
+    assert open_source(tmp_path, "kind").names == ("a",)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize("value", [1, 1.0, "1", np.int8(1)])
+def test_partitions__that_are_also_in_the_files_have_the_same_values(suffix, value, tmp_path):
+    def write(**more):
+        frame = pd.DataFrame({"a": [1.5, 2.5], "k": [value, value], **more})
+        getattr(frame, f"to_{suffix}")(tmp_path / "k=1" / f"x.{suffix}", index=False)
+
+    (tmp_path / "k=1").mkdir()
+    write()
+    source = open_source(tmp_path, [0, 1])
+    assert source.names == ("a", "k")
+    assert [float(each) for each in columns(source)["k"]] == [1, 1]
+    write(k=[value, type(value)(5)])
+    words = r"k=1/x.*' has a column 'k' with the value '?5.*folder is called 'k=1'; write the files"
+    with pytest.raises(ValueError, match=words):
+        open_source(tmp_path, [0, 1])
+    if suffix == "parquet" and type(value) is int:
+        partitioning = ds.partitioning(pa.schema({"k": pa.int64()}), flavor="hive")
+        with pytest.raises(ValueError, match=words):
+            open_source(ds.dataset(tmp_path, partitioning=partitioning), [0, 1])
+
+
 def test_parquet__the_index_of_pandas_is_no_feature(tmp_path):
     data = FRAME[["float", "y"]].set_index(pd.Index(np.arange(N) * 7, name="id"))
     data.to_parquet(tmp_path / "x.parquet")
@@ -464,9 +504,8 @@ def test_remote__files_are_read_through_fsspec(suffix, small_blocks):
     try:
         for path in (f"memory://tables/{suffix}", f"memory://tables/{suffix}/*/*.{suffix}"):
             source = open_source(path, "y")
-            if suffix == "parquet":
-                assert source.names == ("float", "text", "year")
-                assert columns(source)["year"] == [0] * 100 + [1] * 100
+            assert source.names == ("float", "text", "year")
+            assert columns(source)["year"] == [0] * 100 + [1] * 100
             assert columns(source)["float"] == expected["float"].tolist()
             assert source.fingerprint is None  # the files of this storage have no versions
     finally:
