@@ -42,11 +42,14 @@ class Footer:
         Number of rows of each row group.
     missing : frozenset of str
         Names of the columns that have missing values or may have them, except float columns.
+    categorical : frozenset of str
+        Names of the columns that were categorical in pandas.
     """
 
     schema: pa.Schema
     rows: tuple[int, ...]
     missing: frozenset[str]
+    categorical: frozenset[str]
 
 
 def open_parquet(files: TableFiles) -> Table:
@@ -112,7 +115,8 @@ def _from_fragments(
     except pa.ArrowInvalid as error:
         raise _damaged(what, error) from error
     schema = _schema(dataset.schema, footers, dataset.files, what)
-    index, categorical = _pandas_columns(schema)
+    index, _ = _pandas_columns(schema)
+    categorical = set().union(*(footer.categorical for footer in footers))
     missing = set().union(*(footer.missing for footer in footers))
     for values, footer in zip(folders, footers, strict=True):
         missing |= {
@@ -168,7 +172,8 @@ def read_footer(fragment: ds.ParquetFileFragment, folders: Mapping[str, Any]) ->
         leaf = leaves.get(field.name)
         if leaf is None or any(_nulls(group.column(leaf)) for group in groups):
             missing.add(field.name)
-    return Footer(schema, tuple(group.num_rows for group in groups), frozenset(missing))
+    rows = tuple(group.num_rows for group in groups)
+    return Footer(schema, rows, frozenset(missing), frozenset(_pandas_columns(schema)[1]))
 
 
 def _nulls(column: Any) -> bool:

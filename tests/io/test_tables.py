@@ -345,6 +345,15 @@ def test_parquet__types_of_files_are_joined_and_other_columns_refused(tmp_path):
         open_source(tmp_path, [0, 1, 0, 1, 0])
 
 
+@pytest.mark.parametrize("names", ["12", "21"])
+def test_parquet__a_column_that_is_categorical_in_one_file_is_nominal(names, tmp_path):
+    pd.DataFrame({"a": [1, 2]}).to_parquet(tmp_path / f"{names[0]}.parquet")
+    pd.DataFrame({"a": pd.Categorical([3, 2])}).to_parquet(tmp_path / f"{names[1]}.parquet")
+    source = open_source(tmp_path, [0, 1, 0, 1])
+    assert source.nominal.tolist() == [True]
+    assert sorted(columns(source)["a"]) == [1, 2, 2, 3]
+
+
 def test_parquet__a_filtered_dataset_keeps_its_filter(tmp_path):
     data = ds.dataset(_parquet(tmp_path)).filter(ds.field("float") > 0)
     check_equal(open_source(data, "y"), FRAME[FRAME["float"] > 0].reset_index(drop=True))
