@@ -89,6 +89,9 @@ class Reader:
                     column_types=self.types or None,
                     include_columns=[name for name in names if name in own],
                     strings_can_be_null=True,
+                    # not 1 and 0: a block that has only these would be one of integers
+                    true_values=["true", "True", "TRUE"],
+                    false_values=["false", "False", "FALSE"],
                 ),
                 # the pools of Arrow keep memory that is no longer used
                 memory_pool=system_memory_pool(),
@@ -285,6 +288,7 @@ def _common(types: Sequence[pa.DataType]) -> pa.DataType:
         return known.pop()
     if all(of.is_integer(kind) or of.is_floating(kind) for kind in known):
         return pa.float64()
-    if all(of.is_temporal(kind) for kind in known):
+    # one block with dates and times of day would be text
+    if all(of.is_date(kind) or of.is_timestamp(kind) for kind in known):
         return pa.timestamp("s")  # refused later, like all dates
     return pa.string()

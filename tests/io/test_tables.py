@@ -440,6 +440,33 @@ def test_csv__types_are_those_of_all_blocks(tmp_path, monkeypatch):
     assert {*found["flag"]} == {"true", "x"}
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["true", "false", "1", "0"], ["true", "false", "1", "0"]),
+        (["0", "1", "TRUE", "False"], ["0", "1", "TRUE", "False"]),
+        (["0", "1", "1", "0"], [0, 1, 1, 0]),
+        (["true", "False", "TRUE", "false"], [True, False, True, False]),
+    ],
+)
+@pytest.mark.parametrize("size", [10, 25, 10**6])
+def test_csv__types_do_not_depend_on_the_limits_of_blocks(values, expected, size, tmp_path):
+    rows = [f"{i},{value}" for i, value in enumerate(values)]
+    path = written_csv(tmp_path / "x.csv", "\n".join(["n,a", *rows]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_tables, "TEXT_BYTES", size)
+        source = open_source(path, [0, 1] * 2)
+    assert columns(source)["a"] == expected
+    assert source.nominal.tolist() == [False, isinstance(expected[0], str | bool)]
+
+
+@pytest.mark.parametrize("size", [10, 10**6])
+def test_csv__times_and_dates_are_text_in_blocks_of_any_size(size, tmp_path, monkeypatch):
+    monkeypatch.setattr(text_tables, "TEXT_BYTES", size)
+    path = written_csv(tmp_path / "x.csv", "a\n10:30:00\n2020-01-01\n")
+    assert open_source(path, [0, 1]).nominal.tolist() == [True]
+
+
 def test_csv__several_files_may_have_their_columns_in_any_order(tmp_path):
     written_csv(tmp_path / "1.csv", "a,b\n1,2\n")
     written_csv(tmp_path / "2.csv", "b,a\n4,3\n\n")
