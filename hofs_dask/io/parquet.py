@@ -17,7 +17,7 @@ from hofs_dask.io.blocks import BLOCK_BYTES
 from hofs_dask.io.fingerprint import NO_IDENTITY, Identity
 from hofs_dask.io.listings import Origin, files_stamp
 from hofs_dask.io.partitions import check_partitions, partition_schema, partition_values
-from hofs_dask.io.table import Table, TableColumn
+from hofs_dask.io.table import Table, TableColumn, check_unique
 from hofs_dask.io.table_files import TableFiles
 from hofs_dask.scheduling.compute import compute
 
@@ -56,24 +56,23 @@ def open_parquet(files: TableFiles) -> Table:
     """Return Parquet files as a table. Only their metadata is read."""
     import pyarrow as pa
     import pyarrow.dataset as ds
-    from pyarrow.fs import FSSpecHandler, PyFileSystem
+    from pyarrow.fs import FSSpecHandler, LocalFileSystem, PyFileSystem
 
     from hofs_dask.io.paths import is_url
 
     # pyarrow reads local files itself, which is faster than through fsspec
-    system = PyFileSystem(FSSpecHandler(files.system)) if is_url(files.path) else None
+    system = PyFileSystem(FSSpecHandler(files.system)) if is_url(files.path) else LocalFileSystem()
     values = partition_values(files.paths, files.root)
-    folders = partition_schema(values)
     try:
-        if any(values):
-            # a column that is also in the files has the type that it has there
-            inside = ds.dataset(files.paths[0], format="parquet", filesystem=system).schema
-            folders = pa.schema([field for field in folders if field.name not in inside.names])
+        inside = ds.ParquetFileFormat().inspect(files.paths[0], system).names
+        check_unique(inside, repr(files.paths[0]))
+        # a column that is also in the files has the type that it has there
+        folders = [field for field in partition_schema(values) if field.name not in inside]
         dataset = ds.dataset(
             list(files.paths),
             format="parquet",
             filesystem=system,
-            partitioning=ds.partitioning(folders, flavor="hive"),
+            partitioning=ds.partitioning(pa.schema(folders), flavor="hive"),
             partition_base_dir=files.root or None,
         )
     except pa.ArrowInvalid as error:
@@ -114,6 +113,8 @@ def _from_fragments(
         (footers,) = compute(tasks)
     except pa.ArrowInvalid as error:
         raise _damaged(what, error) from error
+    if not any(any(footer.rows) for footer in footers):
+        raise ValueError("the data has 0 rows; give a table with rows")
     schema = _schema(dataset.schema, footers, dataset.files, what)
     index, _ = _pandas_columns(schema)
     categorical = set().union(*(footer.categorical for footer in footers))
@@ -154,6 +155,7 @@ def read_footer(fragment: ds.ParquetFileFragment, folders: Mapping[str, Any]) ->
 
     metadata = fragment.metadata
     schema = fragment.physical_schema
+    check_unique(schema.names, repr(fragment.path))
     twice = [name for name in folders if name in schema.names]
     if twice:
         # a fragment of a dataset returns the values of the folders

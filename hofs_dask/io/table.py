@@ -197,6 +197,21 @@ class _Cut:
     run: Run
 
 
+def check_unique(names: Sequence[str], what: str) -> None:
+    """Raise a ValueError if two columns have one name; ``what`` is the table in the message.
+
+    Examples
+    --------
+    >>> check_unique(["a", "b", "a"], "'x.csv'")
+    Traceback (most recent call last):
+    ...
+    ValueError: two columns of 'x.csv' are called 'a'; rename one of them
+    """
+    if len({*names}) < len(names):
+        twice = next(name for j, name in enumerate(names) if name in names[:j])
+        raise ValueError(f"two columns of {what} are called {twice!r}; rename one of them")
+
+
 def read_piece(
     read: Callable[[Any, tuple[str, ...]], pa.Table], piece: Any, names: tuple[str, ...]
 ) -> pa.Table:

@@ -18,7 +18,7 @@ from hofs_dask.io.frames import check_index
 from hofs_dask.io.listings import Origin
 from hofs_dask.io.paths import as_path
 from hofs_dask.io.places import Place
-from hofs_dask.io.table import Table, TableColumn
+from hofs_dask.io.table import Table, TableColumn, check_unique
 from hofs_dask.io.table_files import TEXT, find_files, is_table_path
 from hofs_dask.io.targets import as_column, as_series, names_column
 from hofs_dask.io.temporary import HeldFolder
@@ -62,11 +62,14 @@ def open_table(data: Any) -> Table:
     pa = import_arrow(f"data, a {type(data).__name__},")
     if _is_lazy(data):
         return _written(data.sink_parquet)
+    is_lazy = _is_arrow_dataset(data) or isinstance(data, pa.RecordBatchReader)
+    table = data if is_lazy else pa.table(data)
+    check_unique(table.schema.names, f"the {type(data).__name__}")
     if _is_arrow_dataset(data):
         return _open_dataset(data)
-    if isinstance(data, pa.RecordBatchReader):
+    if is_lazy:
         return _written(lambda path: _write_batches(data, path))
-    return _in_memory(pa.table(data))
+    return _in_memory(table)
 
 
 def from_table(data: Table, target: Any) -> tuple[Features, Column | None]:

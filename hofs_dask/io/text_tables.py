@@ -16,7 +16,7 @@ from dask.delayed import delayed
 
 from hofs_dask.errors import some_of
 from hofs_dask.io.partitions import check_partitions, partition_schema, partition_values
-from hofs_dask.io.table import Table, TableColumn
+from hofs_dask.io.table import Table, TableColumn, check_unique
 from hofs_dask.io.table_files import TEXT, TableFiles
 from hofs_dask.scheduling.compute import compute
 
@@ -232,9 +232,7 @@ def _header(system: Any, span: Span, delimiter: str) -> tuple[str, ...]:
         raise ValueError(
             f"the first line of {span.path!r} cannot be read as names of columns ({error})"
         ) from error
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"two columns of {span.path!r} are called {twice[0]!r}; rename one")
+    check_unique(names, repr(span.path))
     other = next((each for each in ";\t|," if each != delimiter and each in names[0]), None)
     if len(names) == 1 and other is not None:
         raise ValueError(

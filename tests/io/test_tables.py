@@ -388,6 +388,46 @@ def _two_kinds(path):
     FRAME.to_csv(path / "data" / "x.csv")
 
 
+TWICE = pa.table([pa.array([1, 2])] * 3, names=["a", "b", "b"])
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda _: TWICE, "the Table"),
+        (lambda _: TWICE.to_reader(), "the RecordBatchReader"),
+        (lambda _: ds.dataset(TWICE), "the InMemoryDataset"),
+        (lambda path: pq.write_table(TWICE, path / "2.parquet") or path, r"'.*2\.parquet'"),
+        (lambda path: _write_single(path) or path, r"'.*2\.parquet'"),
+    ],
+    ids=["table", "reader", "dataset", "file", "second file"],
+)
+def test_columns__with_one_name_are_refused_by_name(make, what, tmp_path):
+    with pytest.raises(ValueError, match=f"two columns of {what} are called 'b'; rename one"):
+        open_source(make(tmp_path), [0, 1])
+
+
+def _write_single(path):
+    pq.write_table(TWICE, path / "2.parquet")
+    pq.write_table(TWICE.select([0, 1]), path / "1.parquet")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: pq.write_table(TWICE[:0].select([0, 1]), path / "x.parquet") or path,
+        lambda path: ds.dataset(path, format="parquet"),
+        lambda _: TWICE[:0].select([0, 1]).to_reader(),
+        lambda _: pl.LazyFrame({"a": []}),
+    ],
+    ids=["file", "dataset without files", "reader", "lazy frame"],
+)
+@pytest.mark.parametrize("target", [[], "a"])
+def test_table__without_rows_is_refused(make, target, tmp_path):
+    with pytest.raises(ValueError, match="the data has 0 rows; give a table with rows"):
+        open_source(make(tmp_path), target)
+
+
 # CSV
 
 
