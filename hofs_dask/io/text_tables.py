@@ -224,14 +224,24 @@ def _header(system: Any, span: Span, delimiter: str) -> tuple[str, ...]:
     """Return the names of the columns, from the first line of a file."""
     from pyarrow import ArrowInvalid, csv, py_buffer
 
+    line = system.cat_file(span.path, start=span.begin, end=span.end)
     try:
-        line = py_buffer(system.cat_file(span.path, start=span.begin, end=span.end))
         options = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-        names = csv.read_csv(line, parse_options=options).column_names
+        table = csv.read_csv(py_buffer(line), parse_options=options)
+        names = table.column_names
+    except UnicodeDecodeError as error:
+        raise _not_utf8(span.path) from error
     except ArrowInvalid as error:
         raise ValueError(
             f"the first line of {span.path!r} cannot be read as names of columns ({error})"
         ) from error
+    if b"\0" in line:  # UTF-16
+        raise _not_utf8(span.path)
+    if table.num_rows:
+        raise ValueError(
+            f"some lines of {span.path!r} end with a carriage return alone; write the file again "
+            "with line feeds, for example with pandas.read_csv and to_csv"
+        )
     check_unique(names, repr(span.path))
     other = next((each for each in ";\t|," if each != delimiter and each in names[0]), None)
     if len(names) == 1 and other is not None:
@@ -240,6 +250,13 @@ def _header(system: Any, span: Span, delimiter: str) -> tuple[str, ...]:
             f"columns, or read it with pandas.read_csv(..., sep={other!r})"
         )
     return tuple(names)
+
+
+def _not_utf8(path: str, what: str = "its first line") -> ValueError:
+    return ValueError(
+        f"{path!r} is not a file in UTF-8, because {what} is not; write it again in UTF-8, for "
+        "example with pandas.read_csv(..., encoding='latin-1') or encoding='utf-16', and to_csv"
+    )
 
 
 def _check_headers(headers: dict[str, tuple[str, ...]]) -> None:
@@ -264,8 +281,13 @@ class Inferred:
 
 def infer_types(reader: Reader, span: Span, names: Sequence[str]) -> Inferred:
     """Return the number of rows of a span and the types of all columns. This is a task."""
+    import pyarrow.types as of
+
     table = reader(span, names)
     inside = [name for name in names if name in reader.names[span.path]]
+    for field in table.schema:
+        if of.is_binary(field.type):
+            raise _not_utf8(span.path, f"the text of its column {field.name!r}")
     check_partitions(span.path, table.select(inside), reader.folders[span.path])
     return Inferred(
         table.num_rows,

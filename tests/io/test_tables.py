@@ -522,6 +522,7 @@ def test_csv__several_files_may_have_their_columns_in_any_order(tmp_path):
         ("", "is empty; give a file with a header and rows"),
         ("a,b\n", "has a header and no rows"),
         ("a,a\n1,2\n", "two columns of .* are called 'a'"),
+        ("a,b\r1,2\r", "some lines of .* end with a carriage return alone; write the file"),
         ("a;b\n1;2\n", r"has one column, 'a;b'; .*sep=';'"),
         ("a,b\n1,2\n1,2,3\n", r"cannot be read as CSV, between its bytes 4 and 14 \(.*Expected 2"),
     ],
@@ -529,6 +530,26 @@ def test_csv__several_files_may_have_their_columns_in_any_order(tmp_path):
 def test_csv__that_cannot_be_read_is_refused(text, words, tmp_path):
     with pytest.raises(ValueError, match=words):
         open_source(written_csv(tmp_path / "x.csv", text), [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("encoding", "header", "words"),
+    [
+        ("utf-16", "a,b", "because its first line is not"),
+        ("utf-16-le", "a,b", "because its first line is not"),
+        ("latin-1", "a,\xe9", "because its first line is not"),
+        ("latin-1", "a,b", "because the text of its column 'b' is not"),
+    ],
+)
+@pytest.mark.parametrize("size", [10, 10**6])
+def test_csv__in_another_encoding_is_refused(encoding, header, words, size, tmp_path, monkeypatch):
+    monkeypatch.setattr(text_tables, "TEXT_BYTES", size)
+    path = tmp_path / "x.csv"
+    path.write_text(f"{header}\n1,u\n2,v\n3,w\n4,t\xe9\n", encoding)
+    with pytest.raises(ValueError, match=f"is not a file in UTF-8, {words}; .*encoding='latin-1'"):
+        open_source(path, [0, 1] * 2)
+    path.write_text(path.read_text(encoding), "utf-8-sig")
+    assert open_source(path, [0, 1] * 2).n_features == 2
 
 
 def test_csv__dates_are_refused_with_advice(tmp_path):
