@@ -25,6 +25,7 @@ from hofs_dask.io.guard import guarded
 from hofs_dask.io.places import Place
 from hofs_dask.io.reading import DEFAULTS, Reading
 from hofs_dask.io.storage import check_metadata_files, place_of
+from hofs_dask.io.table_files import SUFFIXES
 from hofs_dask.io.targets import as_column, names_column, zarr_column
 
 
@@ -101,7 +102,10 @@ def open_path(place: Place) -> Any:
             ) from error
         kind = ValueError if place.is_local else FileNotFoundError
         hint = "np.load(path, mmap_mode='r')" if path.endswith(".npy") else "the path of one"
-        raise kind(f"no Zarr array or group at {path!r}; give {hint}") from error
+        raise kind(
+            f"no Zarr array or group at {path!r}; give {hint}, or a table in files that end with "
+            f"{', '.join(SUFFIXES)}; compressed CSV is not supported"
+        ) from error
     except PermissionError:
         raise
     except Exception as error:

@@ -663,6 +663,16 @@ def test_damaged_parquet_file__is_an_error_that_names_it(tmp_path):
         hd.select(tmp_path, "y", 1)
 
 
+@pytest.mark.parametrize("name", ["x.csv.gz", "X.CSV", "x.txt", "x.feather", "folder/x.csv.gz"])
+def test_path__with_an_unknown_suffix_is_an_error_that_lists_the_known_ones(name, tmp_path):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("a,b\n1,2\n")
+    words = r"end with \.parquet, \.pq, \.parq, \.csv, \.tsv; compressed CSV is not supported"
+    with pytest.raises(ValueError, match=words):
+        open_source(tmp_path / name.split("/")[0], "a")
+
+
 def test_empty_folder__is_an_error_that_says_so(tmp_path):
     with pytest.raises(ValueError, match="is empty; give a folder of Parquet or CSV files, or"):
         hd.select(tmp_path, "y", 1)
