@@ -120,11 +120,8 @@ def _from_fragments(
     categorical = set().union(*(footer.categorical for footer in footers))
     missing = set().union(*(footer.missing for footer in footers))
     for values, footer in zip(folders, footers, strict=True):
-        missing |= {
-            name
-            for name in schema.names
-            if values.get(name) is None and name not in footer.schema.names
-        }
+        known = {name for name, value in values.items() if value is not None}
+        missing |= {*schema.names} - {*footer.schema.names} - known
     columns = tuple(
         _column(field, missing, categorical) for field in schema if field.name not in index
     )

@@ -77,7 +77,7 @@ class Reader:
         from pyarrow import ArrowInvalid, csv, py_buffer, repeat, scalar, system_memory_pool
 
         content = self.system.cat_file(span.path, start=span.begin, end=span.end)
-        own = self.names[span.path]
+        own, outside = self.names[span.path], self.folder_types.names
         try:
             table = csv.read_csv(
                 py_buffer(content),
@@ -87,7 +87,7 @@ class Reader:
                 csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                 csv.ConvertOptions(
                     column_types=self.types or None,
-                    include_columns=[name for name in names if name in own],
+                    include_columns=[name for name in names if name not in outside],
                     strings_can_be_null=True,
                     # not 1 and 0: a block that has only these would be one of integers
                     true_values=["true", "True", "TRUE"],
@@ -104,7 +104,7 @@ class Reader:
         for field in self.folder_types:
             value = scalar(self.folders[span.path].get(field.name)).cast(field.type)
             table = table.append_column(field, repeat(value, table.num_rows))
-        return table.select(list(names))
+        return table.select(list(names)) if outside else table
 
 
 def open_text(files: TableFiles) -> Table:
@@ -284,11 +284,12 @@ def infer_types(reader: Reader, span: Span, names: Sequence[str]) -> Inferred:
     import pyarrow.types as of
 
     table = reader(span, names)
-    inside = [name for name in names if name in reader.names[span.path]]
     for field in table.schema:
         if of.is_binary(field.type):
             raise _not_utf8(span.path, f"the text of its column {field.name!r}")
-    check_partitions(span.path, table.select(inside), reader.folders[span.path])
+    folders = reader.folders[span.path]
+    twice = [name for name in folders if name not in reader.folder_types.names]
+    check_partitions(span.path, table.select(twice), folders)
     return Inferred(
         table.num_rows,
         tuple(table.schema.types),
