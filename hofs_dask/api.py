@@ -141,10 +141,17 @@ class _Request:
         )
         return {label: self._described(codes) for label, codes in zip(parts, stores, strict=True)}
 
-    def columns_of(self, codes: CodeStore, columns: Sequence[int]) -> list[int]:
-        """Return the positions in a code store of the features at these positions in the data."""
-        names = [self.data.names[column] for column in columns]
-        return [codes.names.index(name) for name in names if name in codes.names]
+    def positions_in(self, codes: CodeStore) -> tuple[list[int], list[int]]:
+        """Return the positions in a code store of the features to include and to exclude.
+
+        The code store does not have the features that were skipped because of their values.
+        """
+        names, place = self.data.names, {name: j for j, name in enumerate(codes.names)}
+        forced, banned = ([names[j] for j in given] for given in (self.include, self.exclude))
+        for name in forced:
+            if name not in place:
+                raise _cannot_include(name)
+        return [place[name] for name in forced], [place[name] for name in banned if name in place]
 
     def _described(self, codes: CodeStore) -> CodeStore:
         """Return a code store with the units, coordinates and columns of the data."""
@@ -349,12 +356,13 @@ def select(
             kept = stack.enter_context(open_checkpoint(checkpoint, sources=request.places))
         listeners = _listeners(stack, callback, RoundProgress, progress)
         codes = request.encoded(stack, listeners, to_file=kept is not None)
+        forced, banned = request.positions_in(codes)
         steps = search(
             codes,
             chosen,
             count,
-            include=request.include,
-            exclude=request.exclude,
+            include=forced,
+            exclude=banned,
             stop=stop,
             checkpoint=kept,
         )
@@ -468,15 +476,9 @@ def select_by(
         stores = request.encoded_parts(stack, listeners)
         found: dict[Name, Selection] = {}
         for label, codes in stores.items():
-            steps = search(
-                codes,
-                chosen,
-                count,
-                include=request.columns_of(codes, request.include),
-                exclude=request.columns_of(codes, request.exclude),
-                stop=stop,
-            )
             try:
+                forced, banned = request.positions_in(codes)
+                steps = search(codes, chosen, count, include=forced, exclude=banned, stop=stop)
                 (ranking,) = drive(codes, {chosen.label: steps}, listeners)[0].values()
             except ValueError as error:
                 raise ValueError(f"{request.by}={label}: {error}") from error
@@ -602,6 +604,7 @@ def compare(
         }
         listeners = _listeners(stack, callback, ScanProgress, progress)
         codes = request.encoded(stack, listeners, to_file=checkpoint is not None)
+        forced, banned = request.positions_in(codes)
         searches: dict[Hashable, Steps[Ranking]] = {}
         for number in numbers:
             for label, method in chosen.items():
@@ -609,8 +612,8 @@ def compare(
                     codes,
                     method,
                     count,
-                    include=request.include,
-                    exclude=request.exclude,
+                    include=forced,
+                    exclude=banned,
                     stop=stop,
                     checkpoint=kept[label, number],
                     of_resample=number is not None,
@@ -863,9 +866,8 @@ def interactions(
             kept = stack.enter_context(open_checkpoint(checkpoint, sources=request.places))
         listeners = _listeners(stack, callback, ScanProgress, progress)
         codes = request.encoded(stack, listeners, to_file=kept is not None)
-        steps = all_tuples(
-            codes, order, top, request.exclude, exhaustive=exhaustive, checkpoint=kept
-        )
+        _, banned = request.positions_in(codes)
+        steps = all_tuples(codes, order, top, banned, exhaustive=exhaustive, checkpoint=kept)
         ((found, problem),) = drive(codes, {"interactions": steps}, listeners)[0].values()
     return Interactions.from_tuples(
         found,
@@ -1165,7 +1167,7 @@ def _open(
     if len(forced) < len(include):
         lost = [columns[i] for i in find_columns(columns, include, "include")]
         (first, *_) = (name for name in lost if name not in names)
-        raise ValueError(f"{first!r} is in include, but it cannot be used and was skipped")
+        raise _cannot_include(first)
     both = [names[i] for i in forced if i in banned]
     if both:
         raise ValueError(f"{both[0]!r} is both in include and in exclude; keep it in one")
@@ -1180,6 +1182,10 @@ def _open(
         opened = opened.without(banned)
         forced, banned = [opened.names.index(names[i]) for i in forced], []
     return _Request(opened, reading, store, forced, banned, samples)
+
+
+def _cannot_include(name: Name) -> ValueError:
+    return ValueError(f"{name!r} is in include, but it cannot be used and was skipped")
 
 
 def _mask_of(codes: CodeStore, where: Any) -> np.ndarray | None:

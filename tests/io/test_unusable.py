@@ -31,7 +31,7 @@ FRAMES = {
     "pandas": lambda frame: frame,
     "dask": lambda frame: dd.from_pandas(frame, npartitions=3),
     "dict": lambda frame: {name: frame[name].to_numpy() for name in frame},
-    "arrow": lambda frame: pa.Table.from_pandas(frame.drop(columns="wave")),
+    "arrow": lambda frame: pa.Table.from_pandas(frame.drop(columns="wave", errors="ignore")),
 }
 
 
@@ -112,6 +112,54 @@ def test_skip__stores_differ_by_it_and_all_bad_is_an_error(tmp_path):
             hd.select(FRAME[[column, "y"]], "y", 1, on_bad="skip")
     with pytest.raises(ValueError, match="unknown on_bad 'drop'; valid: "):
         hd.select(FRAME, "y", 1, on_bad="drop")
+
+
+#: Its first feature is skipped because of its values, so that positions in a code store are others
+#: than in the data.
+SHIFTED = pd.DataFrame(
+    {
+        "bad": np.where(np.arange(N) == 3, np.inf, rng.normal(size=N)),
+        **{
+            name: rng.normal(size=N) + Y * shift
+            for name, shift in zip("cde", (2, 1, 0), strict=True)
+        },
+        "y": Y,
+    }
+)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("kind", FRAMES)
+def test_skip__by_values_keeps_the_features_of_include_and_exclude(kind, stored, tmp_path):
+    data = FRAMES[kind](SHIFTED)
+    options = {"on_bad": "skip", **({"store": tmp_path / "codes"} if stored else {})}
+    assert hd.select(data, "y", 3, include=["e"], **options).features == ["e", "c", "d"]
+    assert hd.select(data, "y", 2, include=[3], exclude=["bad", "c"], **options).features == [
+        "e",
+        "d",
+    ]
+    assert hd.select(data, "y", 2, exclude=["c"], **options).features == ["d", "e"]
+    compared = hd.compare(data, "y", 2, methods=["mim"], include=["e"], exclude=["c"], **options)
+    assert compared.features == {"mim": ["e", "d"]}
+    pairs = hd.interactions(data, "y", exclude=["d"], **options)
+    assert pairs.tuples == [("c", "e")]
+
+
+def test_skip__a_feature_of_include_that_is_skipped_by_its_values_is_an_error(tmp_path):
+    match = "'bad' is in include, but it cannot be used and was skipped"
+    for call in (hd.select, hd.compare):
+        with pytest.raises(ValueError, match=match):
+            call(SHIFTED, "y", 2, on_bad="skip", include=["bad"])
+    parts = np.arange(N) < N // 2  # the infinite value is in one of them
+    found = hd.select_by(SHIFTED, "y", 1, by=parts, on_bad="skip", include=["e"])
+    assert found.features == {False: ["e"], True: ["e"]}
+    with pytest.raises(ValueError, match=f"True: {match}"):
+        hd.select_by(SHIFTED, "y", 1, by=parts, on_bad="skip", include=["bad"])
+    SHIFTED.to_parquet(tmp_path / "x.parquet")
+    call = ["select", tmp_path / "x.parquet", "--target", "y", "--n-features", 2]
+    ran = run(*call, "--on-bad", "skip", "--include", "bad")
+    assert ran.exit_code != 0
+    assert match in ran.output
 
 
 def test_many__bad_columns_are_counted():
