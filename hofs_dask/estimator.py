@@ -270,5 +270,6 @@ def _continued(
     folder = keep(data, HeldFolder)
     with folder.lock:
         codes = encode(X, y, folder.path / "codes.zarr", progress=False, **options)
-        checkpoint = folder.path / digest([tokenize(chosen)])
+        # searches for a number of features share a checkpoint; "auto" has another rule to stop
+        checkpoint = folder.path / digest([tokenize(chosen, n_features == "auto")])
         return select(codes, None, n_features, checkpoint=checkpoint, **chosen)

@@ -244,6 +244,20 @@ def test_grid__results_are_those_of_single_selections():
         assert found.selection_ == hd.select(X, Y, n)
 
 
+def test_grid__numbers_and_auto_are_searched_on_the_same_data():
+    for order in ([2, "auto", 3], ["auto", 2, "auto"]):
+        session.reset()
+        for n in order:
+            assert hd.HOFSSelector(n).fit(X, Y).selection_ == hd.select(X, Y, n)
+    grid = GridSearchCV(
+        make_pipeline(hd.HOFSSelector(), LogisticRegression()),
+        {"hofsselector__n_features_to_select": [2, "auto"]},
+        cv=3,
+        error_score="raise",
+    ).fit(X, Y)
+    assert np.isfinite(grid.cv_results_["mean_test_score"]).all()
+
+
 def test_kept__runs_are_few_and_depend_on_the_content(monkeypatch):
     monkeypatch.setattr(session, "MOST_KEPT", 2)
     folders = []
