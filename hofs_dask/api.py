@@ -283,7 +283,8 @@ def select(
         note in the result that says why.
     include, exclude
         Features that are chosen first, in this order, and features that are never chosen. Give
-        names, or integer positions, unless a feature has a name that is not a string.
+        names, or integer positions, unless a feature has a name that is not a string. Positions do
+        not count the columns of `data` that are used as target, groups, weights or where.
     min_gain
         Stop when the gain of the feature with the best score is below this. Give a number of nats,
         such as 0.01, or a percentage of H(y), such as ``"1%"``. There are then no restarts. The

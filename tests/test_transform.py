@@ -145,6 +145,19 @@ def test_transform__positions_at_the_shell_are_those_of_the_data(tmp_path):
     assert [NAMES[j] for j in ranks["index"]] == ranks["feature"].tolist()
 
 
+@pytest.mark.parametrize("kind", ["frame", "dict"])
+def test_indices__do_not_count_columns_used_as_target_or_groups(kind):
+    frame = pd.DataFrame(X, columns=NAMES).assign(y=Y, g=np.arange(N) // 20)[["y", "g", *NAMES]]
+    data = frame if kind == "frame" else {name: frame[name].to_numpy() for name in frame}
+    result = hd.select(data, "y", 2, method="mim", groups="g", exclude=[0])
+    assert result.features == [NAMES[j] for j in result.indices]
+    assert "a" not in result.features
+    np.testing.assert_array_equal(result.transform(X), X[:, result.indices])
+    assert hd.select(data, "y", 1, method="mim", groups="g", include=[1]).features == ["b"]
+    pairs = hd.interactions(data, "y", groups="g", top=2)
+    assert pairs.tuples == [(NAMES[a], NAMES[b]) for a, b in pairs.indices]
+
+
 def test_transform__other_columns_are_refused_by_their_number():
     result = hd.select(X, Y, 1, method="mim", exclude=["x0"])
     with pytest.raises(ValueError, match="5 columns were given, 6 were expected"):

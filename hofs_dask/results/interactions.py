@@ -170,7 +170,10 @@ class Interactions(Result):
 
     @property
     def indices(self) -> NDArray[np.int64]:
-        """Positions of the features of each tuple in the data, (rank, member)."""
+        """Positions of the features of each tuple in the data, (rank, member).
+
+        Columns are counted as by `Selection.indices`.
+        """
         return positions_in_data(self._dataset)[0][self._dataset["index"].values]
 
     @property

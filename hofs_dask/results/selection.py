@@ -279,7 +279,12 @@ class Selection(Result):
 
     @property
     def indices(self) -> NDArray[np.int64]:
-        """Positions of the chosen features in the data, by rank."""
+        """Positions of the chosen features in the data, by rank.
+
+        Features that were excluded or skipped are counted. Columns or variables that are used as
+        target, groups, weights, where or by are not, so for a data frame that has them, use
+        `features` or `transform`.
+        """
         return positions_in_data(self._dataset)[0][self._dataset["index"].values]
 
     @property
