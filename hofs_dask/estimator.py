@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from dask.base import tokenize
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
@@ -194,7 +195,8 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 self, X, y, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=2
             )
         if y.dtype == object:
-            type_of_target(y, input_name="y", raise_unknown=True)
+            known = y[~pd.isna(y)]  # `select` drops the samples without a target
+            type_of_target(known, input_name="y", raise_unknown=True)
         return frame, y
 
     def _checked_weights(self, weights: Any, X: Any) -> Any:

@@ -186,6 +186,17 @@ def test_lazy__data_stays_lazy(monkeypatch):
         selector.fit(frame, None)
 
 
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_target__missing_classes_are_dropped(missing):
+    y = pd.Series(np.where(Y == 0, "u", "v"), dtype=object)
+    y[::7] = missing
+    found = hd.HOFSSelector(2, method="mim").fit(FRAME, y).selection_
+    assert found == hd.select(FRAME, y, 2, method="mim")
+    assert found.to_dataset().attrs["n_dropped"] == len(y[::7])
+    with pytest.raises(ValueError, match="has no values: all 600 are missing"):
+        hd.HOFSSelector(2).fit(FRAME, pd.Series([None] * N, dtype=object))
+
+
 def test_pickle_clone_and_repr():
     selector = hd.HOFSSelector(2, method=hd.MIFS(beta=0.5), exclude=["f5"]).fit(FRAME, Y)
     again = pickle.loads(pickle.dumps(selector))
