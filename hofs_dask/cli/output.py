@@ -32,7 +32,8 @@ MATRIX_KINDS = ("spectral", "conditional", "joint", "redundancy")
 #: The path that means: print the result as JSON instead of text.
 STDOUT = "-"
 TABLES = (".json", ".csv")
-PICTURES = (".png", ".svg", ".pdf")
+#: Suffixes of figures, and how such a file starts.
+PICTURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 #: Allowed suffixes of output files, by kind of result.
 OUTPUTS: dict[Kind, tuple[str, ...]] = {
     "selection": (".zarr", ".nc", *TABLES),
@@ -66,6 +67,13 @@ HEADS: dict[Kind, tuple[str, ...]] = {
     "comparison": (",".join(["method", *COLUMNS[:4]]),),
     "matrix": tuple(f"{kind}_information," for kind in MATRIX_KINDS),
     "interactions": ("rank,feature_1,feature_2,",),
+}
+#: Names of the kinds of results in messages.
+_A: dict[Kind, str] = {
+    "selection": "a selection",
+    "comparison": "a comparison",
+    "matrix": "a matrix",
+    "interactions": "a table of interactions",
 }
 #: The attribute `format` of a saved matrix.
 MATRIX_FORMAT = "hofs_dask matrix"
@@ -103,12 +111,17 @@ def check_picture(_ctx: click.Context, _param: click.Parameter, path: str | None
     """Return the path; raise an error if a figure cannot be drawn or written to the path."""
     if path is None:
         return None
-    _check_ending(path, PICTURES)
+    _check_ending(path, tuple(PICTURES))
     if find_spec("matplotlib") is None:
         raise click.BadParameter("a figure needs matplotlib: pip install 'hofs-dask[plot]'")
     _check_folder(path)
     if Path(path).is_dir():
         raise click.BadParameter(f"{path!r} is a folder; give the path of a file")
+    if Path(path).exists() and not _is_figure(Path(path)):
+        raise click.BadParameter(
+            f"{path!r} exists and is not a figure of this program: give another path, or remove it "
+            "first"
+        )
     return path
 
 
@@ -282,8 +295,17 @@ def _check_place(output: str, kind: Kind) -> None:
             raise click.BadParameter(str(error)) from error
     elif path.exists() and not (path.is_file() and _is_table(path, kind)):
         raise click.BadParameter(
-            f"{output!r} exists and is not a {kind}: give another path, or remove it first"
+            f"{output!r} exists and is not {_A[kind]}: give another path, or remove it first"
         )
+
+
+def _is_figure(path: Path) -> bool:
+    """Return whether a file is a figure that matplotlib wrote, in the format of its suffix."""
+    if not path.is_file():
+        return False
+    (start,) = (each for ending, each in PICTURES.items() if path.name.endswith(ending))
+    with path.open("rb") as file:
+        return file.read(len(start)) == start and b"Matplotlib" in file.read()
 
 
 def _is_table(path: Path, kind: Kind) -> bool:

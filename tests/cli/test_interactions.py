@@ -29,6 +29,13 @@ def test_interactions__writes_what_the_function_returns(
     assert [tuple(row[1 : 1 + order]) for row in rows] == expected.tuples
 
 
+def test_interactions__other_files_are_not_replaced(codes: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("a,b\n")
+    result = run("interactions", codes, "--output", tmp_path / "mine.csv")
+    assert result.exit_code == 2
+    assert "is not a table of interactions" in " ".join(result.stderr.split())
+
+
 def test_interactions__excludes_features(codes: Path) -> None:
     name = hd.interactions(codes, None, top=1).tuples[0][0]
     result = run("interactions", codes, "--exclude", name)

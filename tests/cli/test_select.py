@@ -99,9 +99,24 @@ def test_select__accepts_options_after_the_name(codes: Path) -> None:
 def test_select__writes_a_figure(codes: Path, tmp_path: Path, ending: str, start: bytes) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / f"result.{ending}"
-    result = run("select", codes, "--n-features", 3, "--method", "mim", "--plot", picture)
-    assert result.exit_code == 0, result.output
-    assert picture.read_bytes().startswith(start)
+    for _ in range(2):  # an earlier figure is replaced
+        result = run("select", codes, "--n-features", 3, "--method", "mim", "--plot", picture)
+        assert result.exit_code == 0, result.output
+        assert picture.read_bytes().startswith(start)
+        picture.write_bytes(picture.read_bytes() + b"old")
+    assert picture.read_bytes().count(b"old") == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"my notes on Matplotlib", b"\x89PNG a photo"])
+def test_select__other_files_are_not_replaced_by_a_figure(
+    codes: Path, tmp_path: Path, content: bytes
+) -> None:
+    picture = tmp_path / "fig.png"
+    picture.write_bytes(content)
+    result = run("select", codes, "--n-features", 2, "--plot", picture)
+    assert result.exit_code == 2
+    assert "exists and is not a figure of this program" in " ".join(result.stderr.split())
+    assert picture.read_bytes() == content
 
 
 @pytest.mark.parametrize(
