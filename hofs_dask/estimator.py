@@ -213,6 +213,8 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             self.n_features_in_ = n_features
             if names and all(isinstance(name, str) for name in names):
                 self.feature_names_in_ = np.array(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):  # of an earlier fit
+                del self.feature_names_in_
         elif n_features != self.n_features_in_:
             raise ValueError(
                 f"X has {n_features} features, but {type(self).__name__} is expecting "

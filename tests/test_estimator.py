@@ -197,6 +197,14 @@ def test_target__missing_classes_are_dropped(missing):
         hd.HOFSSelector(2).fit(FRAME, pd.Series([None] * N, dtype=object))
 
 
+def test_lazy__names_of_an_earlier_fit_are_forgotten():
+    selector = hd.HOFSSelector(2, method="mim").fit(dd.from_pandas(FRAME, npartitions=2), Y)
+    assert selector.feature_names_in_.tolist() == NAMES
+    selector.fit(da.from_array(X[:, :6], chunks=(200, 6)), Y)
+    assert not hasattr(selector, "feature_names_in_")
+    assert selector.get_feature_names_out().tolist() == ["x2", "x5"]
+
+
 def test_pickle_clone_and_repr():
     selector = hd.HOFSSelector(2, method=hd.MIFS(beta=0.5), exclude=["f5"]).fit(FRAME, Y)
     again = pickle.loads(pickle.dumps(selector))
