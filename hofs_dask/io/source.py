@@ -361,8 +361,16 @@ def _read(data: Any, address: str, target: Any, reading: Reading) -> tuple[Featu
             "feature_names names the columns of an array, but the features of this "
             f"{type(data).__name__} have names; leave feature_names out, or rename them in the data"
         )
-    names = [plain(name) for name in reading.feature_names]
-    if isinstance(reading.feature_names, str) or len(names) != len(features.names):
+    given: Any = reading.feature_names
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"feature_names is {given!r}; give a list with one name per column")
+    if isinstance(given, set | frozenset):
+        raise TypeError(
+            "feature_names is a set, which has no order; give a list with one name per column, in "
+            "the order of the columns"
+        )
+    names = [plain(name) for name in given]
+    if len(names) != len(features.names):
         raise ValueError(
             f"feature_names has {len(names)} names and the data has {len(features.names)} columns; "
             "give one name per column"

@@ -26,9 +26,22 @@ def test_names__are_those_of_the_result(kind):
     assert result.indices.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("names", [["a", "b"], "abc", ["a", "b", "c", "d"]])
+@pytest.mark.parametrize("names", [["a", "b"], ["a", "b", "c", "d"]])
 def test_names__of_another_number_are_refused(names):
     with pytest.raises(ValueError, match="the data has 3 columns; give one name per column"):
+        hd.select(X, Y, 2, feature_names=names)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("abc", "feature_names is 'abc'; give a list with one name per column"),
+        (3, "feature_names is 3; give a list with one name per column"),
+        ({"a", "b", "c"}, "feature_names is a set, which has no order; give a list"),
+    ],
+)
+def test_names__without_order_or_number_are_refused(names, message):
+    with pytest.raises(TypeError, match=message):
         hd.select(X, Y, 2, feature_names=names)
 
 
