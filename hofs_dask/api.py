@@ -48,7 +48,7 @@ from hofs_dask.search.rounds import (
     search,
 )
 from hofs_dask.search.screens import open_screen
-from hofs_dask.search.stopping import ALPHA, Stop
+from hofs_dask.search.stopping import ALPHA, Share, Stop
 from hofs_dask.store.bins import check_bins
 from hofs_dask.store.codes import CodeStore, is_codes, open_codes, temporary_store
 from hofs_dask.store.labels import check_kind
@@ -1138,7 +1138,7 @@ def _open_source(
 def _open(
     data: Any,
     target: Any,
-    n_features: int,
+    n_features: int | Share,
     reading: Reading,
     store: Place | None,
     include: Sequence[Hashable] = (),
@@ -1235,8 +1235,10 @@ def _check_count(name: str, given: object, least: int) -> None:
 
 def _numbers(
     n_features: object, min_gain: object, alpha: object, methods: Sequence[Method]
-) -> tuple[int | None, Stop]:
+) -> tuple[int | Share | None, Stop]:
     """Return the number of features (None for ``"auto"``), and the rule for an early end."""
+    if isinstance(n_features, Share):  # from `HOFSSelector`
+        return n_features, Stop.parse(min_gain, None)
     if isinstance(n_features, str):
         if n_features != "auto":
             raise TypeError(

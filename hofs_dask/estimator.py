@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +26,7 @@ from hofs_dask.methods.base import Method
 from hofs_dask.methods.registry import as_method
 from hofs_dask.results.selection import Selection
 from hofs_dask.scheduling.session import keep
+from hofs_dask.search.stopping import Share
 
 
 class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
@@ -35,9 +35,9 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_features_to_select
-        Number of features to select. A float above 0 and at most 1 is a fraction of all features.
-        None selects half of the features, and ``"auto"`` selects all that are significant, which
-        may be none.
+        Number of features to select. A float above 0 and at most 1 is a fraction of the features
+        that can be selected, which are not excluded, constant or all missing. None selects half of
+        them, and ``"auto"`` selects all that are significant, which may be none.
     method, nominal, target_kind, bins, include, exclude, min_gain
         As for `hofs_dask.select`. Give features by name; the columns of an array are named
         ``"x0"``, ``"x1"``, and so on. Integer positions are also accepted, unless a column of the
@@ -131,7 +131,7 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             This object.
         """
         X, y = self._checked(X, y)
-        n_features = self._number(X.shape[1])
+        n_features = self._number()
         options: dict[str, Any] = {
             "nominal": self.nominal,
             "target_kind": self.target_kind,
@@ -162,6 +162,7 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         X : array or data frame (sample, feature)
             Data with the features that were given to `fit`.
         """
+        _refuse_tables(X)
         if not _is_lazy(X):
             return super().transform(X)
         check_is_fitted(self)
@@ -177,6 +178,7 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return X and y after the checks of scikit-learn. Data frames and lazy data are kept."""
+        _refuse_tables(X)
         if _is_lazy(X):
             if y is None:
                 validate_data(self, X, y, skip_check_array=True)  # raises
@@ -226,16 +228,16 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 "columns in the same order"
             )
 
-    def _number(self, n_features: int) -> int | Literal["auto"]:
-        """Return the number of features to select from ``n_features`` features, or ``"auto"``."""
+    def _number(self) -> Any:
+        """Return the number of features to select: an integer, a `Share` or ``"auto"``."""
         given = self.n_features_to_select
         if isinstance(given, str) and given == "auto":
             return "auto"
         if given is None:
-            return max(1, n_features // 2)
+            return Share(0.5)
         is_number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
         if is_number and isinstance(given, float | np.floating) and 0 < given <= 1:
-            return max(1, math.floor(given * n_features))
+            return Share(given)
         if is_number and given >= 1 and given == int(given):  # type: ignore[operator]
             return int(given)
         raise ValueError(
@@ -256,6 +258,27 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.subsets_ = selection.subsets
 
 
+#: What to give instead of tables that scikit-learn cannot use.
+_INSTEAD = {
+    "LazyFrame": "X.collect()",
+    "Table": "X.to_pandas()",
+    "RecordBatch": "X.to_pandas()",
+    "RecordBatchReader": "X.read_pandas()",
+    "InMemoryDataset": "X.to_table().to_pandas()",
+    "FileSystemDataset": "X.to_table().to_pandas()",
+}
+
+
+def _refuse_tables(data: Any) -> None:
+    """Raise a TypeError for an Arrow table or a lazy frame of polars."""
+    module, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    if module in ("pyarrow", "polars") and kind in _INSTEAD:
+        raise TypeError(
+            f"X is a {module} {kind}, but HOFSSelector reads numpy arrays and data frames of "
+            f"pandas, polars and Dask; give {_INSTEAD[kind]}, or call hofs_dask.select"
+        )
+
+
 def _is_lazy(data: Any) -> bool:
     """Return whether data is a Dask array or a Dask data frame, without importing Dask."""
     return is_dask_frame(data) or type(data).__module__.startswith("dask.array")
@@ -264,7 +287,7 @@ def _is_lazy(data: Any) -> bool:
 def _continued(
     X: Any,
     y: Any,
-    n_features: int | Literal["auto"],
+    n_features: Any,
     options: dict[str, Any],
     chosen: dict[str, Any],
 ) -> Selection:

@@ -1,12 +1,15 @@
 """`HOFSSelector` in scikit-learn: its checks, pipelines, grids, names, lazy data."""
 
 import pickle
+import re
 
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -136,6 +139,20 @@ def test_number__of_another_form_is_refused(given):
         hd.HOFSSelector(given).fit(X, Y)
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_number__share_is_of_the_features_that_can_be_selected(lazy):
+    flat = X.copy()
+    flat[:, [0, 1, 3]] = 7
+    data = da.from_array(flat, chunks=(200, 8)) if lazy else flat
+    for given, number in ((None, 2), (1.0, 4), (0.25, 1), (0.01, 1)):
+        selector = hd.HOFSSelector(given, method="mim", exclude=["x4"]).fit(data, Y)
+        assert selector.support_.sum() == number
+    both = hd.HOFSSelector(0.01, method="mim", include=["x7", "x6"]).fit(data, Y)
+    assert both.get_support(indices=True).tolist() == [6, 7]
+    with pytest.raises(ValueError, match="n_features is 5 but only 4 features can be chosen"):
+        hd.HOFSSelector(5, method="mim", exclude=["x4"]).fit(data, Y)
+
+
 def test_number__auto_takes_what_is_significant():
     selector = hd.HOFSSelector("auto").fit(X, Y)
     assert selector.selection_ == hd.select(X, Y, "auto")
@@ -203,6 +220,24 @@ def test_lazy__names_of_an_earlier_fit_are_forgotten():
     selector.fit(da.from_array(X[:, :6], chunks=(200, 6)), Y)
     assert not hasattr(selector, "feature_names_in_")
     assert selector.get_feature_names_out().tolist() == ["x2", "x5"]
+
+
+@pytest.mark.parametrize(
+    ("make", "instead"),
+    [
+        (pa.Table.from_pandas, "X.to_pandas()"),
+        (pa.RecordBatch.from_pandas, "X.to_pandas()"),
+        (lambda frame: pyarrow.dataset.dataset(pa.Table.from_pandas(frame)), "X.to_table()"),
+        (lambda frame: pl.from_pandas(frame).lazy(), "X.collect()"),
+    ],
+)
+def test_table__error_says_what_to_give(make, instead):
+    message = f"HOFSSelector reads numpy arrays and data frames of .*; give {re.escape(instead)}"
+    with pytest.raises(TypeError, match=message):
+        hd.HOFSSelector(2).fit(make(FRAME), Y)
+    selector = hd.HOFSSelector(2, method="mim").fit(FRAME, Y)
+    with pytest.raises(TypeError, match=message):
+        selector.transform(make(FRAME))
 
 
 def test_pickle_clone_and_repr():

@@ -48,7 +48,7 @@ from hofs_dask.scheduling.process import PROCESS
 from hofs_dask.search.checkpoint import Checkpoint
 from hofs_dask.search.picks import Pick, Ranking
 from hofs_dask.search.snapshot import Snapshot
-from hofs_dask.search.stopping import ALPHA, Stop
+from hofs_dask.search.stopping import ALPHA, Share, Stop
 from hofs_dask.store.codes import CodeStore
 from hofs_dask.store.layout import layout_of
 
@@ -74,7 +74,7 @@ _Run = Callable[..., list[Partial]]
 def search(
     codes: CodeStore,
     method: Method,
-    n_features: int | None,
+    n_features: int | Share | None,
     *,
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
@@ -91,7 +91,8 @@ def search(
     method
         A method object.
     n_features
-        Number of features to choose; None for all significant features.
+        Number of features to choose, or a share of those that can be chosen; None for all
+        significant features.
     include, exclude
         Columns that are chosen first, in this order, and columns that are never chosen.
     stop
@@ -114,6 +115,8 @@ def search(
     automatic = n_features is None
     if n_features is None:
         n_features = max(int(candidates.sum()), len(include))
+    elif isinstance(n_features, Share):
+        n_features = max(n_features.of(int(candidates.sum())), len(include))
     if of_resample:
         include = [pick for pick in include if problem.usable[pick]]
         n_features = min(n_features, int(candidates.sum()))

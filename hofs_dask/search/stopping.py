@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,20 @@ import numpy as np
 #: Significance level of the test that also ends a search with the option ``min_gain``, if the gains
 #: of the method are not cross-fitted.
 ALPHA = 0.05
+
+
+class Share(float):
+    """A number of features to choose, given as a fraction of those that can be chosen.
+
+    Examples
+    --------
+    >>> Share(0.5).of(7), Share(0.01).of(7)
+    (3, 1)
+    """
+
+    def of(self, n_usable: int) -> int:
+        """Return the number of features, at least 1."""
+        return max(1, math.floor(self * n_usable))
 
 
 @dataclass(frozen=True)
