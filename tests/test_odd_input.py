@@ -1,6 +1,7 @@
 """Unusual but valid input."""
 
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -61,6 +62,25 @@ def test_large_integers__are_distinct_classes_and_categories(low, dtype, tmp_pat
     assert np.array_equal(classes[kept], column[::-1])
     cells = read_codes(codes, slice(0, 1), slice(0, N + 2))[0]
     assert np.array_equal(np.unique(column)[cells], column[::-1])
+
+
+@pytest.mark.parametrize(
+    "kind", [pd.DataFrame, lambda columns: dd.from_pandas(pd.DataFrame(columns), 3)]
+)
+def test_large_integers__that_floats_do_not_tell_apart_are_named_in_a_note(kind):
+    big, small = 2**60 + Y.astype(np.int64), 2**50 + Y.astype(np.int64)
+    columns = {
+        "a": X[:, 0],
+        "big": big,
+        "small": small,
+        "spread": big * (1 + np.arange(len(Y)) % 7),
+    }
+    found = hd.select(kind(columns), Y, 1, method="mim")
+    assert found.features == ["small"]
+    (note,) = [each for each in found.to_dataset().attrs["notes"].splitlines() if "2**53" in each]
+    assert note.startswith("big: numbers above 2**53 that are near each other are equal as float64")
+    columns["big"] -= 2**60
+    assert "2**53" not in hd.select(kind(columns), Y, 1).to_dataset().attrs.get("notes", "")
 
 
 def test_exclude__removes_features_that_cannot_be_coded(tmp_path):

@@ -16,6 +16,7 @@ from hofs_dask.store.bins import (
     Bins,
     Features,
     Refusal,
+    close_integers,
     count_bins,
     make_tables,
     unique_integers,
@@ -38,9 +39,10 @@ MOST_NAMED = 8
 #: Rounding may change the total weight by this fraction without a warning.
 MOST_EXCESS = 0.01
 
-#: The tables of some columns: features, refusals, columns that look like identifiers, which sampled
-#: rows miss all of them (bits; None if not floats), and the probability of this by chance.
-Tables = tuple[Features, list[Refusal], list[int], np.ndarray | None, float]
+#: The tables of some columns: features, refusals, columns that look like identifiers, columns of
+#: integers that floats do not tell apart, which sampled rows miss all of them (bits; None if not
+#: floats), and the probability of this by chance.
+Tables = tuple[Features, list[Refusal], list[int], list[int], np.ndarray | None, float]
 
 
 def bytes_of(source: Source) -> int:
@@ -55,7 +57,8 @@ def judge_tables(
     """Return the codings of all columns, the share of samples that miss all, and the source.
 
     Columns that cannot be used are left out of the source, with a note, if they are to be skipped;
-    otherwise an error names all of them. Another note names columns that look like identifiers.
+    otherwise an error names all of them. Other notes name columns that look like identifiers, and
+    columns of integers that floats do not tell apart.
     """
     problems = [problem for _, several, *_ in made for problem in several]
     problems.sort(key=lambda problem: problem.column)
@@ -70,6 +73,13 @@ def judge_tables(
     unique = [source.names[column] for _, _, several, *_ in made for column in several]
     if unique:
         source = replace(source, notes=(*source.notes, _identifier_note(unique)))
+    close = [source.names[column] for _, _, _, several, *_ in made for column in several]
+    if close:
+        note = (
+            f"{some_of(close)}: numbers above 2**53 that are near each other are equal as float64; "
+            "subtract the smallest one in the data, as integers"
+        )
+        source = replace(source, notes=(*source.notes, note))
     features = Features.join([several for several, *_ in made])
     return features, share, _without_refused(source, problems)
 
@@ -144,7 +154,8 @@ def tables_of_columns(
     features, refusals = make_tables(merged, first, bins, n_bins)
     by_chance = float(np.prod(merged.n_missing / merged.n_rows))
     unique = [first + j for j in unique_integers(merged)]
-    return features, refusals, unique, merged.empty_rows(), by_chance
+    close = [first + j for j in close_integers(merged)]
+    return features, refusals, unique, close, merged.empty_rows(), by_chance
 
 
 def source_rows(source: Source) -> int | None:

@@ -411,6 +411,27 @@ def unique_integers(summary: Summary) -> list[int]:
     return found
 
 
+def close_integers(summary: Summary) -> list[int]:
+    """Return the columns of integers of which few are different numbers as float64.
+
+    These are integers beyond 2**53 in a narrow range, such as identifiers with a common prefix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask.store.summary import summarise
+    >>> column = np.arange(100)[:, None] + np.array([[2**60, 2**50]])
+    >>> close_integers(summarise(column, 0, 100, np.array([False, False]), 6))
+    [0]
+    """
+    if summary.dtype.kind not in "iu":
+        return []
+    largest = np.maximum(np.abs(summary.low), np.abs(summary.high))
+    close = (largest > EXACT) & (summary.high - summary.low < MAX_CODES * np.spacing(largest))
+    close[list(summary.counts)] = False
+    return np.flatnonzero(close).tolist()
+
+
 def _make_feature(
     summary: Summary, j: int, bins: Bins, n_bins: int
 ) -> Feature | tuple[type[Exception], str]:
