@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,8 +24,9 @@ from hofs_dask.cli.output import (
 if TYPE_CHECKING:
     import xarray as xr
 
-    from hofs_dask.io.places import Place
+    from hofs_dask.io.places import Place, StorageOptions
 
+T = TypeVar("T")
 #: Minimum width of the list of chosen columns, in characters.
 MIN_ROOM = 30
 
@@ -60,8 +61,6 @@ def describe(path: str) -> str:
     from hofs_dask.io.places import as_place
     from hofs_dask.results.comparison import Comparison
     from hofs_dask.results.interactions import Interactions
-    from hofs_dask.results.saving.content import ForeignError
-    from hofs_dask.results.saving.readwrite import read
     from hofs_dask.results.selection import Selection
     from hofs_dask.search.checkpoint import has_checkpoint
     from hofs_dask.store.codes import is_codes
@@ -76,23 +75,16 @@ def describe(path: str) -> str:
         return _describe_parts(path, parts)
     if is_codes(place):
         return _describe_codes(place)
-    try:
-        return read(
-            path,
-            {
-                Selection.FORMAT: lambda dataset: repr(Selection(dataset)),
-                Comparison.FORMAT: lambda dataset: repr(Comparison(dataset)),
-                Interactions.FORMAT: lambda dataset: repr(Interactions(dataset)),
-                MATRIX_FORMAT: _describe_matrix,
-            },
-            options,
-        )
-    except ForeignError as error:
-        raise ValueError(
-            f"{path!r} is not a code store, a saved selection, comparison or matrix, or a "
-            "checkpoint; encode a Zarr store of data with: hofs-dask encode SOURCE STORE --target "
-            "NAME"
-        ) from error
+    return _read_result(
+        path,
+        {
+            Selection.FORMAT: lambda dataset: repr(Selection(dataset)),
+            Comparison.FORMAT: lambda dataset: repr(Comparison(dataset)),
+            Interactions.FORMAT: lambda dataset: repr(Interactions(dataset)),
+            MATRIX_FORMAT: _describe_matrix,
+        },
+        options,
+    )
 
 
 def tree_at(path: str) -> dict[str, Any]:
@@ -108,7 +100,6 @@ def tree_at(path: str) -> dict[str, Any]:
     from hofs_dask.io.places import as_place
     from hofs_dask.results.comparison import Comparison
     from hofs_dask.results.interactions import Interactions
-    from hofs_dask.results.saving.readwrite import read
     from hofs_dask.results.selection import Selection
     from hofs_dask.search.checkpoint import has_checkpoint
     from hofs_dask.store.codes import is_codes, open_codes
@@ -127,7 +118,7 @@ def tree_at(path: str) -> dict[str, Any]:
         }
     if is_codes(place):
         return store_tree(open_codes(place))
-    return read(
+    return _read_result(
         path,
         {
             Selection.FORMAT: lambda dataset: selection_tree(Selection(dataset)),
@@ -137,6 +128,22 @@ def tree_at(path: str) -> dict[str, Any]:
         },
         options,
     )
+
+
+def _read_result(
+    path: str, makers: Mapping[str, Callable[[xr.Dataset], T]], options: StorageOptions | None
+) -> T:
+    """Return what the maker of its format makes of a saved result."""
+    from hofs_dask.results.saving.content import ForeignError
+    from hofs_dask.results.saving.readwrite import read
+
+    try:
+        return read(path, makers, options)
+    except ForeignError as error:
+        raise ValueError(
+            f"{path!r} is not a code store, a saved selection, comparison, matrix or interactions, "
+            "or a checkpoint; encode data with: hofs-dask encode SOURCE STORE --target NAME"
+        ) from error
 
 
 def _checkpoint_tree(place: Place) -> dict[str, Any]:

@@ -22,9 +22,11 @@ def test_info__describes_every_kind_of_path(source: Path, codes: Path, tmp_path:
     assert [int(number) for number in printed_subsets] == subsets
     store = run("info", codes).stdout
     assert "samples   2000" in store
-    other = run("info", source)
-    assert other.exit_code == 1
-    assert "is not a code store, a saved selection, comparison or matrix, or a" in other.stderr
+    for how in ([], ["--json"]):
+        other = run("info", source, *how)
+        assert other.exit_code == 1
+        message = "is not a code store, a saved selection, comparison, matrix or interactions, or a"
+        assert message in " ".join(other.stderr.split())
 
 
 def test_info__explains_why_a_result_cannot_be_read(codes: Path, tmp_path: Path) -> None:
