@@ -15,7 +15,7 @@ from hofs_dask.cli.options import (
     progress_option,
     reading_options,
 )
-from hofs_dask.cli.output import json_option, print_json, store_tree
+from hofs_dask.cli.output import json_option, print_json, print_plan, store_tree
 from hofs_dask.cli.running import advise
 from hofs_dask.cli.sections import Sectioned
 
@@ -90,7 +90,7 @@ def encode(
                 chunks=chunks,
                 storage_options=options_for(source),
             )
-            click.echo(str(plan))
+            print_plan(plan, as_json=as_json)
             return
         codes = encode(
             source,

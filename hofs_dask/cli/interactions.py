@@ -27,6 +27,7 @@ from hofs_dask.cli.output import (
     json_option,
     output_check,
     print_json,
+    print_plan,
     write_interactions,
 )
 from hofs_dask.cli.running import advise
@@ -135,7 +136,8 @@ def interactions(
     }
     with cluster(scheduler, workers, cluster_file):
         if explain:
-            click.echo(str(api.estimate(**request, storage_options=options_for(store))))
+            plan = api.estimate(**request, storage_options=options_for(store))
+            print_plan(plan, as_json=as_json or output == STDOUT)
             return
         found = api.interactions(
             **request,

@@ -43,11 +43,10 @@ SHOWN_PAIRS = 10
 @click.argument("store")
 @click.option(
     "--output",
-    required=True,
     callback=output_check("matrix"),
     metavar="PATH",
     help="Path to save the matrix to. It must end with .zarr, .nc or .csv, or be - to print the "
-    "matrix as JSON instead of text.",
+    "matrix as JSON instead of text. Required, unless --json is given.",
 )
 @json_option
 @click.option(
@@ -66,7 +65,7 @@ SHOWN_PAIRS = 10
 @debug_option
 def matrix(
     store: str,
-    output: str,
+    output: str | None,
     as_json: bool,
     kind: str,
     target: str | None,
@@ -78,14 +77,20 @@ def matrix(
 ) -> None:
     """Compute the mutual information of all pairs of features.
 
-    The matrix is saved at the path of --output. The ten pairs with the largest values are printed.
-    All values are in nats.
+    The matrix is saved at the path of --output, and the ten pairs with the largest values are
+    printed. With --json, the whole matrix is printed. All values are in nats.
 
     STORE is a code store written by "hofs-dask encode", or data: a Zarr store, a netCDF file, or
     Parquet or CSV files, given as a file, a folder or a quoted pattern such as "data/*.parquet".
     Data is first encoded into a temporary code store, which is removed after the run. If STORE is
     already a code store, the options for reading and encoding data cannot be used.
     """
+    if output is None and not as_json:
+        raise click.MissingParameter(
+            "Give a path that ends with .zarr, .nc or .csv, or --json to print the matrix.",
+            param_hint="'--output'",
+            param_type="option",
+        )
     advise(lambda: "nothing was written; run the same command again.")
     from hofs_dask.api import information_matrix
 
@@ -104,7 +109,7 @@ def matrix(
         print_json(matrix_tree(found))
     else:
         click.echo(matrix_text(found))
-    if output != STDOUT:
+    if output is not None and output != STDOUT:
         write_matrix(found, output)
 
 

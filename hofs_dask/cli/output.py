@@ -7,6 +7,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +20,7 @@ from hofs_dask.io.files import write_file
 if TYPE_CHECKING:
     import xarray as xr
 
+    from hofs_dask.planning.explain import Plan
     from hofs_dask.results.comparison import Comparison
     from hofs_dask.results.interactions import Interactions
     from hofs_dask.results.selection import Selection
@@ -234,6 +236,14 @@ def store_tree(codes: CodeStore) -> dict[str, Any]:
         "groups": None if groups is None else groups.name,
         "weights": None if weights is None else weights.name,
     }
+
+
+def print_plan(plan: Plan, *, as_json: bool) -> None:
+    """Print the plan of a run as text or as JSON."""
+    if as_json:
+        print_json({"format": "hofs_dask plan", **asdict(plan)})
+    else:
+        click.echo(str(plan))
 
 
 def print_json(tree: Mapping[str, Any]) -> None:

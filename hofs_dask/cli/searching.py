@@ -22,7 +22,15 @@ from hofs_dask.cli.options import (
     reading_options,
     target_option,
 )
-from hofs_dask.cli.output import STDOUT, check_picture, draw, json_option, output_check, print_json
+from hofs_dask.cli.output import (
+    STDOUT,
+    check_picture,
+    draw,
+    json_option,
+    output_check,
+    print_json,
+    print_plan,
+)
 from hofs_dask.cli.running import advise
 from hofs_dask.events import Event, RoundEnded, RoundStarted
 
@@ -257,7 +265,7 @@ def run_search(
             plan = estimate(
                 **request, method=methods, n_resamples=n_resamples, storage_options=options
             )
-            click.echo(str(plan))
+            print_plan(plan, as_json=search.as_json or search.output == STDOUT)
             return
         result = run(
             request

@@ -53,6 +53,28 @@ def test_matrix__prints_all_values(codes, tmp_path):
     found = printed("matrix", codes, "--json", "--output", tmp_path / "matrix.csv")
     assert found["features"] == ["x0", "x1", "x2", "x3", "x4"]
     assert (tmp_path / "matrix.csv").exists()
+    assert printed("matrix", codes, "--json") == found
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["select", "codes.zarr", "--n-features", 2, "--json"],
+        ["compare", "codes.zarr", "--n-features", 2, "--output", "-"],
+        ["interactions", "codes.zarr", "--json"],
+        ["encode", "data.csv", "new.zarr", "--target", "y", "--json"],
+    ],
+)
+def test_explain__prints_the_plan(codes, tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame(X, columns=list("abcde")).assign(y=Y).to_csv("data.csv", index=False)
+    plan = printed(*call, "--explain")
+    assert plan["format"] == "hofs_dask plan"
+    assert plan["layout"]["n_samples"] == N
+    if call[0] == "encode":
+        assert plan["encoding"]["n_written"] > 0
+    else:
+        assert plan["searching"]["memory"]["limit"] > plan["searching"]["memory"]["tasks"]
 
 
 def test_encode_and_info__print_the_contents_of_a_store(tmp_path):
