@@ -169,6 +169,8 @@ def target_type(dtype: Any, run: Run | None = None) -> TargetType:
     if run is not None and run.nominal:
         return "nominal"
     kind = getattr(dtype, "kind", "O")
+    if run is not None and kind == "O":  # decimals, which become floats
+        kind = run.dtype.kind
     if kind in "bOUST":
         return "nominal"
     return "integer" if kind in "iu" else "number"
@@ -316,6 +318,8 @@ def plan_column(what: str, dtype: Any) -> tuple[np.dtype, bool]:
         return np.dtype(object), True
     if pd.api.types.is_numeric_dtype(dtype) and dtype.kind in "iuf":
         return np.dtype(np.float32 if dtype.itemsize == 4 and dtype.kind == "f" else float), False
+    if isinstance(dtype, pd.ArrowDtype) and str(dtype).startswith("decimal"):
+        return np.dtype(float), False
     refuse_dtype(what, dtype)
     raise TypeError(
         f"{what} is {dtype}: convert it to numbers with .astype(float) or to strings with "

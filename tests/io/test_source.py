@@ -1,6 +1,7 @@
 import os
 import time
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import dask.array as da
@@ -312,6 +313,20 @@ def test_pandas__unsupported_types_are_refused_by_column_name(column, words):
         open_source(pd.DataFrame({"good": X[:, 0], "bad": column}), Y)
     with pytest.raises(TypeError, match=words.replace("feature 'bad'", "target 'bad'")):
         open_source(pd.DataFrame({"good": X[:, 0]}), column.rename("bad"))
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_pandas__decimals_of_arrow_are_floats(lazy):
+    decimals = pd.ArrowDtype(pa.decimal128(9, 2))
+    values = [Decimal("1.50"), None, Decimal("2.25"), Decimal("-3.00")]
+    frame = pd.DataFrame(
+        {"cost": pd.Series(values, dtype=decimals), "y": pd.Series(values[::-1], dtype=decimals)}
+    )
+    source = open_source(dd.from_pandas(frame, npartitions=2) if lazy else frame, "y")
+    np.testing.assert_array_equal(source.parts[0].compute()[:, 0], [1.5, np.nan, 2.25, -3])
+    np.testing.assert_array_equal(source.target.compute(), [-3, 2.25, np.nan, 1.5])
+    assert source.nominal.tolist() == [False]
+    assert source.target_type == "number"
 
 
 def test_pandas__names_are_kept_and_must_be_unique():
