@@ -97,6 +97,29 @@ def from_dask_frame(data: Any, target: Any) -> tuple[Features, Column | None]:
     return features, column
 
 
+def refuse_index_name(data: Any, given: Any, role: str) -> None:
+    """Raise a ValueError if a column is given by name, but this is the name of the index.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"a": [1.0]}, index=pd.Index([7], name="id"))
+    >>> refuse_index_name(frame, "id", "groups")
+    Traceback (most recent call last):
+    ...
+    ValueError: groups is 'id', which is the index of the data, not a column; give ...
+    """
+    lazy = is_dask_frame(data)
+    if not (lazy or isinstance(data, pd.DataFrame)) or not names_column(given):
+        return
+    levels = [data.index.name] if lazy else list(data.index.names)
+    if given in levels and given not in list(data.columns):
+        call = "reset_index()" if lazy else f"reset_index({given!r})"
+        raise ValueError(
+            f"{role} is {given!r}, which is the index of the data, not a column; give data.{call}"
+        )
+
+
 def _find_column(columns: Any, target: Any) -> int | None:
     """Return the position of the column that the target names, or None if it is not a name."""
     if not names_column(target):

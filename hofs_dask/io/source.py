@@ -29,7 +29,7 @@ from hofs_dask.io.columns import (
     refuse_sparse,
 )
 from hofs_dask.io.fingerprint import Identity, LaterIdentity, digest, unique_digest
-from hofs_dask.io.frames import from_dask_frame, from_frame
+from hofs_dask.io.frames import from_dask_frame, from_frame, refuse_index_name
 from hofs_dask.io.grids import from_data_array, from_dataset, open_node, within_groups
 from hofs_dask.io.groups import groups_column
 from hofs_dask.io.joins import join_labels
@@ -313,6 +313,9 @@ def _open(data: Any, target: Any, reading: Reading, exclude: Iterable[Hashable])
     elif isinstance(data, Place):
         data, address = open_path(data), data.path
     data, target = without_units(data), without_units(target)
+    named = {GROUPS: groups, WEIGHTS: weights, WHERE: reading.where, BY: reading.by}
+    for role, each in {"target": target, **named}.items():
+        refuse_index_name(data, each, role)
     data, ids = take_column(data, groups, GROUPS, {"target": target})
     data, weighing = take_column(data, weights, WEIGHTS, {"target": target, GROUPS: groups})
     others = {"target": target, GROUPS: groups, WEIGHTS: weights}

@@ -337,6 +337,22 @@ def test_pandas__names_are_kept_and_must_be_unique():
         open_source(pd.DataFrame(X, columns=["a", "b", "a", "c"]), Y)
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("role", ["target", "groups", "weights", "where"])
+def test_frame__name_of_the_index_is_refused_with_what_to_give(role, lazy):
+    frame = pd.DataFrame(X, columns=NAMES, index=pd.Index(np.arange(60) // 3, name="id"))
+    data = dd.from_pandas(frame, npartitions=2) if lazy else frame
+    target = Y if role != "target" else "id"
+    reading = Reading() if role == "target" else Reading(**{role: "id"})
+    call = r"reset_index\(\)" if lazy else r"reset_index\('id'\)"
+    with pytest.raises(
+        ValueError, match=f"{role} is 'id', which is the index .*; give data.{call}"
+    ):
+        open_source(data, target, reading)
+    several = frame.set_index(np.arange(60), append=True)
+    assert open_source(several.reset_index("id"), Y, Reading(groups="id")).names == tuple(NAMES)
+
+
 @pytest.mark.parametrize("as_frame", [False, True])
 def test_pandas__target_with_a_different_index_is_refused(as_frame):
     frame = pd.DataFrame(X, columns=NAMES, index=[f"s{i}" for i in range(60)])
