@@ -57,6 +57,19 @@ def test_target_with_another_index__error_suggests_two_fixes():
     assert len(hd.select(frame(), y.loc[frame().index], 1)) == 1
 
 
+def test_arrays_without_a_name__are_named_by_their_option():
+    data = xr.DataArray(X, {"time": np.arange(60)}, dims=("time", "band"))
+    other = xr.DataArray(np.ones(60), {"time": np.arange(60) + 1}, dims="time")
+    with says(ValueError, "^weights and the data have different labels along 'time'"):
+        hd.select(data, Y, 1, weights=other)
+    with says(ValueError, "^target has 59 values along 'time'"):
+        hd.select(data, other[1:], 1)
+    with says(ValueError, "^target 'rain' has 59 values along 'time'"):
+        hd.select(data, other[1:].rename("rain"), 1)
+    with says(ValueError, r"^target has the dims \('q',\)"):
+        hd.select(data, xr.DataArray(Y, dims="q"), 1)
+
+
 def test_target_that_is_a_column_of_the_data__is_not_selected():
     data = frame(label=Y)
     assert set(hd.select(data, data["label"], 2)) == {"a", "b"}

@@ -29,6 +29,7 @@ from hofs_dask.io.feature_names import as_dims, check_lags, coord_dim, joined, l
 from hofs_dask.io.fingerprint import Identity, combine, digest
 from hofs_dask.io.labelled import (
     bounds_of,
+    called,
     check_labels,
     fill_values,
     is_same,
@@ -101,8 +102,8 @@ def _refuse_own_label(data: xr.DataArray, target: xr.DataArray, dims: Sequence[H
         label = target.coords.get(dim)
         if dim not in target.dims and label is not None and label.item() in data.coords[dim]:
             raise ValueError(
-                f"target {target.name!r} has the label {label.item()!r} along {dim!r}, and so has "
-                f"a feature, which would predict itself; leave it out with "
+                f"{called('target', target)} has the label {label.item()!r} along {dim!r}, and so "
+                f"has a feature, which would predict itself; leave it out with "
                 f"data.drop_sel({dim}={label.item()!r}), or, if the target is something else, give "
                 f"target.drop_vars({dim!r})"
             )
@@ -259,8 +260,8 @@ def _assembled(
         shared = [dim for field in fields for dim in field.dims if dim in target.dims]
         if shared:
             raise ValueError(
-                f"target {target.name!r} has the dims {target.dims}, but the features are along "
-                f"{shared[0]!r}; give one value per sample, for example "
+                f"{called('target', target)} has the dims {target.dims}, but the features are "
+                f"along {shared[0]!r}; give one value per sample, for example "
                 f"target.isel({shared[0]}=0)"
             )
         if set(like.dims) < set(target.dims):
@@ -360,14 +361,14 @@ def _check_dims(fields: list[Field], like: xr.DataArray, target: xr.DataArray | 
         if widest.dims:
             wide += f".isel({', '.join(f'{dim}=0' for dim in widest.dims)})"
         raise ValueError(
-            f"target {target.name!r} has the dims {target.dims} and the samples of the data have "
-            f"{like.dims}; give feature_dim={dims if len(dims) > 1 else dims[0]!r} if the features "
-            f"are along {some_of(missing)} too, or target.broadcast_like({wide}) if the target is "
-            "the same for all of these samples"
+            f"{called('target', target)} has the dims {target.dims} and the samples of the data "
+            f"have {like.dims}; give feature_dim={dims if len(dims) > 1 else dims[0]!r} if the "
+            f"features are along {some_of(missing)} too, or target.broadcast_like({wide}) if the target "
+            "is the same for all of these samples"
         )
     raise ValueError(
-        f"target {target.name!r} has the dims {target.dims} and the samples of the data have "
-        f"{like.dims}; give the same dims, for example with target.rename"
+        f"{called('target', target)} has the dims {target.dims} and the samples of the data "
+        f"have {like.dims}; give the same dims, for example with target.rename"
     )
 
 

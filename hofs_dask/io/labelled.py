@@ -43,6 +43,17 @@ def spread(variable: xr.DataArray, like: xr.DataArray, tail: Sequence[Hashable] 
     return np.broadcast_to(array, shape)
 
 
+def called(role: str, array: xr.DataArray) -> str:
+    """Return the text that names an array in messages: its role, and its name if it has one.
+
+    Examples
+    --------
+    >>> called("weights", xr.DataArray([1.0])), called("weights", xr.DataArray([1.0], name="area"))
+    ('weights', "weights 'area'")
+    """
+    return role if array.name is None else f"{role} {array.name!r}"
+
+
 def check_labels(
     target: xr.DataArray, data: xr.DataArray, dims: list[Hashable], role: str = "target"
 ) -> None:
@@ -53,7 +64,7 @@ def check_labels(
     for dim in dims:
         if target.sizes[dim] != data.sizes[dim]:
             raise ValueError(
-                f"{role} {target.name!r} has {target.sizes[dim]} values along {dim!r} and the data "
+                f"{called(role, target)} has {target.sizes[dim]} values along {dim!r} and the data "
                 f"has {data.sizes[dim]} samples; give one value per sample"
                 + (
                     ', or join="inner" to use the common labels'
@@ -67,7 +78,7 @@ def check_labels(
             and not target.indexes[dim].equals(data.indexes[dim])
         ):
             raise ValueError(
-                f"{role} {target.name!r} and the data have different labels along {dim!r}"
+                f"{called(role, target)} and the data have different labels along {dim!r}"
                 + _how_to_join(target.indexes[dim], data.indexes[dim], role)
             )
 
@@ -138,7 +149,7 @@ def fill_values(array: xr.DataArray, role: str) -> list[str]:
         floats = array.dtype.kind == "f" and array.variable._in_memory
         if array.dtype.kind in "iu" or (floats and (array.values == fill).any()):
             return [
-                f"{role} {array.name!r} has the attribute {name}={fill.item()}, so this value was "
+                f"{called(role, array)} has the attribute {name}={fill.item()}, so this value was "
                 "not replaced by NaN and counts like any other; decode it with xr.decode_cf, open "
                 "the file with masked values, or leave these samples out"
             ]

@@ -22,6 +22,7 @@ import pytest
 import xarray as xr
 import zarr
 
+import hofs_dask as hd
 from hofs_dask.cli.output import output_check, write_selection
 from hofs_dask.io.files import locked
 from hofs_dask.results.comparison import Comparison, load
@@ -813,3 +814,12 @@ def test_save__accepts_long_file_names(tmp_path: Path) -> None:
     OLD.save(path)
     NEW.save(path)
     assert load(path) == NEW
+
+
+def test_save__of_interactions_names_what_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "mine.zarr").mkdir()
+    (tmp_path / "mine.zarr" / "notes").touch()
+    x = np.random.default_rng(0).normal(size=(100, 3))
+    found = hd.interactions(x, x[:, 0] > 0, top=1)
+    with pytest.raises(FileExistsError, match="is not a saved table of interactions, or is a"):
+        found.save(tmp_path / "mine.zarr")

@@ -255,6 +255,7 @@ def _check(place: Place, given: str, file_format: str, netcdf: bool) -> None:
     if free:
         return
     kind = _kind(file_format)
+    kind = "table of interactions" if kind == "interactions" else kind
     try:
         _, foreign = _content(place, netcdf, (file_format,))
     except Exception as error:
