@@ -363,8 +363,8 @@ def _check_dims(fields: list[Field], like: xr.DataArray, target: xr.DataArray | 
         raise ValueError(
             f"{called('target', target)} has the dims {target.dims} and the samples of the data "
             f"have {like.dims}; give feature_dim={dims if len(dims) > 1 else dims[0]!r} if the "
-            f"features are along {some_of(missing)} too, or target.broadcast_like({wide}) if the target "
-            "is the same for all of these samples"
+            f"features are along {some_of(missing)} too, or target.broadcast_like({wide}) if the "
+            "target is the same for all of these samples"
         )
     raise ValueError(
         f"{called('target', target)} has the dims {target.dims} and the samples of the data "
