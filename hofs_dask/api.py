@@ -13,7 +13,7 @@ from hofs_dask.encoding.encode import encode_source, encode_together
 from hofs_dask.encoding.here import encode_here
 from hofs_dask.encoding.parts import take_samples
 from hofs_dask.engine.budget import room
-from hofs_dask.errors import unknown
+from hofs_dask.errors import AGAIN, advised, some_of, unknown
 from hofs_dask.events import Event, Notify
 from hofs_dask.io.kinds import Name
 from hofs_dask.io.places import (
@@ -1132,7 +1132,10 @@ def _open_source(
     # Imported here because the readers are slow to import, and code stores do not need them.
     from hofs_dask.io.source import open_source
 
-    return open_source(data, target, reading, exclude)
+    where = [repr(each.path) for each in (data, target) if isinstance(each, Place)]
+    what = f"the data at {some_of(where)}" if where else "the data"
+    with advised(f"{what} could not be read: {AGAIN}"):
+        return open_source(data, target, reading, exclude)
 
 
 def _open(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+Raised = TypeVar("Raised", bound=BaseException)
 
 
 class CodeStoreError(OSError):
@@ -41,6 +44,22 @@ def advised(advice: str) -> Iterator[None]:
         if "run the same call" not in f"{error} {getattr(error, '__notes__', '')}":
             error.add_note(advice)
         raise
+
+
+def noted(made: Raised, error: BaseException) -> Raised:
+    """Return a new error with the notes of the error that caused it, unless its message has them.
+
+    Examples
+    --------
+    >>> error = OSError("please wait")
+    >>> error.add_note(AGAIN)
+    >>> noted(OSError("cannot be read"), error).__notes__
+    ['when the cause is removed, run the same call again']
+    """
+    for note in getattr(error, "__notes__", []):
+        if note not in str(made):
+            made.add_note(note)
+    return made
 
 
 #: Maximum number of valid names in an error message.

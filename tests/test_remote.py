@@ -1,11 +1,15 @@
 """Remote storage: the same result from S3, obstore, zip, icechunk and the web as from the disk."""
 
+import contextlib
 import functools
 import json
 import os
+import re
 import shutil
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,8 +31,12 @@ from zarr.storage import FsspecStore, MemoryStore, ObjectStore, ZipStore
 import hofs_dask as hd
 from hofs_dask.cli import main
 from hofs_dask.errors import CheckpointError, CodeStoreError
+from hofs_dask.io import objects
+from hofs_dask.io.files import LockedError
 from hofs_dask.io.places import Place, as_place
 from hofs_dask.scheduling.process import PROCESS
+from hofs_dask.store import codes as codes_module
+from tests.deploy.servers import answers, free_port, running, wait_for
 
 pytestmark = [pytest.mark.servers, pytest.mark.processes]
 
@@ -420,6 +428,15 @@ def test_storage__that_fails_twice_is_asked_again(flaky, expected, error, monkey
     assert alike(hd.select(flaky, None, PICKS), expected)
 
 
+def test_storage__that_fails_slowly_is_not_asked_again(flaky, monkeypatch):
+    monkeypatch.setattr(objects, "PATIENCE", -1.0)
+    PROCESS.reset()
+    FlakyFileSystem.n_failures = 1
+    with pytest.raises(CodeStoreError, match=r"503 Slow Down.*run the same call again"):
+        hd.select(flaky, None, 1)
+    assert {n for path, n in FlakyFileSystem.seen.items() if "/codes/c/" in path} == {1}
+
+
 def test_storage__that_keeps_failing_is_named_and_the_checkpoint_resumes(
     flaky, expected, tmp_path, monkeypatch
 ):
@@ -451,6 +468,181 @@ def test_checkpoint__damaged_on_its_way_is_read_again(flaky, local, monkeypatch)
     FlakyFileSystem.n_failures, FlakyFileSystem.seen = 9, {}
     with pytest.raises(CheckpointError, match="run the same call again; if the error remains"):
         hd.select(codes, None, 2, checkpoint="flaky://run")
+
+
+@dataclass
+class Proxy:
+    """A proxy in front of the S3 server, whose requests can fail."""
+
+    endpoint: str
+    command: Path
+
+    @property
+    def options(self) -> dict[str, Any]:
+        config = {"connect_timeout": 3, "read_timeout": 3, "retries": {"max_attempts": 1}}
+        keys = {"key": "user", "secret": SECRET}
+        return {**keys, "endpoint_url": self.endpoint, "config_kwargs": config}
+
+    def set(self, mode: str) -> None:
+        """Let all requests fail in this way, or repair the storage with an empty mode."""
+        content = {"mode": mode, "rate": 1.0, "until": time.monotonic() + 1000}
+        part = self.command.with_suffix(".part")
+        part.write_text(json.dumps(content))
+        part.rename(self.command)
+
+    @contextlib.contextmanager
+    def failing(self, mode: str) -> Iterator[None]:
+        self.set(mode)
+        try:
+            yield
+        finally:
+            self.set("")
+
+
+@pytest.fixture(scope="module")
+def served(uploaded: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    folder, port = tmp_path_factory.mktemp("proxy"), free_port()
+    made = Proxy(f"http://127.0.0.1:{port}", folder / "storage.json")
+    made.set("")
+    server = uploaded.endpoint.rpartition(":")[2]
+    command = [sys.executable, "-m", "tests.faults.storage", "127.0.0.1", port, server]
+    with running([*command, made.command, "bucket"], folder / "log", os.environ):
+        wait_for("the proxy", lambda: answers(port), folder / "log")
+        yield made
+
+
+@pytest.fixture
+def proxy(served: Proxy, monkeypatch: pytest.MonkeyPatch) -> Proxy:
+    monkeypatch.setattr(objects, "WAITS", (0.01,))
+    monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)
+    PROCESS.reset()
+    return served
+
+
+def text_of(error: BaseException) -> str:
+    """Return the message and the notes of an error."""
+    return "; ".join([str(error), *getattr(error, "__notes__", [])])
+
+
+@pytest.mark.parametrize("mode", ["throttle", "drop"])
+def test_storage__that_fails_is_named_by_every_call(proxy, local, expected, mode):
+    codes, given = local / "codes.zarr", {"storage_options": proxy.options}
+    hd.encode(local / "data.zarr", "y", f"s3://bucket/{mode}-there", **given)
+    expected.save(f"s3://bucket/{mode}-loaded.zarr", **given)
+    calls: dict[str, Callable[[str], Any]] = {
+        "new": lambda url: hd.encode(local / "data.zarr", "y", url, **given),
+        "there": lambda url: hd.encode(local / "data.zarr", "y", url, **given),
+        "data.zarr": lambda url: hd.select(url, "y", 1, **given),
+        "codes.zarr": lambda url: hd.select(url, None, 1, **given),
+        "run": lambda url: hd.select(codes, None, 1, checkpoint=url, **given),
+        "saved.zarr": lambda url: expected.save(url, **given),
+        "loaded.zarr": lambda url: hd.load(url, **given),
+    }
+    for name, call in calls.items():
+        url = f"s3://bucket/{name if name in ('data.zarr', 'codes.zarr') else f'{mode}-{name}'}"
+        with proxy.failing(mode), pytest.raises(OSError, match=".") as caught:
+            call(url)
+        assert url in text_of(caught.value), name
+        assert "run the same call again" in text_of(caught.value), name
+        call(url)
+
+
+def test_storage__that_fails_later_is_named_and_the_same_calls_resume(
+    proxy, local, expected, tmp_path
+):
+    def fail(kind: type) -> Callable[[object], None]:
+        return lambda event: proxy.set("fail") if isinstance(event, kind) else None
+
+    given = {"storage_options": proxy.options}
+    url = "s3://bucket/later"
+    calls: list[tuple[str, type, Callable[[Any], Any]]] = [
+        (
+            f"{url}-codes",
+            hd.EncodeStarted,
+            lambda listen: hd.encode(
+                local / "data.zarr", "y", f"{url}-codes", callback=listen, **given
+            ),
+        ),
+        (
+            "s3://bucket/data.zarr",
+            hd.EncodeStarted,
+            lambda listen: hd.encode(
+                "s3://bucket/data.zarr", "y", tmp_path / "codes", callback=listen, **given
+            ),
+        ),
+        (
+            f"{url}-run",
+            hd.RoundEnded,
+            lambda listen: hd.select(
+                local / "codes.zarr",
+                None,
+                PICKS,
+                checkpoint=f"{url}-run",
+                callback=listen,
+                **given,
+            ),
+        ),
+    ]
+    for place, kind, call in calls:
+        try:
+            with pytest.raises(OSError, match=".") as caught:
+                call(fail(kind))
+        finally:
+            proxy.set("")
+        text = text_of(caught.value)
+        assert place in text
+        assert "run the same call again" in text
+        left = re.search(r"the lock of .* could not be removed .*hofs-dask unlock (\S+)\)", text)
+        assert (left is not None) == place.startswith(url)
+        if left:
+            assert as_place(left[1], proxy.options).unlock() is not None
+        call(None)
+    assert alike(hd.select(f"{url}-codes", None, PICKS, **given), expected)
+
+
+def test_storage__whose_answer_about_the_lock_is_lost(flaky, monkeypatch):
+    place = Place("flaky://locked")
+
+    def written_but_lost(files: Any, path: str, content: bytes, **options: Any) -> None:
+        MemoryFileSystem.pipe_file(files, path, content, **options)
+        raise FileExistsError(path)  # the answer to a request that was sent again
+
+    monkeypatch.setattr(FlakyFileSystem, "pipe_file", written_but_lost, raising=False)
+    with place.held():
+        assert place.children() == {"lock"}
+        with pytest.raises(LockedError, match=f"process {os.getpid()}"), place.held():
+            pass
+        assert place.children() == {"lock"}
+    assert place.children() == set()
+
+
+def test_storage__that_keeps_the_lock_is_reported(flaky, monkeypatch):
+    place = Place("flaky://kept")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError("read only")
+
+    with pytest.warns(UserWarning, match="could not be removed .*unlock flaky://kept"):  # noqa: SIM117
+        with place.held():
+            monkeypatch.setattr(FlakyFileSystem, "rm", refuse)
+
+
+def test_code_store__whose_manifest_is_stale_is_not_removed(flaky, local, monkeypatch):
+    before = flaky.root.children()
+
+    def stale(files: Any, path: str, *rest: Any, **options: Any) -> bytes:
+        if path.endswith(".json"):
+            raise FileNotFoundError(path)
+        return bytes(MemoryFileSystem.cat_file(files, path, *rest, **options))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FlakyFileSystem, "cat_file", stale)
+        with pytest.raises(ValueError, match="run the same call again; if the error remains"):
+            hd.encode(local / "data.zarr", "y", "flaky://codes", bins=3)
+        patch.setattr(codes_module, "store_version", lambda _: codes_module.VERSION)
+        with pytest.raises(CodeStoreError, match="listed but cannot be read.*the same call again"):
+            hd.encode(local / "data.zarr", "y", "flaky://codes", bins=3)
+    assert flaky.root.children() == before
 
 
 # Options

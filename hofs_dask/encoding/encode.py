@@ -37,10 +37,11 @@ from hofs_dask.encoding.stages import (
 )
 from hofs_dask.encoding.steps import Step, Steps, run_together
 from hofs_dask.engine.chunking import Room, choose_layout
-from hofs_dask.errors import CodeStoreError, some_of
+from hofs_dask.errors import AGAIN, CodeStoreError, advised, some_of
 from hofs_dask.events import CompileStarted, Notify, tell_all
 from hofs_dask.io.files import check_apart, digest
 from hofs_dask.io.kinds import TargetType
+from hofs_dask.io.paths import is_url
 from hofs_dask.io.places import Location, Place, as_place
 from hofs_dask.io.storage import check_reachable
 from hofs_dask.kernels import cells
@@ -186,7 +187,7 @@ def encode_source(
         made = found() if store_version(root) == VERSION else None
     if made is not None:
         return with_warnings(made)
-    with writing(root) as folder:
+    with writing(root) as folder, _advised(source):
         made = found()  # another process may have written the store while this one waited
         if made is not None:
             return with_warnings(made)
@@ -237,6 +238,7 @@ def encode_together(
             job = Job(source, root, folder, key or uuid.uuid4().hex[:16], part)
             jobs.append(job)
             steps.append(_named(job, _encode(job, checked_bins, kind, None, room, fingerprint)))
+        stack.enter_context(_advised(jobs[0].source))
         made = _run(jobs, steps, listeners)
         for job, (manifest, _) in zip(jobs, made, strict=True):
             _check_unchanged(job.source)
@@ -271,6 +273,14 @@ def _named(job: Job, steps: Steps[_Made]) -> Steps[_Made]:
         if job.part in str(error):
             raise
         raise type(error)(f"{job.part}: {error}") from error
+
+
+def _advised(source: Source) -> contextlib.AbstractContextManager[None]:
+    """Name the data in errors of the storage that it is read from."""
+    places = [repr(place) for place in source.places if is_url(place)]
+    if not places:
+        return contextlib.nullcontext()
+    return advised(f"the data at {some_of(places)} could not be encoded: {AGAIN}")
 
 
 def _check_unchanged(source: Source) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 import zarr
 
-from hofs_dask.errors import unknown
+from hofs_dask.errors import AGAIN, unknown
 from hofs_dask.io.blocks import open_dask, open_zarr, without_mask
 from hofs_dask.io.columns import (
     Column,
@@ -108,12 +108,20 @@ def open_path(place: Place) -> Any:
         ) from error
     except PermissionError:
         raise
+    except OSError as error:
+        if place.is_local:
+            raise _unopened(path, error) from error
+        raise OSError(f"the Zarr store {path!r} cannot be read ({error}); {AGAIN}") from error
     except Exception as error:
         # the type of the error depends on which metadata is damaged
-        raise ValueError(
-            f"the Zarr array or group at {path!r} cannot be opened ({error}); write it again"
-        ) from error
+        raise _unopened(path, error) from error
     return node
+
+
+def _unopened(path: str, error: Exception) -> ValueError:
+    return ValueError(
+        f"the Zarr array or group at {path!r} cannot be opened ({error}); write it again"
+    )
 
 
 def from_zarr(

@@ -12,13 +12,14 @@ import math
 import socket
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import zarr
 from zarr.core.array import AsyncArray
 from zarr.storage import LocalStore, StorePath, WrapperStore
 
+from hofs_dask.errors import AGAIN
 from hofs_dask.io.listings import Listing, chunk_at, list_array
 from hofs_dask.io.storage import check_file, local_root, metadata_key, place_of, refuse_pickle
 
@@ -67,9 +68,9 @@ class GuardedStore(WrapperStore[Any]):
             return await self._store.get(key, prototype, byte_range)
         if self._root is not None:
             check_file(f"{self._root}/{key}", self.most)
-        found = await self._store.get(key, prototype, byte_range)
+        found = await self._asked(at, self._store.get(key, prototype, byte_range))
         if found is None:
-            if not await self._store.exists(self._metadata):
+            if not await self._asked(at, self._store.exists(self._metadata)):
                 raise no_array(self.place)
             if self.listing.present is not None and self.listing.present.holds(at):
                 raise lost_chunk(at, self.place)
@@ -81,6 +82,18 @@ class GuardedStore(WrapperStore[Any]):
                     f"{self.most} bytes, twice the size of its shape; write the array again"
                 )
         return found
+
+    async def _asked(self, at: tuple[int, ...], request: Awaitable[Any]) -> Any:
+        """Return the answer to a request; if remote storage fails, the error names the chunk."""
+        try:
+            return await request
+        except Exception as error:
+            if self._root is not None:
+                raise
+            raise OSError(
+                f"chunk {at} of the Zarr array {self.place!r} cannot be read "
+                f"({type(error).__name__}: {error}); {AGAIN}"
+            ) from error
 
 
 class GuardedArray(zarr.Array[Any]):

@@ -9,16 +9,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
+from hofs_dask.errors import AGAIN
+
 Found = TypeVar("Found")
 
 #: Seconds before the second, third, ... attempt of a request that failed.
 WAITS = (0.1, 0.5, 2.0)
+#: Seconds after which a request is not repeated: the storage library has waited and repeated it.
+PATIENCE = 20.0
 #: Errors that another attempt would not change.
 FINAL = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError)
+#: Errors that tell what exists: they are handled by the caller.
+FOUND = (FileNotFoundError, FileExistsError, IsADirectoryError)
 
 
 class Objects(ABC):
-    """Objects by name below one prefix. Every failure is an OSError."""
+    """Objects by name below one prefix.
+
+    Every failure is an OSError. Unless the object is absent or exists, the message names it, and a
+    note says to run the same call again.
+    """
 
     def get(self, name: str, most: int) -> bytes:
         """Return an object of at most ``most`` bytes, by one request."""
@@ -82,6 +92,7 @@ class Objects(ABC):
         """Return the address of an object for messages."""
 
     def _attempt(self, name: str, request: Callable[[], Found]) -> Found:
+        start = time.monotonic()
         for wait in WAITS:
             try:
                 with self._named(name):
@@ -89,6 +100,8 @@ class Objects(ABC):
             except FINAL:
                 raise
             except OSError:
+                if time.monotonic() - start > PATIENCE:
+                    raise
                 time.sleep(wait)
         with self._named(name):
             return request()
@@ -98,17 +111,30 @@ class Objects(ABC):
         """Turn any exception of a storage library into an OSError that names the object."""
         try:
             yield
-        except OSError:
-            raise
         except Exception as error:
-            # storage libraries have exceptions of their own
-            kind: type[OSError] = OSError
-            if type(error).__name__ == "AlreadyExistsError":
-                kind = FileExistsError
-            elif isinstance(error, NotImplementedError):  # for example, to write to a web server
-                kind = PermissionError
-            text = str(error).partition("\n")[0]
-            raise kind(errno.EIO, f"{type(error).__name__}: {text}", self._shown(name)) from error
+            failed = self._failure(name, error)
+            if not isinstance(failed, FOUND) and not isinstance(error, NotImplementedError):
+                failed.add_note(AGAIN)
+            if failed is error:
+                raise
+            raise failed from error
+
+    def _failure(self, name: str, error: Exception) -> OSError:
+        """Return the OSError for an exception of a storage library."""
+        # storage libraries have exceptions of their own, and OSErrors without number and name
+        kind: type[OSError] = OSError
+        if isinstance(error, OSError):
+            if error.filename is not None or isinstance(error, FOUND):
+                return error
+            kind = PermissionError if isinstance(error, PermissionError) else OSError
+        elif type(error).__name__ == "AlreadyExistsError":
+            kind = FileExistsError
+        elif isinstance(error, NotImplementedError):  # for example, to write to a web server
+            kind = PermissionError
+        number, text = getattr(error, "errno", None), getattr(error, "strerror", None)
+        if text is None:
+            text = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        return kind(number or errno.EIO, text, self._shown(name))
 
 
 class UrlObjects(Objects):

@@ -7,14 +7,17 @@ relative and use slashes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import uuid
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hofs_dask.errors import AGAIN
 from hofs_dask.io.files import LockedError, locked, owner, read_file, write_file
 from hofs_dask.io.objects import Objects, UrlObjects, objects_in
 from hofs_dask.io.paths import as_path, is_url
@@ -184,19 +187,36 @@ class Place:
             return
         objects = self.objects
         content = f"{owner()} {uuid.uuid4().hex}\n".encode()
+        left = f"the lock of {self.path!r} could not be removed {self._unlock()}"
+        try:
+            self._lock(objects, content)
+            yield
+        except BaseException as error:
+            if not isinstance(error, LockedError) and not _released(objects, content):
+                error.add_note(left)
+            raise
+        if not _released(objects, content):
+            warnings.warn(left, stacklevel=3)
+
+    def _lock(self, objects: Objects, content: bytes) -> None:
+        """Create the lock, with a content that no other lock has."""
+        failed: OSError | None = None
         try:
             objects.create(LOCK, content)
-        except FileExistsError as error:
-            raise LockedError(f"{self._holder(objects)} {self._unlock()}") from error
+        except OSError as error:  # the lock may be there: the storage library repeats requests
+            failed = error
         try:
             # not every storage raises an error if the object exists
-            if objects.get(LOCK, 400) != content:
-                raise LockedError(f"{self._holder(objects)} {self._unlock()}")
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                if objects.get(LOCK, 400) == content:
-                    objects.remove(LOCK)
+            found = objects.get(LOCK, 400)
+        except OSError as error:
+            if failed is None or isinstance(failed, FileExistsError):
+                failed = error
+            text = f"the lock cannot be written and read ({failed.strerror or failed})"
+            unlocked = OSError(failed.errno or errno.EIO, text, self.path)
+            unlocked.add_note(AGAIN)
+            raise unlocked from failed
+        if found != content:
+            raise LockedError(f"{self._holder(objects)} {self._unlock()}") from failed
 
     def unlock(self) -> str | None:
         """Remove the lock of a remote place; return its owner, or None if there was no lock.
@@ -253,6 +273,20 @@ class Place:
         if self.store is not None:
             return f"(if that process has ended, delete the object {self.prefix}{LOCK})"
         return f"(if that process has ended, run: hofs-dask unlock {self.path})"
+
+
+def _released(objects: Objects, content: bytes) -> bool:
+    """Remove the lock with this content; return False if it may still be there."""
+    try:
+        try:
+            found = objects.get(LOCK, 400)
+        except FileNotFoundError:
+            return LOCK not in objects.children()
+        if found == content:
+            objects.remove(LOCK)
+    except OSError:
+        return False
+    return True
 
 
 #: What a user gives as a place: a path, a URL, or a Zarr store.

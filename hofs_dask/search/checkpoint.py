@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from hofs_dask.errors import AGAIN, CheckpointError, advised
+from hofs_dask.errors import AGAIN, CheckpointError, advised, noted
 from hofs_dask.io.files import LockedError, check_apart
 from hofs_dask.io.places import LOCK, Location, Place, as_place
 from hofs_dask.search.snapshot import Snapshot
@@ -170,10 +170,11 @@ def open_checkpoint(location: Location, sources: Iterable[str] = ()) -> Iterator
                 "give another directory"
             ) from error
         except OSError as error:
-            raise CheckpointError(
+            failed = CheckpointError(
                 f"the checkpoint directory {text!r} cannot be written to and locked "
                 f"({error.strerror or error}); {AGAIN}, or give another directory"
-            ) from error
+            )
+            raise noted(failed, error) from error
         _remove_partials(place)
         with advised(f"the checkpoint contains all finished rounds: {AGAIN}"):
             yield Checkpoint(place)

@@ -35,6 +35,7 @@ from hofs_dask.errors import AGAIN, CodeStoreError, advised, some_of, unknown
 from hofs_dask.io.axes import Axis
 from hofs_dask.io.files import LockedError, digest
 from hofs_dask.io.kinds import Name
+from hofs_dask.io.objects import FINAL
 from hofs_dask.io.places import LOCK, Location, Place, as_place
 from hofs_dask.io.temporary import temporary_store
 from hofs_dask.kernels.planes import WORD, n_bits, unpacked
@@ -43,6 +44,7 @@ from hofs_dask.store.chunks import COLUMNS, Chunks, HeldChunks, read_table
 from hofs_dask.store.groups import Groups
 from hofs_dask.store.labels import Labels, interval_names
 from hofs_dask.store.manifest import (
+    FILE,
     FORMAT,
     MOST_CODES,
     VERSION,
@@ -498,8 +500,7 @@ def writing(root: Place) -> Iterator[str]:
                 with advised(f"the code store {root.path!r} is not complete: {AGAIN}"):
                     yield folder
             finally:
-                _remove_others(root)
-                if read_manifest(root) is None:
+                if not _remove_others(root):
                     root.remove("zarr.json")
                     root.remove(LOCK)
     except LockedError as error:
@@ -598,13 +599,27 @@ def _pieces(region: slice, size: int, chunk: int) -> Iterator[tuple[int, slice, 
 
 
 def store_version(root: Place) -> object:
-    """Return the version of the code store at a place, or None if it is not a code store."""
+    """Return the version of the code store at a place, or None if it is not a code store.
+
+    Raises
+    ------
+    OSError
+        The files of a remote place cannot be read, so that it is unknown what they are.
+    """
+    failed: OSError | None = None
     for name in ("zarr.json", "manifest.json"):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        try:
             document = json.loads(root.read(name, MOST_METADATA))
             found = document["attributes"] if name == "zarr.json" else document
             if found["format"] == FORMAT:
                 return found["version"]
+        except (*FINAL, ValueError, KeyError, TypeError, RecursionError):
+            continue
+        except OSError as error:
+            failed = error
+    # a file that cannot be read here will not become a code store; a web server may answer anything
+    if failed is not None and not root.is_local and not root.is_read_only:
+        raise failed
     return None
 
 
@@ -626,16 +641,26 @@ def _check_place(root: Place) -> object:
     version = store_version(root)
     others = (name for name in root.children() - {LOCK} if not PARTIAL.match(name))
     if version is None and any(others):
-        raise ValueError(f"{path!r} is not empty and not a code store; give another path")
+        first = "" if root.is_local else "run the same call again; if the error remains, "
+        raise ValueError(f"{path!r} is not empty and not a code store; {first}give another path")
     if version not in (None, VERSION):
         raise wrong_version(path, version)
     return version
 
 
-def _remove_others(root: Place) -> None:
-    """Remove the folders that the manifest does not name, and partial files, of a locked store."""
-    manifest = read_manifest(root)
-    for name in root.children():
+def _remove_others(root: Place) -> bool:
+    """Remove the folders that the manifest does not name, and partial files, of a locked store.
+
+    Return whether there is a manifest.
+    """
+    manifest, names = read_manifest(root), root.children()
+    # an answer may be stale; the folder that the manifest names must not be removed
+    if manifest is None and FILE in names and not root.is_local:
+        raise CodeStoreError(
+            f"the manifest of the code store {root.path!r} is listed but cannot be read; {AGAIN}"
+        )
+    for name in names:
         is_left = name.startswith(FOLDER) and (manifest is None or name != manifest.folder)
         if is_left or PARTIAL.match(name):
             root.remove(name)
+    return manifest is not None

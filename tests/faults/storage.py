@@ -99,7 +99,8 @@ class Proxy:
         if mode in ERRORS:
             status, code = ERRORS[mode]
             body = f"<Error><Code>{code}</Code><Message>please wait</Message></Error>".encode()
-            await send(writer, Request(f"HTTP/1.1 {status}", {"content-type": "text/xml"}, body))
+            response = Request(f"HTTP/1.1 {status}", {"content-type": "text/xml"}, body)
+            await send(writer, response, head=request.method == "HEAD")
             return True
         if mode == "hang":
             while self.mode() == "hang":

@@ -45,6 +45,10 @@ class VersionError(ValueError):
     """A stored result has another format version."""
 
 
+class UnreadError(OSError):
+    """Remote storage failed, so that the stored content is not known."""
+
+
 @contextlib.contextmanager
 def damaged_if_unreadable() -> Iterator[None]:
     """Convert exceptions that libraries raise for invalid content into a DamagedError.
@@ -59,7 +63,7 @@ def damaged_if_unreadable() -> Iterator[None]:
     """
     try:
         yield
-    except (DamagedError, ForeignError, VersionError):
+    except (DamagedError, ForeignError, VersionError, UnreadError):
         raise
     except Exception as error:
         raise DamagedError(f"{type(error).__name__}: {str(error)[:300]}") from error

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from hofs_dask.errors import noted
 from hofs_dask.io.places import Location, Place, StorageOptions, as_place
 from hofs_dask.results.saving import atomic, remote
-from hofs_dask.results.saving.content import MOST, DamagedError, ForeignError, VersionError
+from hofs_dask.results.saving.content import (
+    MOST,
+    DamagedError,
+    ForeignError,
+    UnreadError,
+    VersionError,
+)
 from hofs_dask.results.saving.netcdf import from_netcdf, require_netcdf, to_netcdf
 from hofs_dask.results.saving.zarr_files import from_files, to_files
 
@@ -108,13 +116,16 @@ def read(
     if netcdf:
         require_netcdf()
     try:
-        content = _stable_content if place.is_local else _content
+        content = _stable_content if place.is_local else _repeated_content
         dataset, _ = content(place, netcdf, tuple(makers))
         return makers[dataset.attrs["format"]](dataset)
+    except UnreadError:
+        raise
     except DamagedError as error:
+        first = "" if place.is_local else "run the same call again; if the error remains, "
         raise ValueError(
-            f"{given}, a saved {' or '.join(kinds)}, is damaged ({error}): restore a copy of "
-            "it, or compute it again"
+            f"{given}, a saved {' or '.join(kinds)}, is damaged ({error}): {first}restore a copy "
+            "of it, or compute it again"
         ) from error
     except VersionError as error:
         raise ValueError(f"{given} cannot be read: {error}") from error
@@ -152,7 +163,8 @@ def _write(
     except OSError as error:
         if error.errno is None:
             raise
-        raise OSError(error.errno, f"{error.strerror}; nothing was saved at", given) from error
+        failed = OSError(error.errno, f"{error.strerror}; nothing was saved at", given)
+        raise noted(failed, error) from error
 
 
 def _content_of(dataset: xr.Dataset, given: str, *, netcdf: bool) -> bytes | dict[str, bytes]:
@@ -214,13 +226,22 @@ def _is_there(place: Place) -> bool:
 
 def _content(place: Place, netcdf: bool, formats: tuple[str, ...]) -> tuple[xr.Dataset, set[str]]:
     """Return the dataset at a path, and the names of files that are not part of it."""
+    read: Callable[[str, int], bytes] = place.read
+    sizes = functools.partial(atomic.list_files, place.path)
+    if not place.is_local:
+        read, sizes = functools.partial(remote.read, place), functools.partial(remote.sizes, place)
     if netcdf:
-        return from_netcdf(place.read("", MOST), formats), set()
+        return from_netcdf(read("", MOST), formats), set()
+    return from_files(sizes, read, formats)
 
-    def sizes() -> dict[str, int]:
-        return atomic.list_files(place.path) if place.is_local else remote.list_files(place)
 
-    return from_files(sizes, place.read, formats)
+def _repeated_content(
+    place: Place, netcdf: bool, formats: tuple[str, ...]
+) -> tuple[xr.Dataset, set[str]]:
+    """Return the same as `_content`; read a remote result again if it was damaged on its way."""
+    with contextlib.suppress(DamagedError, ForeignError):
+        return _content(place, netcdf, formats)
+    return _content(place, netcdf, formats)
 
 
 def _stable_content(
@@ -258,6 +279,8 @@ def _check(place: Place, given: str, file_format: str, netcdf: bool) -> None:
     kind = "table of interactions" if kind == "interactions" else kind
     try:
         _, foreign = _content(place, netcdf, (file_format,))
+    except UnreadError:
+        raise
     except Exception as error:
         raise FileExistsError(
             f"{given} exists and is not a saved {kind}, or is a damaged one: give another path, "

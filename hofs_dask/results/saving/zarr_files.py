@@ -18,6 +18,7 @@ from hofs_dask.results.saving.content import (
     MOST,
     DamagedError,
     ForeignError,
+    UnreadError,
     check_attrs,
     damaged_if_unreadable,
     pack,
@@ -109,6 +110,8 @@ def from_files(
     """
     try:
         root = read(_ROOT, MOST_METADATA)
+    except UnreadError:
+        raise
     except OSError as error:
         raise ForeignError(f"its zarr.json cannot be read: {error}") from error
     check_attrs(_group_attrs(root), formats)
