@@ -49,7 +49,7 @@ class Driver:
         self, run: Run, site: Site, address: str | None, namespace: str | None, patience: float
     ) -> None:
         self.report = Report()
-        self._folder = Path(tempfile.mkdtemp(prefix="driver-", dir=site.own.parent))
+        self._folder = Path(tempfile.mkdtemp(dir=site.reports))
         self._start = time.monotonic()
         self._rest = b""
         self._reader, writer = os.pipe()
@@ -134,7 +134,8 @@ def _main(
         os.write(writer, f"{json.dumps(line)}\n".encode())
 
     answer, error, log_text = None, "", ""
-    settings = {"hofs_dask.timeout": f"{patience} s", "temporary-directory": str(folder)}
+    scratch = tempfile.mkdtemp(prefix="driver-", dir=site.own.parent)
+    settings = {"hofs_dask.timeout": f"{patience} s", "temporary-directory": scratch}
     try:
         with dask.config.set(settings):
             if address is None:

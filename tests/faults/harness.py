@@ -28,6 +28,8 @@ SHARES = (0.2, 0.2, 0.3, 0.3)
 PATIENCES = (30.0, 90.0)
 #: What the message of an error must say: to remove the lock of a killed driver, or to call again.
 LOCKED = re.compile(r"hofs-dask unlock (\S+)\)")
+#: What the message of an error says if the storage failed until the end of the call.
+LEFT = re.compile(r"the lock of \S+ could not be removed")
 REMEDY = re.compile(r"run the same (call|command)")
 
 
@@ -199,8 +201,9 @@ class Harness:
         if "driver ends" in kinds and stopped:
             return None
         locked = LOCKED.search(error)
-        if locked and any(each.startswith("SIG") for each in errors):
-            self.cluster.unlock(locked[1])  # as the message says: an earlier driver was killed
+        left = any(each.startswith("SIG") or LEFT.search(each) for each in errors)
+        if locked and left and not LEFT.search(error):
+            self.cluster.unlock(locked[1])  # as the message says: an earlier driver has ended
             return None
         if not kinds:
             return "error without a fault", report.log
@@ -209,11 +212,14 @@ class Harness:
     @contextlib.contextmanager
     def _site(self, name: str) -> Iterator[Site]:
         own = self.cluster.disk / name
-        own.mkdir()
+        reports = self.cluster.folder / f"reports-{name}"
+        for folder in (own, reports):
+            folder.mkdir()
         try:
-            yield Site(self.data, own, f"s3://bucket/{name}", self.cluster.options)
+            yield Site(self.data, own, f"s3://bucket/{name}", self.cluster.options, reports)
         finally:
-            shutil.rmtree(own, ignore_errors=True)
+            for folder in (own, reports):
+                shutil.rmtree(folder, ignore_errors=True)
             for folder in self.cluster.disk.glob("driver-*"):
                 shutil.rmtree(folder, ignore_errors=True)
 

@@ -32,12 +32,15 @@ class Site:
         Prefix of the case in the object store.
     options : dict
         Options of fsspec for it.
+    reports : Path
+        Folder of the reports of drivers, on a disk that does not become full.
     """
 
     data: Path
     own: Path
     url: str
     options: dict[str, Any]
+    reports: Path
 
 
 @dataclass(frozen=True)
