@@ -171,6 +171,11 @@ def test_string_instead_of_a_list__error_suggests_the_list():
         hd.select(X, Y, 1, exclude="x1")
 
 
+def test_set_of_names_in_include__error_says_to_give_a_list():
+    with says(TypeError, "include is a set", "give a list"):
+        hd.select(X, Y, 2, include={"x0", "x1"})
+
+
 def test_constant_feature_in_include__error_names_it():
     with says(ValueError, "flat", "constant"):
         hd.select(frame(flat=np.zeros(60)), Y, 1, include=["flat"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -119,6 +119,8 @@ def find_columns(names: Sequence[Hashable], given: Iterable[Hashable], what: str
     if isinstance(given, str) or not isinstance(given, Iterable):
         example = given if isinstance(given, str) else names[0]
         raise TypeError(f"{what} is {given!r}; give a list of names, such as [{example!r}]")
+    if what == "include" and isinstance(given, Set):
+        raise TypeError("include is a set, which has no order; give a list of names")
     given = list(given)
     if not given:
         return []

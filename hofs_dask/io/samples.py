@@ -15,7 +15,7 @@ from hofs_dask.io.blocks import open_grid
 from hofs_dask.io.columns import Column, Features, is_dask_frame, target_type
 from hofs_dask.io.fingerprint import combine
 from hofs_dask.io.frames import check_index
-from hofs_dask.io.labelled import check_labels, is_same, spread
+from hofs_dask.io.labelled import called, check_labels, is_same, spread
 from hofs_dask.io.reading import BY, WEIGHTS
 from hofs_dask.io.table import Table
 from hofs_dask.io.targets import as_column, as_series, names_column, target_name
@@ -114,7 +114,7 @@ def sample_column(given: Any, features: Features, role: str) -> Column:
     if isinstance(given, xr.DataArray) and grid is not None:
         if not set(given.dims) <= set(grid.dims):
             raise ValueError(
-                f"{role} {given.name!r} has the dims {given.dims} and the samples of the data "
+                f"{called(role, given)} has the dims {given.dims} and the samples of the data "
                 f"have {grid.dims}; give some of these dims, for example with {role}.rename"
             )
         check_labels(given, grid, list(given.dims), role)
