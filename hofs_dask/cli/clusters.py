@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hofs_dask.cli.certificates import check_certificates
 from hofs_dask.cli.running import DEBUG
 
 if TYPE_CHECKING:
@@ -142,7 +143,12 @@ def _check_encryption(scheduler: str) -> None:
     """Refuse an address that does not fit the certificates in Dask's configuration."""
     from distributed import Security
 
-    own = Security().get_connection_args("client")
+    security = Security()
+    names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
+    files = [getattr(security, name) for name in names]
+    if scheduler.startswith("tls://") and all(files):
+        check_certificates(*files)
+    own = security.get_connection_args("client")
     if scheduler.startswith("tls://") and own["ssl_context"] is None:
         raise ConnectionError(
             f"the address {scheduler!r} needs certificates, and Dask's configuration has none; "

@@ -7,6 +7,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hofs_dask.cli.certificates import check_certificates
+
 if TYPE_CHECKING:
     from distributed import Security
     from distributed.deploy.spec import SpecCluster
@@ -57,11 +59,7 @@ class Target:
 
         folder = Path(self.tls).expanduser().resolve()
         paths = {name: folder / f"{name}.pem" for name in ("ca", "cert", "key")}
-        if missing := [str(path) for path in paths.values() if not path.is_file()]:
-            raise FileNotFoundError(
-                f"tls: {self.tls} has no {', '.join(missing)}: make the certificates with "
-                "deploy/tls/certificates.sh"
-            )
+        check_certificates(*map(str, paths.values()))
         pair = {
             f"tls_{role}_{part}": str(paths[part])
             for role in ("client", "scheduler", "worker")

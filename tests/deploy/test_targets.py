@@ -1,14 +1,20 @@
 """Configuration files of clusters, the script of a job, certificates: no server is needed."""
 
+import os
+import re
+import shutil
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
+import dask
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from hofs_dask.cli import main
+from hofs_dask.cli.certificates import check_certificates
 from hofs_dask.cli.targets import SSH, Slurm, read_target
 from tests.deploy.servers import CERTIFICATES, LONG, ROOT
 
@@ -136,3 +142,92 @@ def test_certificates__never_replace_files(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "is not an empty directory: give a new one" in done.stderr
     assert (tmp_path / "key.pem").read_text() == "mine"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the certificates of two clusters."""
+    folder = tmp_path_factory.mktemp("certificates")
+    for name in ("one", "two"):
+        command = [CERTIFICATES, folder / name]
+        subprocess.run(command, check=True, capture_output=True, timeout=LONG)
+    return folder
+
+
+def expire(own: Path, other: Path) -> None:
+    """Replace all files; the certificate ended yesterday, the authority is valid."""
+    curve = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+    for command in (
+        f"req -x509 {curve} -keyout ca-key.pem -out ca.pem -days 2 -subj /CN=a",
+        f"req {curve} -keyout key.pem -out request.pem -subj /CN=b",
+        "x509 -req -in request.pem -CA ca.pem -CAkey ca-key.pem -CAcreateserial -out cert.pem "
+        "-days -1",
+    ):
+        openssl = ["openssl", *command.split()]
+        subprocess.run(openssl, cwd=own, check=True, capture_output=True, timeout=LONG)
+
+
+DAMAGE: dict[str, tuple[Callable[[Path, Path], object], str]] = {
+    "expired": (expire, "certificate has expired"),
+    "of another authority": (
+        lambda own, other: shutil.copy(other / "ca.pem", own),
+        "certificate signature failure|self.signed certificate|unable to get local issuer",
+    ),
+    "with another key": (
+        lambda own, other: shutil.copy(other / "key.pem", own),
+        "key_values_mismatch",
+    ),
+    "not a certificate": (
+        lambda own, _: (own / "cert.pem").write_text("none"),
+        "pem lib|no_start_line",
+    ),
+    "missing": (
+        lambda own, _: (own / "key.pem").unlink(),
+        r"key.pem' cannot be read \(No such file",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_certificates__that_cannot_be_used_are_an_error_before_anything_starts(
+    tmp_path: Path, made: Path, kind: str
+) -> None:
+    damage, message = DAMAGE[kind]
+    tls = shutil.copytree(made / "one", tmp_path / "tls")
+    damage(tls, made / "two")
+    target = SSH("lo", str(tls), hosts=("127.0.0.1",) * 2, memory_limit="1GiB")
+    with pytest.raises((ValueError, OSError), match=message) as caught:
+        target.start()
+    assert str(tls) in str(caught.value)
+    assert "with deploy/tls/certificates.sh" in str(caught.value).replace("\n", " ")
+    settings = {"ca-file": "ca", "client.cert": "cert", "client.key": "key"}
+    paths = {
+        f"distributed.comm.tls.{name}": str(tls / f"{file}.pem") for name, file in settings.items()
+    }
+    with dask.config.set(paths):
+        command = ["select", "codes", "--n-features", "1", "--scheduler", "tls://127.0.0.1:9"]
+        result = CliRunner().invoke(main, command)
+    assert result.exit_code == 1
+    assert re.search(message, result.stderr), result.stderr
+
+
+def test_certificates__that_others_can_read_are_a_warning(tmp_path: Path, made: Path) -> None:
+    tls = shutil.copytree(made / "one", tmp_path / "tls")
+    files = [str(tls / f"{name}.pem") for name in ("ca", "cert", "key")]
+    check_certificates(*files)
+    (tls / "key.pem").chmod(0o640)  # shared with a group on purpose
+    check_certificates(*files)
+    (tls / "key.pem").chmod(0o644)
+    with pytest.warns(UserWarning, match=f"every user of this machine can read {tls}/key.pem"):
+        check_certificates(*files)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_certificates__of_another_user_are_an_error(made: Path) -> None:
+    files = [str(made / "one" / f"{name}.pem") for name in ("ca", "cert", "key")]
+    os.seteuid(65534)
+    try:
+        with pytest.raises(OSError, match=r"ca.pem' cannot be read \(Permission denied\)"):
+            check_certificates(*files)
+    finally:
+        os.seteuid(0)
