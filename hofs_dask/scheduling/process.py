@@ -170,7 +170,13 @@ class Process:
         return version("hofs-dask")
 
     def reset(self) -> None:
-        """Remove all chunks, the record of reported kernels, and the work memory of all threads."""
+        """Remove all chunks, the record of reported kernels, and the work memory of all threads.
+
+        The threads that read ahead end.
+        """
+        if self._fetchers is not None:
+            self._fetchers.shutdown()
+            self._fetchers = None
         self.chunks.clear()
         self.announced.clear()
         self._thread = threading.local()

@@ -170,10 +170,10 @@ def _is_refusal(subject: Subject, report: Report, place: Path) -> bool:
 def _no_threads_left() -> Iterator[None]:
     """End threads, which do not survive a fork, and empty the cache of chunks."""
     yield
+    PROCESS.reset()
     zarr.core.sync.cleanup_resources()
     for thread in threading.enumerate():
         if thread is not threading.main_thread():
             thread.join(10)
-    PROCESS.chunks.clear()
     gc.collect()
     gc.freeze()

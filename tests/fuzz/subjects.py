@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 import zarr
+from fsspec.implementations.memory import MemoryFileSystem
 
 import hofs_dask as hd
 from hofs_dask.engine import counts, posteriors
@@ -34,6 +36,26 @@ def make_data() -> tuple[np.ndarray, np.ndarray]:
 
 X, Y = make_data()
 
+#: The folder of a case, or the URL of its files.
+Where = Path | str
+#: Bytes that are uploaded of a file.
+MOST_BYTES = 2**22
+
+
+def remotely(use: Callable[[Where], Answer]) -> Callable[[Path], Answer]:
+    """Return a function that uses the files of a folder as objects of remote storage."""
+
+    def upload(folder: Path) -> Answer:
+        MemoryFileSystem.store.clear()  # forked processes inherit the objects of this one
+        files = MemoryFileSystem()
+        for path in folder.rglob("*"):
+            if stat.S_ISREG(path.lstat().st_mode):  # there are no links and no empty folders
+                with path.open("rb") as stream:
+                    files.pipe_file(str(path), stream.read(MOST_BYTES))
+        return use(f"memory://{folder}")
+
+    return upload
+
 
 # Code stores
 
@@ -44,23 +66,23 @@ def make_codes(folder: Path) -> None:
         hd.select(store, None, PICKS, method=method)
 
 
-def use_codes(method: Any) -> Callable[[Path], Answer]:
+def use_codes(method: Any) -> Callable[[Where], Answer]:
     return lambda folder: answer_of(
-        hd.select(str(folder / "codes.zarr"), None, PICKS + 1, method=method)
+        hd.select(f"{folder}/codes.zarr", None, PICKS + 1, method=method)
     )
 
 
 # Checkpoints
 
 
-def resume(method: Any, n_features: int) -> Callable[[Path], Answer]:
+def resume(method: Any, n_features: int) -> Callable[[Where], Answer]:
     return lambda folder: answer_of(
         hd.select(
-            str(folder / "codes.zarr"),
+            f"{folder}/codes.zarr",
             None,
             n_features,
             method=method,
-            checkpoint=str(folder / "checkpoint"),
+            checkpoint=f"{folder}/checkpoint",
         )
     )
 
@@ -71,6 +93,11 @@ def make_checkpoint(method: Any) -> Callable[[Path], None]:
         resume(method, PICKS)(folder)
 
     return make
+
+
+def make_remote_checkpoint(folder: Path) -> None:
+    make_checkpoint("hofs")(folder)
+    (folder / "checkpoint" / "lock").unlink()  # a run on remote storage removes it at its end
 
 
 # Results
@@ -84,9 +111,9 @@ def make_comparison(folder: Path) -> None:
     hd.compare(X, Y, PICKS, methods=["mim", "jmi"], n_resamples=2).save(folder / "result.zarr")
 
 
-def use_result(name: str) -> Callable[[Path], Answer]:
-    def use(folder: Path) -> Answer:
-        result = hd.load(str(folder / name))
+def use_result(name: str) -> Callable[[Where], Answer]:
+    def use(folder: Where) -> Answer:
+        result = hd.load(f"{folder}/{name}")
         shown: Answer = {"repr": repr(result), "attrs": result.to_dataset().attrs}
         if isinstance(result, hd.Selection):
             shown["transform"] = result.transform(X[:5]).tobytes()
@@ -111,12 +138,12 @@ def make_array(zarr_format: int, compressors: Any) -> Callable[[Path], None]:
     return make
 
 
-def use_array(folder: Path) -> Answer:
-    return answer_of(hd.select(str(folder / "data.zarr"), Y, PICKS, method="jmi"))
+def use_array(folder: Where) -> Answer:
+    return answer_of(hd.select(f"{folder}/data.zarr", Y, PICKS, method="jmi"))
 
 
-def read_array(folder: Path) -> Answer:
-    array = zarr.open_array(folder / "data.zarr", mode="r")
+def read_array(folder: Where) -> Answer:
+    array = zarr.open_array(f"{folder}/data.zarr", mode="r")
     return answer_of(hd.select(np.asarray(array[...]), Y, PICKS, method="jmi"))
 
 
@@ -131,12 +158,12 @@ def make_group(folder: Path) -> None:
     dataset.to_zarr(folder / "data.zarr", zarr_format=3, consolidated=False, encoding=encoding)
 
 
-def use_group(folder: Path) -> Answer:
-    return answer_of(hd.select(str(folder / "data.zarr"), "y", PICKS, method="jmi"))
+def use_group(folder: Where) -> Answer:
+    return answer_of(hd.select(f"{folder}/data.zarr", "y", PICKS, method="jmi"))
 
 
-def read_group(folder: Path) -> Answer:
-    dataset = xr.open_zarr(folder / "data.zarr", chunks=None, consolidated=False).load()
+def read_group(folder: Where) -> Answer:
+    dataset = xr.open_zarr(f"{folder}/data.zarr", chunks=None, consolidated=False).load()
     return answer_of(hd.select(dataset, "y", PICKS, method="jmi"))
 
 
@@ -146,11 +173,22 @@ SUBJECTS = (
         for name, method in METHODS.items()
         if name != "vmi"
     ),
+    Subject("codes", "remote", "codes.zarr", make_codes, remotely(use_codes("hofs"))),
     *(
         Subject(
             "checkpoint", name, "checkpoint", make_checkpoint(method), resume(method, PICKS + 2)
         )
         for name, method in METHODS.items()
+    ),
+    Subject(
+        *("checkpoint", "remote", "checkpoint"),
+        make_remote_checkpoint,
+        remotely(resume("hofs", PICKS + 2)),
+    ),
+    Subject(
+        *("result", "remote", "result.zarr"),
+        make_result("result.zarr"),
+        remotely(use_result("result.zarr")),
     ),
     Subject("result", "zarr", "result.zarr", make_result("result.zarr"), use_result("result.zarr")),
     Subject("netcdf", "nc", "result.nc", make_result("result.nc"), use_result("result.nc")),
@@ -165,6 +203,12 @@ SUBJECTS = (
         }.items()
     ),
     Subject("source", "group", "data.zarr", make_group, use_group, read_group),
+    Subject(
+        *("source", "remote", "data.zarr"),
+        make_group,
+        remotely(use_group),
+        remotely(read_group),
+    ),
 )
 NAMES = tuple(dict.fromkeys(subject.name for subject in SUBJECTS))
 
