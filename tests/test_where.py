@@ -207,7 +207,7 @@ def test_where__that_cannot_be_used_is_refused(options, error, message):
 
 
 def test_where_for_features__is_refused():
-    with pytest.raises(ValueError, match=r"where None has the dims .*'band'.* the samples of the"):
+    with pytest.raises(ValueError, match=r"where has the dims .*'band'.* the samples of the"):
         hd.select(cube(), label(), 1, feature_dim="band", where=cube().notnull())
 
 

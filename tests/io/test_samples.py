@@ -84,7 +84,7 @@ ERRORS = [
         DATASET,
         xr.DataArray(W, dims="t"),
         ValueError,
-        "weights None has the dims ('t',) and the samples of the data have ('s',); give some of "
+        "weights has the dims ('t',) and the samples of the data have ('s',); give some of "
         "these dims, for example with weights.rename",
     ),
     (
