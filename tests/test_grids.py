@@ -1,6 +1,7 @@
 """xarray data as a scientist has it: features of several kinds, lags, alignment, data trees."""
 
 import dask
+import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
@@ -273,6 +274,23 @@ def test_fill_values__that_are_not_decoded_are_a_warning():
         hd.select(raw.astype(float).assign_attrs(raw.attrs), label.drop_attrs(), 1, method="mim")
 
 
+def test_dates__that_are_missing_are_in_no_part_and_refused_in_blocks():
+    data = DATA[["nino", "oro", "rain"]]
+    data = data.assign_coords(time=data["time"].where(data["time"].dt.day != 3))
+    parts = hd.select_by(data, "rain", 1, by="time.season", method="mim")
+    assert list(parts) == ["DJF"]
+    attrs = parts["DJF"].to_dataset().attrs
+    assert attrs["n_samples"] == (N_TIME - 2) * N_LAT * N_LON
+    message = "groups has the block '7D' of 'time', which has missing dates; give groups as an arr"
+    with pytest.raises(ValueError, match=message):
+        hd.select(data, "rain", 1, groups={"time": "7D", "lat": 30})
+    with pytest.raises(TypeError, match="which is float64; give a width above 0 for numbers"):
+        hd.select(data, "rain", 1, groups={"lat": np.timedelta64(7, "D")})
+    with pytest.raises(ValueError, match="unknown coordinate for groups 'height'") as caught:
+        hd.select(data, "rain", 1, groups={"height": 1})
+    assert str(caught.value).count("'lat'") == 1
+
+
 @pytest.mark.parametrize("option", ["weights", "where", "groups"])
 def test_dataset__a_variable_that_an_option_takes_is_no_feature(option):
     values = {"weights": np.arange(1, 41), "where": np.arange(40) < 30, "groups": np.arange(40)}
@@ -385,6 +403,12 @@ def test_tree__node_or_path_of_the_target():
         np.testing.assert_array_equal(result.scores, expected.scores)
         assert result.features == expected.features
 
+
+#: Variables with their dims in different orders: values without dims are ambiguous.
+TURNED = DATA[["t2m", "rain"]].assign(t=DATA["T"].isel(level=0, drop=True))
+STACKED = DATA[["t2m", "rain"]].stack(sample=["lat", "lon", "time"])
+MASKED = da.arange(N_TIME)[da.arange(N_TIME) > 2]
+LAT = DATA["lat"].where(DATA["lat"] > 0, 1.0)
 
 NOLEAP = DATA.drop_vars(["rain", "time_bnds"]).convert_calendar("noleap", use_cftime=True)
 
@@ -537,6 +561,94 @@ ERRORS = [
         "itself; leave it out with data.drop_sel(level=700), or, if the target is something else, "
         "give target.drop_vars('level')",
     ),
+    (
+        TURNED,
+        TURNED["rain"].values,
+        {"exclude": ["rain"]},
+        "target has no dims, and the variables of the data have theirs in different orders, ('lat',"
+        " 'time', 'lon') and ('time', 'lat', 'lon'); give an xarray.DataArray",
+    ),
+    (
+        TURNED,
+        "rain",
+        {"where": TURNED["rain"].values > 0},
+        "where has no dims, and the variables of the data have theirs in different orders, ('lat', "
+        "'time', 'lon') and ('time', 'lat', 'lon'); give an xarray.DataArray",
+    ),
+    (
+        STACKED,
+        "rain",
+        {"lags": {"sample": [0, 1]}},
+        "lags shift along 'sample' by position, but it is stacked from lat, lon, time, so that a "
+        "step back may be a sample elsewhere; give data.unstack('sample'), and the lags by one of "
+        "these dims, or groups=, which lags do not cross",
+    ),
+    (
+        STACKED.drop_vars("rain"),
+        STACKED["rain"].isel(sample=slice(3, None)).to_series(),
+        {},
+        "target is a pandas Series with the index 'lat', 'lon', 'time' of 1197 labels, but the "
+        "data has other labels along 'sample'; name the index after the dims with "
+        "target.rename_axis(...), or give target.to_numpy() to match the values by position",
+    ),
+    (
+        DATA.isel(time=[3]),
+        "rain",
+        {"feature_dim": "level", "lags": {"time": [0, 1]}},
+        "lags has 1 for 'time', but the data has only 1 steps along it; give at most 0",
+    ),
+    (
+        DATA,
+        ["rain"],
+        {"feature_dim": "level"},
+        "target is the list ['rain']; give the name alone, 'rain'",
+    ),
+    (
+        DATA,
+        "rain",
+        {"feature_dim": ("level", "lat")},
+        "feature_dim is the tuple ('level', 'lat'); give several dims as a list, ['level', 'lat']",
+    ),
+    (
+        DATA,
+        "rain",
+        {"feature_dim": "level", "where": DATA[["nino"]] > 0},
+        "where is a Dataset; give a DataArray, such as one of its variables",
+    ),
+    (
+        DATA[["nino", "oro", "rain"]],
+        "rain",
+        {"where": np.ones((N_LAT, N_LON), bool)},
+        "where has (5, 6) values and the data has 1200 samples (40, 5, 6); give one value per "
+        "sample, or a DataArray that has some of the dims",
+    ),
+    (
+        DATA,
+        "rain",
+        {"feature_dim": "level", "weights": LAT},
+        "weights 'lat' are latitudes; for the area of grid cells, give np.cos(np.deg2rad(lat))",
+    ),
+    (
+        xr.DataArray(MASKED[:, None], dims=("time", "feature")),
+        np.arange(37) % 2,
+        {},
+        "the sizes of the data are unknown along 'time'; call .data.compute_chunk_sizes() first, "
+        "or leave out samples with where=",
+    ),
+    (
+        DATA[["nino"]].assign(soi=-DATA["nino"]).drop_vars("time"),
+        xr.DataArray(MASKED % 2, dims="time"),
+        {},
+        "the sizes of the target are unknown along 'time'; call .data.compute_chunk_sizes() first, "
+        "or leave out samples with where=",
+    ),
+    (
+        DATA[["nino"]].assign(date=("time", TIME), y=("time", np.arange(N_TIME) % 2)),
+        "y",
+        {},
+        f"feature 'date' is {TIME.dtype}: dates; convert it to numbers, for example (x - x.min()) "
+        "/ np.timedelta64(1, 's'), or to components such as the month",
+    ),
     (DATA, "rain", {"join": "outer"}, "unknown join 'outer'; valid: 'override', 'inner', 'exact'"),
     (
         DATA,
@@ -585,6 +697,68 @@ def test_names__dates_are_short_and_work_with_sel():
     hours = data.assign_coords(time=pd.date_range("2001-01-01T06:30", periods=4, freq="h"))
     names = open_source(hours, None, Reading(feature_dim="time")).names
     assert names[0] == "2001-01-01T06:30:00"
+
+
+LABELS = {
+    "cftime": xr.date_range("2001-01-30", periods=4, calendar="360_day", use_cftime=True),
+    "hours": pd.timedelta_range("6h", periods=4, freq="6h"),
+    "days": pd.timedelta_range("1D", periods=4),
+    "months": pd.period_range("2001-01", periods=4, freq="M"),
+    "bins": pd.interval_range(0, 4),
+    "mixed": np.array(["red", 1, "nir", 2.5], object),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_names__of_any_label_work_with_transform_and_files(kind, tmp_path):
+    cube = DATA["t2m"].isel(time=slice(4)).drop_vars("time").rename(time="band")
+    cube = cube.assign_coords(band=LABELS[kind])
+    target = DATA["rain"].isel(time=7, drop=True)
+    result = hd.select(cube, target, 4, feature_dim="band", method="mim")
+    xr.testing.assert_identical(result.transform(cube), cube.isel(band=result.indices))
+    if kind not in ("bins", "mixed"):
+        for name, position in zip(result.features, result.indices, strict=True):
+            found = cube.sel(band=name).squeeze(drop=True)
+            np.testing.assert_array_equal(found, cube.isel(band=position))
+    for path in ("result.zarr", "result.nc"):
+        result.save(tmp_path / path)
+        assert hd.load(tmp_path / path) == result
+    names = {"cftime": "2001-01-30", "hours": "0 days 06:00:00", "days": "1 days"}
+    assert result.to_dataset()["feature"].values[0] == names.get(kind, str(LABELS[kind][0]))
+
+
+def test_names__without_coordinate_work_with_lags():
+    cube = DATA["T"].drop_vars("level")
+    lags = {"time": [0, 1]}
+    result = hd.select(cube, DATA["rain"], 2, feature_dim="level", lags=lags, method="mim")
+    assert result.features[0] == ("x2", "time-1")
+    shifted = result.transform(cube).isel(feature=0)
+    np.testing.assert_array_equal(shifted, cube.isel(level=2).shift(time=1))
+
+
+def test_series__of_stacked_samples_is_matched_by_its_index():
+    shuffled = STACKED["rain"].to_series().sample(frac=1, random_state=2)
+    turned = shuffled.reorder_levels(["time", "lat", "lon"])
+    expected = hd.select(STACKED, "rain", 1, method="mim")
+    features = STACKED[["t2m"]].assign(double=("sample", 2 * STACKED["t2m"].values))
+    for target in (shuffled, turned):
+        result = hd.select(features, target, 1, method="mim")
+        np.testing.assert_array_equal(result.scores, expected.scores)
+
+
+def test_dates__are_excluded_or_skipped():
+    data = DATA[["nino"]].assign(date=("time", TIME), soi=-DATA["nino"])
+    target = np.arange(N_TIME) % 2
+    result = hd.select(data, target, 1, method="mim", on_bad="skip")
+    assert f"skipped feature 'date', which is {TIME.dtype}: dates" in repr(result)
+    assert len(hd.select(data, target, 2, method="mim", exclude=["date"])) == 2
+
+
+def test_weights__cosines_of_latitudes_are_areas():
+    options = {"feature_dim": "level", "method": "mim"}
+    area = np.cos(np.deg2rad(LAT))
+    for each in (area, area.assign_attrs(units="degrees_north")):
+        assert len(hd.select(DATA, "rain", 1, weights=each, **options)) == 1
 
 
 def test_names__ambiguous_labels_are_not_guessed():

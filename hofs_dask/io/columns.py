@@ -56,6 +56,9 @@ class Features:
     grid : xarray.DataArray or None
         For xarray data, an array with only the sample dims, in the order of `sample_shape`, and
         with their coordinates and chunks.
+    other_order : tuple
+        For a Dataset, the sample dims of the first variable that has them in another order than
+        `grid`. Empty if there is none.
     index : pandas.Index or None
         The index of a pandas data frame.
     in_table : bool
@@ -81,6 +84,7 @@ class Features:
     identity: Identity
     sample_shape: tuple[int, ...]
     grid: Any = None
+    other_order: tuple[Hashable, ...] = ()
     index: Any = None
     in_table: bool = False
     feature_dims: tuple[str, ...] = ()

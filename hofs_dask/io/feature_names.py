@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,27 @@ def as_dims(feature_dim: Hashable | Sequence[Hashable] | None) -> tuple[Hashable
         return ()
     given: Any = feature_dim
     return tuple(given) if isinstance(given, list) else (given,)
+
+
+def check_dims(dims: Sequence[Hashable], known: Iterable[Hashable]) -> None:
+    """Raise a ValueError if the option ``feature_dim`` names a dim that the data does not have.
+
+    Examples
+    --------
+    >>> check_dims([("band", "y")], ["band", "y"])
+    Traceback (most recent call last):
+    ...
+    ValueError: feature_dim is the tuple ('band', 'y'); give several dims as a list, ['band', 'y']
+    """
+    known = list(known)
+    for dim in dims:
+        if dim in known:
+            continue
+        if isinstance(dim, tuple) and dim and all(part in known for part in dim):
+            raise ValueError(
+                f"feature_dim is the tuple {dim!r}; give several dims as a list, {list(dim)}"
+            )
+        raise unknown("feature_dim", dim, known)
 
 
 def coord_dim(data: xr.DataArray | xr.Dataset, coord: Hashable) -> Hashable:
@@ -177,10 +198,15 @@ def check_lags(lags: Any, dims: Sequence[Hashable]) -> dict[Hashable, list[int]]
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        text = str(value)
+    """Return a label as text or a number; ``.sel`` accepts the text of a date or a duration."""
+    if isinstance(value, np.timedelta64) and not np.isnat(value):
+        value = pd.Timedelta(value)
+    if isinstance(value, pd.Timedelta):
+        return str(value).removesuffix(" 00:00:00")
+    if isinstance(value, np.datetime64) or hasattr(value, "isoformat"):  # cftime, time zones
+        text = str(value) if isinstance(value, np.datetime64) else value.isoformat()
         return re.sub(r"(T00:00(:00)?)?(\.0+)?$", "", text) if "T" in text else text
-    return value.item() if isinstance(value, np.generic) else value
+    return plain(value)
 
 
 def _is_nan(value: Any) -> bool:

@@ -21,11 +21,18 @@ from hofs_dask.io.columns import (
     Features,
     feature_label,
     is_nominal,
-    refuse_dtype,
     refuse_sparse,
     target_type,
 )
-from hofs_dask.io.feature_names import as_dims, check_lags, coord_dim, joined, lag_text, names_along
+from hofs_dask.io.feature_names import (
+    as_dims,
+    check_dims,
+    check_lags,
+    coord_dim,
+    joined,
+    lag_text,
+    names_along,
+)
 from hofs_dask.io.fingerprint import Identity, combine, digest
 from hofs_dask.io.labelled import (
     bounds_of,
@@ -34,6 +41,7 @@ from hofs_dask.io.labelled import (
     fill_values,
     is_same,
     on_grid,
+    refuse_unknown_sizes,
     spread,
 )
 from hofs_dask.io.reading import DEFAULTS, LAGS, Reading
@@ -137,9 +145,7 @@ def from_dataset(
             )
     coord = reading.feature_coord
     dims = as_dims(reading.feature_dim)
-    for dim in dims:
-        if dim not in data.dims:
-            raise unknown("feature_dim", dim, data.dims)
+    check_dims(dims, data.dims)
     if coord is not None and not dims:
         dims = (coord_dim(data, coord),)
     if not dims and "feature" in data.dims:
@@ -223,9 +229,7 @@ def _nodes(tree: xr.DataTree) -> list[str]:
 
 def _feature_dims(data: xr.DataArray, reading: Reading) -> tuple[Hashable, ...]:
     given = as_dims(reading.feature_dim)
-    for dim in given:
-        if dim not in data.dims:
-            raise unknown("feature_dim", dim, data.dims)
+    check_dims(given, data.dims)
     if given:
         return given
     if reading.feature_coord is not None:
@@ -248,14 +252,15 @@ def _assembled(
     """Return the features of the fields, broadcast to the same samples, and the target."""
     for field in fields:
         label = feature_label(joined(field.names[0]) if field.names else "x0")
-        refuse_dtype(label, field.array.dtype)
         refuse_sparse("the data" if field.dims else label, field.array.variable._data)
+        refuse_unknown_sizes("the data" if field.dims else label, field.array)
     opened = [open_grid(field.array) for field in fields]
     widest = max(range(len(fields)), key=lambda j: len(fields[j].sample_dims))
     like = _without(opened[widest][0], fields[widest].dims)
     column = None
     target = on_grid(as_series(target), like, "target")
     if isinstance(target, xr.DataArray):
+        refuse_unknown_sizes("the target", target)
         of_target, identity = open_grid(target)
         shared = [dim for field in fields for dim in field.dims if dim in target.dims]
         if shared:
@@ -308,10 +313,20 @@ def _assembled(
         grid=like,
         feature_dims=tuple(map(str, dict.fromkeys(dim for each in fields for dim in each.dims))),
         history=_history(lags, like),
+        other_order=_other_order(fields, like),
         axis=_axis(fields, lags, reading.feature_coord),
         notes=notes,
     )
     return features, column
+
+
+def _other_order(fields: list[Field], like: xr.DataArray) -> tuple[Hashable, ...]:
+    """Return the sample dims of the first variable whose order differs from that of the samples."""
+    for field in fields:
+        own = field.sample_dims
+        if own != [dim for dim in like.dims if dim in own]:
+            return tuple(own)
+    return ()
 
 
 def _axis(
@@ -431,7 +446,16 @@ def _check_order(
     for dim, steps in lags.items():
         index = like.indexes.get(dim)
         dates = isinstance(index, pd.DatetimeIndex | xr.CFTimeIndex)
+        if isinstance(index, pd.MultiIndex) and max(steps) and not grouped:
+            names = ", ".join(map(str, index.names))
+            raise ValueError(
+                f"lags shift along {dim!r} by position, but it is stacked from {names}, so that a "
+                f"step back may be a sample elsewhere; give data.unstack({dim!r}), and the lags by "
+                "one of these dims, or groups=, which lags do not cross"
+            )
         if index is None or not max(steps) or not (dates or index.dtype.kind in "iuf"):
+            continue
+        if len(index) < 2:  # `shifted` refuses the lag
             continue
         labels = index.to_numpy()
         widths = labels[1:] - labels[:-1]

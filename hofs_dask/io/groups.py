@@ -53,7 +53,9 @@ def _blocks(blocks: Mapping[Hashable, Any], grid: xr.DataArray) -> Column:
     kept: list[object] = []
     for name, size in blocks.items():
         if name not in grid.dims and name not in grid.coords:
-            raise unknown("coordinate for groups", name, [*grid.dims, *grid.coords])
+            raise unknown(
+                "coordinate for groups", name, list(dict.fromkeys([*grid.dims, *grid.coords]))
+            )
         numbers = _numbers(name, size, grid)
         kept.append([str(name), str(size), list(map(str, numbers.dims)), numbers.values.tolist()])
         total = total * (int(numbers.max()) + 1) + spread(numbers, grid)
@@ -103,8 +105,11 @@ def _numbers(name: Hashable, size: Any, grid: xr.DataArray) -> xr.DataArray:
             raise ValueError(
                 f"{what}; give a frequency of pandas, such as '1YE' or '7D'"
             ) from error
+        if (found < 0).any():
+            raise ValueError(f"{what}, which has missing dates; give groups as an array")
     else:
-        is_number = isinstance(size, int | float | np.number) and not isinstance(size, bool)
+        is_number = isinstance(size, int | float | np.integer | np.floating)
+        is_number = is_number and not isinstance(size, bool | np.timedelta64)
         if not is_number or not 0 < size < np.inf or coord.dtype.kind not in "iuf":
             raise TypeError(
                 f"{what}, which is {coord.dtype}; give a width above 0 for numbers, or a frequency "

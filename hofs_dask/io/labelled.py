@@ -106,6 +106,51 @@ def _how_to_join(own: pd.Index, other: pd.Index, role: str) -> str:
     return '; give join="inner" to use the common labels, or join="override" to match by position'
 
 
+def refuse_unknown_sizes(what: str, array: xr.DataArray) -> None:
+    """Raise a ValueError if the sizes of an array are not known, as after a mask of Dask.
+
+    Examples
+    --------
+    >>> import dask.array
+    >>> lazy = dask.array.arange(4)
+    >>> refuse_unknown_sizes("the data", xr.DataArray(lazy[lazy > 1], dims="x"))
+    Traceback (most recent call last):
+    ...
+    ValueError: the sizes of the data are unknown along 'x'; call .data.compute_chunk_sizes() ...
+    """
+    for dim, size in zip(array.dims, array.shape, strict=True):
+        if np.isnan(size):
+            raise ValueError(
+                f"the sizes of {what} are unknown along {dim!r}; call .data.compute_chunk_sizes() "
+                "first, or leave out samples with where="
+            )
+
+
+def refuse_latitudes(weights: xr.DataArray) -> None:
+    """Raise a ValueError if weights are the latitudes of the data instead of areas.
+
+    Examples
+    --------
+    >>> refuse_latitudes(xr.DataArray([30.0, 60.0], dims="lat", name="lat"))
+    Traceback (most recent call last):
+    ...
+    ValueError: weights 'lat' are latitudes; for the area of grid cells, give np.cos(np.deg2rad(...
+    """
+    if not weights.variable._in_memory or weights.dtype.kind not in "iuf" or not weights.size:
+        return
+    says_so = (
+        str(weights.name).lower() in ("lat", "latitude", "nav_lat", "xlat")
+        or weights.attrs.get("standard_name") == "latitude"
+        or weights.attrs.get("units") in ("degrees_north", "degree_north", "degrees_N")
+    )
+    # cosines keep the name of the latitudes, and may keep their attributes
+    if says_so and 1 < np.nanmax(np.abs(weights.values)) <= 90:
+        raise ValueError(
+            f"{called('weights', weights)} are latitudes; for the area of grid cells, give "
+            f"np.cos(np.deg2rad({weights.name if weights.name is not None else 'latitude'}))"
+        )
+
+
 def is_same(one: xr.DataArray, other: xr.DataArray) -> bool:
     """Return whether two arrays are known to be equal; lazy data is not read.
 
@@ -193,6 +238,12 @@ def on_grid(given: Any, like: xr.DataArray, role: str) -> Any:
     if not isinstance(given, pd.Series):
         return given
     names = set(given.index.names)
+    stacked = like.indexes.get(like.dims[0]) if like.ndim == 1 else None
+    if isinstance(stacked, pd.MultiIndex) and names == set(stacked.names):
+        given = given.reorder_levels(list(stacked.names))
+        if not given.index.is_unique or set(given.index) != set(stacked):
+            raise _by_position(given, role, f"the data has other labels along {like.dims[0]!r}")
+        return given.reindex(stacked).reset_index(drop=True)
     if None not in names and (names < set(like.dims) or names > set(like.dims)):
         grid = as_grid(given, list(given.index.names), role)  # the caller broadcasts it
         same = {

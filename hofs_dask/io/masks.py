@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from hofs_dask.io.columns import Column, Features
 from hofs_dask.io.fingerprint import NO_IDENTITY, array_identity
@@ -27,6 +28,8 @@ def mask_column(where: Any, features: Features) -> Column:
     [True, False, True]
     """
     where = as_series(where)
+    if isinstance(where, xr.Dataset):
+        raise TypeError("where is a Dataset; give a DataArray, such as one of its variables")
     if isinstance(where, Mapping | slice):
         raise TypeError(f"where is {where!r}; {_ADVICE}")
     if isinstance(where, pd.Series):

@@ -15,7 +15,7 @@ from hofs_dask.io.blocks import open_grid
 from hofs_dask.io.columns import Column, Features, is_dask_frame, target_type
 from hofs_dask.io.fingerprint import combine
 from hofs_dask.io.frames import check_index
-from hofs_dask.io.labelled import called, check_labels, is_same, spread
+from hofs_dask.io.labelled import called, check_labels, is_same, refuse_latitudes, spread
 from hofs_dask.io.reading import BY, WEIGHTS
 from hofs_dask.io.table import Table
 from hofs_dask.io.targets import as_column, as_series, names_column, target_name
@@ -51,7 +51,9 @@ def take_column(data: Any, given: Any, role: str, others: Mapping[str, Any]) -> 
     if isinstance(data, zarr.Array | zarr.Group):
         return _take(data, str(data.store_path), given, role)
     if isinstance(data, xr.Dataset | xr.DataArray) and _is_of_date(data, given):
-        return data, data[given]
+        known = data[str(given).rpartition(".")[0]].notnull()
+        # the season of a missing date is the text "nan"
+        return data, data[given] if known.all() else data[given].where(known)
     if isinstance(data, xr.Dataset):
         if given not in data.variables:
             raise unknown(f"variable for {role}", given, data.variables)
@@ -159,9 +161,12 @@ def weights_column(given: Any, features: Features) -> Column:
     """
     if isinstance(given, Mapping):
         raise TypeError(
-            f"weights is {given!r}; give an array with one weight per sample, or the name of a "
-            "column or variable of the data"
+            f"weights is {given!r}; give an array with one weight per sample, such as "
+            "np.where(y == 1, 5, 1) for weights of classes, or the name of a column or variable of "
+            "the data"
         )
+    if isinstance(given, xr.DataArray):
+        refuse_latitudes(given)
     column = sample_column(given, features, WEIGHTS)
     if column.array.dtype.kind not in "biuf":
         raise TypeError(

@@ -45,7 +45,7 @@ from hofs_dask.io.reading import BY, DEFAULTS, GROUPS, LAGS, WEIGHTS, WHERE, Rea
 from hofs_dask.io.samples import by_column, take_column, weights_column
 from hofs_dask.io.table import Table
 from hofs_dask.io.tables import from_table, is_table, open_table
-from hofs_dask.io.targets import as_series, check_ignored, fits
+from hofs_dask.io.targets import as_series, check_ignored, fits, names_column
 from hofs_dask.io.units import without_units
 from hofs_dask.io.unusable import check_on_bad, usable
 from hofs_dask.scheduling.compute import is_here
@@ -313,6 +313,8 @@ def _open(data: Any, target: Any, reading: Reading, exclude: Iterable[Hashable])
     elif isinstance(data, Place):
         data, address = open_path(data), data.path
     data, target = without_units(data), without_units(target)
+    if isinstance(target, list) and len(target) == 1 and isinstance(target[0], str):
+        raise TypeError(f"target is the list {target!r}; give the name alone, {target[0]!r}")
     named = {GROUPS: groups, WEIGHTS: weights, WHERE: reading.where, BY: reading.by}
     for role, each in {"target": target, **named}.items():
         refuse_index_name(data, each, role)
@@ -324,6 +326,8 @@ def _open(data: Any, target: Any, reading: Reading, exclude: Iterable[Hashable])
     given = {"target": target, GROUPS: ids, WEIGHTS: weighing, WHERE: mask, BY: by}
     data, given, notes = join_labels(data, given, reading)
     features, column = _read(data, address, given["target"], reading)
+    for role, each in given.items():
+        _refuse_positions(each, features, role)
     further = {
         role: on_grid(as_series(each), features.grid, role) if features.grid is not None else each
         for role, each in given.items()
@@ -351,6 +355,18 @@ _COLUMNS: dict[str, Callable[[Any, Features], Column]] = {
     WHERE: mask_column,
     BY: by_column,
 }
+
+
+def _refuse_positions(given: Any, features: Features, role: str) -> None:
+    """Raise a ValueError if values without dims are given for variables with dims in two orders."""
+    labelled = names_column(given) or isinstance(given, xr.DataArray | pd.Series | Mapping)
+    if given is None or labelled or not features.other_order:
+        return
+    dims = features.grid.dims
+    raise ValueError(
+        f"{role} has no dims, and the variables of the data have theirs in different orders, "
+        f"{dims} and {features.other_order}; give an xarray.DataArray"
+    )
 
 
 def _read(data: Any, address: str, target: Any, reading: Reading) -> tuple[Features, Column | None]:
@@ -562,9 +578,10 @@ def _check_target(
     if not fits(array.shape, sample_shape):
         size = array.shape[0] if array.ndim == 1 else array.shape
         shape = f" {sample_shape}" if len(sample_shape) > 1 else ""
+        some = ", or a DataArray that has some of the dims" if shape and role != "target" else ""
         raise ValueError(
             f"{what} has {size} values and the data has {n_samples} samples{shape}; give one value "
-            "per sample"
+            f"per sample{some}"
         )
     if isinstance(array, np.ndarray):
         # A single chunk would be sent to one worker, and from there to all others.

@@ -121,7 +121,11 @@ def _tables(data: xr.DataArray, dims: Sequence[Hashable]) -> list[dict[tuple[Any
         for coord in dict.fromkeys(coords):
             for position, label in enumerate(labels_along(data, dim, coord) or ()):
                 table.setdefault(label, position)
-        tables.append(table or {(j,): j for j in range(data.sizes[dim])})
+        if not table:  # names without coordinate: positions, or x0, x1, ... if alone
+            table = {(j,): j for j in range(data.sizes[dim])}
+            if len(dims) == 1:
+                table |= {(f"x{j}",): j for j in range(data.sizes[dim])}
+        tables.append(table)
     return tables
 
 

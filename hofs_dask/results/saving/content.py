@@ -115,12 +115,12 @@ def unpack(stored: xr.Dataset) -> xr.Dataset:
     ...
     hofs_dask.results.saving.content.DamagedError: its digest does not match its content
     """
-    mixed = stored.attrs.get("names") == "json"
+    names = _named(stored) if stored.attrs.get("names") == "json" else set()
     dataset = stored.drop_encoding()
     for name, variable in stored.variables.items():
         if variable.dtype.kind in "bif":
             continue
-        if mixed and name in ("feature", "selected"):
+        if name in names:
             values = _each(_as_name, variable.values)
         else:
             values = np.array(variable.values.tolist(), dtype=str).reshape(variable.shape)
@@ -131,6 +131,13 @@ def unpack(stored: xr.Dataset) -> xr.Dataset:
     if content_digest(dataset) != stored.attrs.get("digest"):
         raise DamagedError("its digest does not match its content")
     return dataset
+
+
+def _named(stored: xr.Dataset) -> set[str]:
+    """Return the variables that have names of features; one has the name of their dim."""
+    dim = stored.attrs.get("feature_dim", "feature")
+    text = dim in stored.variables and stored[dim].dtype.kind not in "bif"
+    return {"feature", "selected", dim if text else f"feature_{dim}"}
 
 
 def content_digest(dataset: xr.Dataset) -> str:
