@@ -33,7 +33,8 @@ for stage in "not processes" "processes and not servers" "servers"; do
     report=(-n 2 --durations=10)
     # Tests of processes mostly wait. A file of tests with servers starts them once.
     [[ "$stage" == "processes and not servers" ]] && report=(-n 4 --durations=10)
-    [[ "$stage" == servers ]] && report+=(--dist loadfile)
+    # -rs prints the reason of each test that was skipped.
+    [[ "$stage" == servers ]] && report+=(--dist loadfile -rs)
     # Coverage means something for the whole suite only.
     if [[ ${#arguments[@]} == 0 ]]; then
         report+=(--cov=hofs_dask --cov-append --cov-report=)

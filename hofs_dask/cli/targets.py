@@ -213,6 +213,11 @@ class Slurm(Target):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60 + seconds - MARGIN
 
+    @property
+    def stagger(self) -> int:
+        """Most seconds by which workers end earlier or later, so that not all end at once."""
+        return MARGIN - 60
+
     def _options(self) -> dict[str, Any]:
         from hofs_dask.engine.cluster import KEPT_MEMORY
 
@@ -233,7 +238,7 @@ class Slurm(Target):
             "protocol": "tls://" if self.tls else None,
             "worker_extra_args": [
                 *("--lifetime", f"{self.lifetime}s"),
-                *("--lifetime-stagger", f"{MARGIN - 60}s"),
+                *("--lifetime-stagger", f"{self.stagger}s"),
                 *("--preload", "hofs_dask.preload"),
                 *("--dashboard-address", DASHBOARD, "--no-dashboard"),
             ],

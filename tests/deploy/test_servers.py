@@ -168,8 +168,14 @@ def two_nodes() -> Iterator[Path]:
         yield config
 
 
-def slurm_target(tls: Path, logs: Path) -> Slurm:
-    return Slurm(
+def jobs() -> list[str]:
+    """Return the ids of all jobs that wait or run."""
+    shown = subprocess.run(["squeue", "-h", "-o", "%i"], capture_output=True, text=True)
+    return sorted(shown.stdout.split(), key=int)
+
+
+def slurm_target(tls: Path, logs: Path, kind: type[Slurm] = Slurm) -> Slurm:
+    return kind(
         interface="lo",
         tls=str(tls),
         python=sys.executable,
@@ -181,18 +187,26 @@ def slurm_target(tls: Path, logs: Path) -> Slurm:
     )
 
 
+def slurm_command(
+    codes: Path, output: Path, tls: Path, folder: Path, *options: object
+) -> list[object]:
+    """Return the command of the selection on Slurm; its file is in a folder."""
+    (folder / "slurm.yaml").write_text(
+        f"jobs: 2\nmemory: 1GiB\nwalltime: '00:30:00'\ninterface: lo\ntls: {tls}\n"
+        f"python: {sys.executable}\npartition: main\nlogs: {folder / 'logs'}\n"
+    )
+    cluster = ("--cluster", f"slurm:{folder / 'slurm.yaml'}")
+    return [sys.executable, "-m", *shell(codes, output, *cluster, *options)]
+
+
 @pytest.mark.usefixtures("two_nodes")
 def test_slurm__result_equals_that_of_threads(
     reference: Reference, tls: Path, tmp_path: Path
 ) -> None:
     codes, expected = reference
-    (tmp_path / "slurm.yaml").write_text(
-        f"jobs: 2\nmemory: 1GiB\nwalltime: '00:30:00'\ninterface: lo\ntls: {tls}\n"
-        f"python: {sys.executable}\npartition: main\nlogs: {tmp_path / 'logs'}\n"
-    )
     output = tmp_path / "result.zarr"
-    options = ("--cluster", f"slurm:{tmp_path / 'slurm.yaml'}")
-    check([sys.executable, "-m", *shell(codes, output, *options)], output, expected)
+    command = slurm_command(codes, output, tls, tmp_path)
+    check(command, output, expected)
 
 
 @pytest.mark.usefixtures("two_nodes")
@@ -201,10 +215,6 @@ def test_slurm__cancelled_job_is_replaced_with_the_same_result(
 ) -> None:
     codes, expected = reference
     cancelled: list[str] = []
-
-    def jobs() -> list[str]:
-        shown = subprocess.run(["squeue", "-h", "-o", "%i"], capture_output=True, text=True)
-        return sorted(shown.stdout.split(), key=int)
 
     def listen(event: Any) -> None:
         if isinstance(event, hd.ScanStarted) and event.rank == 3 and not cancelled:
@@ -220,6 +230,63 @@ def test_slurm__cancelled_job_is_replaced_with_the_same_result(
         wait_for("a new job", lambda: len({*jobs()} - {*cancelled}) == 2)
         client.wait_for_workers(2, timeout=LONG)
     assert len(cancelled) == 1
+
+
+@dataclass(frozen=True)
+class Leaving(Slurm):
+    """Jobs whose workers end after some seconds, and not before their time limit of 30 minutes."""
+
+    lifetime: int = 8  # type: ignore[misc]
+    stagger: int = 2  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        """Accept a lifetime that is too short for users."""
+
+
+@pytest.mark.filterwarnings("ignore:the scheduler at .* has no workers; waiting:UserWarning")
+@pytest.mark.usefixtures("two_nodes")
+def test_slurm__workers_leave_at_the_end_of_their_lifetime_and_new_jobs_replace_them(
+    reference: Reference, tls: Path, tmp_path: Path
+) -> None:
+    codes, expected = reference
+    wait_for("the jobs of an earlier test to end", lambda: not jobs())
+    target = slurm_target(tls, tmp_path / "logs", Leaving)
+    with target.start() as cluster, Client(cluster) as client:
+        client.wait_for_workers(2, timeout=LONG)
+        first = {*jobs()}
+        assert len(first) == 2
+
+        def replaced() -> bool:
+            """Select once more, while workers may leave."""
+            assert hd.select(codes, None, n_features=N_FEATURES) == expected
+            return len({*jobs()} - first) == 2 and first.isdisjoint(jobs())
+
+        wait_for("new jobs", replaced)
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_slurm__killed_command_resumes_and_its_jobs_end(
+    reference: Reference, tls: Path, tmp_path: Path
+) -> None:
+    codes, expected = reference
+    output = tmp_path / "result.zarr"
+    wait_for("the jobs of an earlier test to end", lambda: not jobs())
+    command = slurm_command(codes, output, tls, tmp_path, "--checkpoint", tmp_path / "run")
+    started = subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    with started as process:
+        assert process.stderr is not None
+        lines: list[str] = []
+        while not (lines and lines[-1].startswith("round 3/")):
+            lines.append(process.stderr.readline())
+            assert lines[-1], "".join(lines)
+        process.kill()
+    left = {*jobs()}
+    assert left
+    # no node is free before the workers of the killed command have noticed that it ended
+    assert "rounds are saved: resuming" in check(command, output, expected)
+    wait_for("the jobs of the killed command to end", lambda: not {*jobs()} & left)
 
 
 @contextmanager
