@@ -1,4 +1,4 @@
-"""Higher order feature selection on Dask: which features matter, and which work together.
+"""Higher order feature selection on Dask: which features matter, and which depend on each other.
 
 The public names are listed in ``__init__.pyi``. Each is imported when it is first used, so that
 ``hofs-dask --help`` starts quickly.

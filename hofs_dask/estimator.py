@@ -35,9 +35,9 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_features_to_select
-        Number of features to select. A float above 0 and at most 1 is a fraction of the features
-        that can be selected, which are not excluded, constant or all missing. None selects half of
-        them, and ``"auto"`` selects all that are significant, which may be none.
+        Number of features to select. A float above 0 and at most 1 is a fraction of the eligible
+        features: those that are neither excluded nor constant nor entirely missing. None selects
+        half of them, and ``"auto"`` selects all that are significant, which may be none.
     method, nominal, target_kind, bins, include, exclude, min_gain
         As for `hofs_dask.select`. Give features by name; the columns of an array are named
         ``"x0"``, ``"x1"``, and so on. Integer positions are also accepted, unless a column of the
@@ -55,7 +55,8 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     scores_ : ndarray of float (feature)
         The score of each selected feature when it was chosen; NaN for all other features.
     subsets_ : list of list of str
-        The selected features, grouped into subsets. The best subset is first.
+        The selected features, grouped into subsets, in the order of the first feature of each
+        subset.
     n_features_in_ : int
         Number of features of the data that was given to `fit`.
     feature_names_in_ : ndarray of str (feature)
@@ -63,11 +64,12 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    The first selected features are the same for every `n_features_to_select`. For data in memory,
+    The first k selected features do not depend on `n_features_to_select`. For data in memory,
     `fit` therefore keeps the codes and the rounds of its last runs in temporary files. If `fit` is
-    called again with the same data in the same process, also by a clone, it continues from these
-    files. A grid search over numbers of features thus encodes the data of each split once, and
-    searches it once per method. With several processes, each of them does this work.
+    called again with the same data in the same process, even on a clone of this estimator, it
+    continues from these files. A grid search over numbers of features thus encodes the data of each
+    split once, and searches it once per method. With ``n_jobs`` above 1, each process repeats this
+    work for the splits that it receives.
 
     Numpy arrays and data frames are used without conversion. Dask arrays and Dask data frames stay
     lazy in `fit` and in `transform`.
@@ -94,7 +96,7 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         bins: int | str | None = "auto",
         include: Sequence[Hashable] = (),
         exclude: Sequence[Hashable] = (),
-        min_gain: float | None = None,
+        min_gain: float | str | None = None,
     ) -> None:
         self.n_features_to_select = n_features_to_select
         self.method = method
@@ -121,9 +123,13 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             The features, from numpy, pandas, polars, Dask, or anything that scikit-learn accepts.
         y : array (sample,)
             The target. Its values are matched with the rows of X by position.
+        sample_weight : array (sample,), optional
+            The weight of each sample, as `weights` of `hofs_dask.select`.
         groups : array (sample,), optional
-            The group of each sample, as for `hofs_dask.select`. To pass groups through a pipeline
-            or a grid search, call ``set_fit_request(groups=True)``.
+            The group of each sample, as for `hofs_dask.select`. To pass groups or weights through
+            a pipeline or a grid search, enable metadata routing with
+            ``sklearn.set_config(enable_metadata_routing=True)`` and call
+            ``set_fit_request(groups=True)`` or ``set_fit_request(sample_weight=True)``.
 
         Returns
         -------

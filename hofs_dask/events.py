@@ -19,7 +19,7 @@ class RoundStarted:
     n_candidates : int
         Number of features that can still be chosen.
     method : str
-        Label of the method.
+        Name of the method, with the options that differ from the defaults.
     at_most : bool
         Whether the search may choose fewer than ``n_features``, as with ``n_features="auto"``.
 
@@ -90,8 +90,8 @@ class EncodeEnded:
 class Advanced:
     """Event: tasks of the current scan, or of the current read of the source, have ended.
 
-    The event is sent at the start with ``n_ended=0``, and then at most a few times per second. A
-    scan or read with a single task does not send it.
+    The event is sent at the start with ``n_ended=0``, and then at most a few times per second.
+    Short scans and reads may send it only once or not at all.
 
     Attributes
     ----------
@@ -138,10 +138,12 @@ class ScanStarted:
     Attributes
     ----------
     rank : int
-        Rank of the round to which the scan belongs, the lowest rank if several searches share the
-        scan. It is 0 for the scan before the first round, which counts the codes of every feature.
+        Rank of the round to which the scan belongs. If several searches share the scan, it is the
+        lowest of their ranks. It is 0 for a scan outside of rounds: the first one, which counts the
+        codes of every feature, and those of `hofs_dask.interactions`.
     reduction : str
-        Names of the reductions, as in the names of the Dask tasks, joined with ``+``.
+        Names of the reductions, as in the names of the Dask tasks, joined with ``+``. A number
+        follows a reduction that is computed several times, such as ``pair-terms x2``.
     n_reductions : int
         Number of reductions.
 
@@ -163,10 +165,12 @@ class ScanEnded:
     Attributes
     ----------
     rank : int
-        Rank of the round to which the scan belongs, the lowest rank if several searches share the
-        scan. It is 0 for the scan before the first round, which counts the codes of every feature.
+        Rank of the round to which the scan belongs. If several searches share the scan, it is the
+        lowest of their ranks. It is 0 for a scan outside of rounds: the first one, which counts the
+        codes of every feature, and those of `hofs_dask.interactions`.
     reduction : str
-        Names of the reductions, as in the names of the Dask tasks, joined with ``+``.
+        Names of the reductions, as in the names of the Dask tasks, joined with ``+``. A number
+        follows a reduction that is computed several times, such as ``pair-terms x2``.
     n_reductions : int
         Number of reductions.
     n_bytes : int
@@ -195,18 +199,20 @@ class ScanEnded:
 
 @dataclass(frozen=True)
 class PanelsAdvanced:
-    """Event: groups of tuples (panels) were compared and saved in the checkpoint, if there is one.
+    """Event: `hofs_dask.interactions` has advanced by a panel, which is a batch of tuples.
 
-    `hofs_dask.interactions` sends it before the first panel and after every panel.
+    It is sent before the first panel, with ``n_ended=0``, and after the tuples of each panel were
+    compared and saved in the checkpoint, if there is one.
 
     Attributes
     ----------
     n_ended, n_panels : int
-        Number of panels that were compared, and number of all panels. Each takes a scan.
+        Number of panels that were compared, and number of all panels. Each panel takes one scan.
     n_tuples : int
         Number of tuples of all panels.
     n_drawn, n_samples : int
-        Number of samples on which tuples are compared, and number of all samples.
+        Number of samples on which tuples are compared, which are drawn by a hash or all samples,
+        and number of all samples.
 
     Examples
     --------
@@ -229,20 +235,22 @@ class RoundEnded:
     ----------
     rank : int
         Rank of the chosen feature, from 1.
-    feature : str, int or float
-        Name of the chosen feature.
+    feature : hashable
+        Name of the chosen feature: a string, a number, or a tuple such as ``("T", 500)``.
     subset : int
         Number of the subset that the feature joined. Subsets are numbered from 0 in the order in
-        which they were opened.
-    gain, information : float
-        Information about the target, in nats: how much the feature added, and how much all features
-        chosen since the last restart have together.
+        which they were created.
+    gain : float
+        Information about the target that the feature added, in nats.
+    information : float
+        Information about the target that all features chosen since the last restart have together,
+        in nats.
     seconds : float
         Duration of the round, including the checkpoint.
     n_scans : int
         Number of scans in the round; 0 if the counts of earlier rounds were sufficient.
     method : str
-        Label of the method.
+        Name of the method, with the options that differ from the defaults.
 
     Examples
     --------

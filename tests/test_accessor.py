@@ -3,8 +3,6 @@
 import inspect
 import subprocess
 import sys
-import threading
-from collections import Counter
 
 import dask
 import dask.array as da
@@ -15,6 +13,7 @@ import xarray as xr
 import hofs_dask as hd
 from hofs_dask import api
 from hofs_dask.accessor import HofsAccessor
+from tests.reads import Reads
 
 RNG = np.random.default_rng(3)
 SHAPE = (6, 10, 8, 5)  # time, y, x, band
@@ -45,24 +44,6 @@ def test_accessor__has_the_options_of_the_functions(name):
         assert found.kind == each.kind
         assert found.default == each.default or key == "methods"  # all methods, by name
     assert own.return_annotation == function.return_annotation
-
-
-class Reads:
-    """An array of dask that counts the reads of each chunk."""
-
-    def __init__(self):
-        self.counts = Counter()
-        self.lock = threading.Lock()
-
-    def array(self, values, chunks):
-        def block(block_info=None):
-            where = block_info[None]["array-location"]
-            with self.lock:
-                self.counts[tuple(a for a, _ in where)] += 1
-            return values[tuple(slice(a, b) for a, b in where)]
-
-        whole = da.core.normalize_chunks(chunks, values.shape)
-        return da.map_blocks(block, chunks=whole, dtype=values.dtype, meta=np.empty((0,) * 4))
 
 
 def cube(values=None):

@@ -1,8 +1,5 @@
 """`select_by`: the selection of each part of the data, with the reads of one."""
 
-import threading
-from collections import Counter
-
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -10,6 +7,7 @@ import pytest
 import xarray as xr
 
 import hofs_dask as hd
+from tests.reads import Reads
 
 RNG = np.random.default_rng(11)
 N = 600
@@ -72,25 +70,6 @@ def test_select_by__frames_dicts_and_names():
         found = hd.select_by(data, "y", 2, by)
         assert found.to_dataframe().equals(expected)
         assert found.by == ("site" if data is frame else "by")
-
-
-class Reads:
-    """An array of dask that counts the reads of each chunk."""
-
-    def __init__(self):
-        self.counts = Counter()
-        self.lock = threading.Lock()
-
-    def array(self, values, chunks):
-        def block(block_info=None):
-            where = block_info[None]["array-location"]
-            with self.lock:
-                self.counts[tuple(a for a, _ in where)] += 1
-            return values[tuple(slice(a, b) for a, b in where)]
-
-        whole = da.core.normalize_chunks(chunks, values.shape)
-        meta = np.empty((0,) * values.ndim, values.dtype)
-        return da.map_blocks(block, chunks=whole, dtype=values.dtype, meta=meta)
 
 
 def climate(reads):

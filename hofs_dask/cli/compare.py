@@ -57,8 +57,8 @@ def compare(search: Search, methods: dict[str, Method], resamples: int) -> None:
 
     All methods share their scans over the data.
 
-    STORE is a code store written by "hofs-dask encode", or data: a Zarr store, a netCDF file, or
-    Parquet or CSV files, given as a file, a folder or a quoted pattern such as "data/*.parquet".
+    STORE is a code store written by "hofs-dask encode", a Zarr store, a netCDF file, or Parquet or
+    CSV files: one file, a folder, or a quoted pattern such as "data/*.parquet".
     Data is first encoded into a temporary code store, which is removed after the run. If STORE is
     already a code store, the options for reading and encoding data cannot be used.
     """

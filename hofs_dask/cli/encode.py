@@ -72,10 +72,10 @@ def encode(
     A code store contains every value as a small integer code of a few bits. Numbers are discretised
     into bins. Encode the data once, and run any number of selections on the code store.
 
-    SOURCE is a Zarr store, a netCDF file, or Parquet or CSV files, given as a file, a folder or a
-    quoted pattern such as "data/*.parquet". STORE is the path of the code store to write. If STORE
-    is already a code store of the same data and options, it is reused, and a new target is added
-    to it. If it was made from other data or with other options, it is replaced.
+    SOURCE is a Zarr store, a netCDF file, or Parquet or CSV files: one file, a folder, or a quoted
+    pattern such as "data/*.parquet". STORE is the path of the code store to write. If STORE is
+    already a code store of the same data and options, it is reused, and a new target is added to
+    it. If it was made from other data or with other options, it is replaced.
     """
     advise(lambda: "the store is not complete; run the same command again.")
     from hofs_dask.api import encode, estimate

@@ -34,11 +34,11 @@ from hofs_dask.cli.unlock import unlock
 def main() -> None:
     """Select the features with the most information about a target.
 
-    The selected features are ranked, and features that depend on each other are grouped into
-    subsets. The data may be larger than memory.
+    The selected features are ranked and grouped into subsets: features that depend on each other
+    share a subset. The data may be larger than memory.
 
-    Data is first encoded into a code store, in which every value is a small integer. Data
-    that is encoded once can be used for any number of selections.
+    Data is first encoded into a code store, in which every value is a small integer. Once encoded,
+    data can be used for any number of selections.
 
     Results are printed to standard output. Progress, warnings and errors are printed to standard
     error. The exit code is 0 after success, 1 after an error, 2 if the command line is not valid,

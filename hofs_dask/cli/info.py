@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from hofs_dask.io.places import Place, StorageOptions
+    from hofs_dask.results.comparison import Comparison
+    from hofs_dask.results.interactions import Interactions
+    from hofs_dask.results.selection import Selection
+
+    #: Checkpoints of a comparison, by method and number of the resample (None: all samples).
+    Parts = Mapping[str, Mapping[int | None, Place]]
 
 T = TypeVar("T")
 #: Minimum width of the list of chosen columns, in characters.
@@ -58,32 +64,15 @@ def describe(path: str) -> str:
     ...
     FileNotFoundError: no such path: 'no/such/path'
     """
-    from hofs_dask.io.places import as_place
-    from hofs_dask.results.comparison import Comparison
-    from hofs_dask.results.interactions import Interactions
-    from hofs_dask.results.selection import Selection
-    from hofs_dask.search.checkpoint import has_checkpoint
-    from hofs_dask.store.codes import is_codes
-
-    if not exists(path):
-        raise FileNotFoundError(f"no such path: {path!r}")
-    options = options_for(path)
-    place = as_place(path, options)
-    if has_checkpoint(place):
-        return _describe_checkpoint(path, place)
-    if parts := parts_of(path):
-        return _describe_parts(path, parts)
-    if is_codes(place):
-        return _describe_codes(place)
-    return _read_result(
+    return _at(
         path,
-        {
-            Selection.FORMAT: lambda dataset: repr(Selection(dataset)),
-            Comparison.FORMAT: lambda dataset: repr(Comparison(dataset)),
-            Interactions.FORMAT: lambda dataset: repr(Interactions(dataset)),
-            MATRIX_FORMAT: _describe_matrix,
-        },
-        options,
+        checkpoint=lambda place: _describe_checkpoint(path, place),
+        parts=lambda parts: _describe_parts(path, parts),
+        codes=_describe_codes,
+        selection=repr,
+        comparison=repr,
+        interactions=repr,
+        matrix=matrix_text,
     )
 
 
@@ -97,34 +86,54 @@ def tree_at(path: str) -> dict[str, Any]:
     ...
     FileNotFoundError: no such path: 'no/such/path'
     """
+    return _at(
+        path,
+        checkpoint=_checkpoint_tree,
+        parts=_parts_tree,
+        codes=_codes_tree,
+        selection=selection_tree,
+        comparison=comparison_tree,
+        interactions=interactions_tree,
+        matrix=matrix_tree,
+    )
+
+
+def _at(
+    path: str,
+    *,
+    checkpoint: Callable[[Place], T],
+    parts: Callable[[Parts], T],
+    codes: Callable[[Place], T],
+    selection: Callable[[Selection], T],
+    comparison: Callable[[Comparison], T],
+    interactions: Callable[[Interactions], T],
+    matrix: Callable[[xr.DataArray], T],
+) -> T:
+    """Return the value of the function for the kind of object at a path."""
     from hofs_dask.io.places import as_place
     from hofs_dask.results.comparison import Comparison
     from hofs_dask.results.interactions import Interactions
     from hofs_dask.results.selection import Selection
     from hofs_dask.search.checkpoint import has_checkpoint
-    from hofs_dask.store.codes import is_codes, open_codes
+    from hofs_dask.store.codes import is_codes
 
     if not exists(path):
         raise FileNotFoundError(f"no such path: {path!r}")
     options = options_for(path)
     place = as_place(path, options)
     if has_checkpoint(place):
-        return _checkpoint_tree(place)
-    if parts := parts_of(path):
-        return {
-            label: _checkpoint_tree(found[None])
-            for label, found in parts.items()
-            if None in found and has_checkpoint(found[None])
-        }
+        return checkpoint(place)
+    if found := parts_of(path):
+        return parts(found)
     if is_codes(place):
-        return store_tree(open_codes(place))
+        return codes(place)
     return _read_result(
         path,
         {
-            Selection.FORMAT: lambda dataset: selection_tree(Selection(dataset)),
-            Comparison.FORMAT: lambda dataset: comparison_tree(Comparison(dataset)),
-            Interactions.FORMAT: lambda dataset: interactions_tree(Interactions(dataset)),
-            MATRIX_FORMAT: lambda dataset: matrix_tree(next(iter(dataset.data_vars.values()))),
+            Selection.FORMAT: lambda dataset: selection(Selection(dataset)),
+            Comparison.FORMAT: lambda dataset: comparison(Comparison(dataset)),
+            Interactions.FORMAT: lambda dataset: interactions(Interactions(dataset)),
+            MATRIX_FORMAT: lambda dataset: matrix(next(iter(dataset.data_vars.values()))),
         },
         options,
     )
@@ -168,9 +177,21 @@ def _checkpoint_tree(place: Place) -> dict[str, Any]:
     return {"format": "hofs_dask checkpoint", **run, "picks": picks}
 
 
-def _describe_matrix(dataset: xr.Dataset) -> str:
-    (matrix,) = dataset.data_vars.values()
-    return matrix_text(matrix)
+def _parts_tree(parts: Parts) -> dict[str, Any]:
+    """Return the run and the picks of each method of a comparison."""
+    from hofs_dask.search.checkpoint import has_checkpoint
+
+    return {
+        label: _checkpoint_tree(found[None])
+        for label, found in parts.items()
+        if None in found and has_checkpoint(found[None])
+    }
+
+
+def _codes_tree(place: Place) -> dict[str, Any]:
+    from hofs_dask.store.codes import open_codes
+
+    return store_tree(open_codes(place))
 
 
 def _describe_codes(place: Place) -> str:
@@ -200,7 +221,7 @@ def _describe_checkpoint(path: str, place: Place) -> str:
     return "\n".join(lines)
 
 
-def _describe_parts(path: str, parts: Mapping[str, Mapping[int | None, Place]]) -> str:
+def _describe_parts(path: str, parts: Parts) -> str:
     """Return the number of rounds and the chosen columns of each method of a comparison."""
     from hofs_dask.results.text import WIDTH, aligned, fitted
     from hofs_dask.search.checkpoint import has_checkpoint, read_checkpoint

@@ -113,8 +113,8 @@ def interactions(
     have only together: it is not explained by single features or, for triples, by pairs. All tuples
     are compared, and the first twenty are printed. All values are in nats.
 
-    STORE is a code store written by "hofs-dask encode", or data: a Zarr store, a netCDF file, or
-    Parquet or CSV files, given as a file, a folder or a quoted pattern such as "data/*.parquet".
+    STORE is a code store written by "hofs-dask encode", a Zarr store, a netCDF file, or Parquet or
+    CSV files: one file, a folder, or a quoted pattern such as "data/*.parquet".
     Data is first encoded into a temporary code store, which is removed after the run. If STORE is
     already a code store, the options for reading and encoding data cannot be used.
     """

@@ -75,13 +75,13 @@ def matrix(
     workers: int | None,
     cluster_file: str | None,
 ) -> None:
-    """Compute the mutual information of all pairs of features.
+    """Compute the information that pairs of features contain about the target or each other.
 
     The matrix is saved at the path of --output, and the ten pairs with the largest values are
     printed. With --json, the whole matrix is printed. All values are in nats.
 
-    STORE is a code store written by "hofs-dask encode", or data: a Zarr store, a netCDF file, or
-    Parquet or CSV files, given as a file, a folder or a quoted pattern such as "data/*.parquet".
+    STORE is a code store written by "hofs-dask encode", a Zarr store, a netCDF file, or Parquet or
+    CSV files: one file, a folder, or a quoted pattern such as "data/*.parquet".
     Data is first encoded into a temporary code store, which is removed after the run. If STORE is
     already a code store, the options for reading and encoding data cannot be used.
     """

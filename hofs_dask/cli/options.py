@@ -73,7 +73,7 @@ storage_option = click.option(
     callback=_storage,
     metavar="KEY=VALUE",
     help="An option of fsspec for all URLs of the command, such as anon=true. VALUE is JSON or "
-    "text. Can be repeated. Other users of this machine can see command lines: give secrets by "
+    "text. Can be repeated. Other users of this machine can see command lines: pass secrets in "
     "environment variables or configuration files of the storage library instead.",
 )
 
@@ -216,10 +216,11 @@ _READING = (
         default="auto",
         show_default=True,
         help="How to bin numeric features. Each bin becomes an integer code. If "
-        "a feature has no more distinct values than there are bins, each value gets its own "
-        "code. auto: 5 to 32 bins of about equal counts; the more samples, the more bins. NUMBER: "
-        "this many bins of about equal counts. width: as many bins as auto, of equal width. none: "
-        "no binning; the data must be integers from 0 to 253, which are used directly as codes.",
+        "a feature has at most as many distinct values as bins, each value gets its own "
+        "code. auto: 5 to 32 bins of about equal counts; the more samples, the more bins. NUMBER "
+        "(2 to 254): this many bins of about equal counts. width: as many bins as auto, of equal "
+        "width. none: no binning; the data must be integers from 0 to 253, which are used directly "
+        "as codes.",
     ),
     click.option(
         "--target-kind",
@@ -229,8 +230,8 @@ _READING = (
         show_default=True,
         help="How to interpret the target. class: classes without an order. ordinal: classes "
         "in the order of their values. continuous: numbers, which are cut into 8 classes of "
-        "about equal size. auto: class if the target is boolean, string or categorical, integer "
-        "with at most 254 distinct values, or float with at most 20 distinct values that are all "
+        "about equal size. auto: class for booleans, strings and categoricals, for integers with "
+        "at most 254 distinct values, and for floats with at most 20 distinct values that are all "
         "whole numbers; otherwise continuous.",
     ),
     click.option(
@@ -275,8 +276,9 @@ _READING = (
         cls=DataOption,
         callback=_lags,
         metavar="DIM=N,N...",
-        help="Lags along DIM, such as time=0,1,2. Each feature is replaced by one feature per lag. "
-        "Samples for which a lagged value does not exist are not used.",
+        help="Lags along DIM, in steps back, such as time=0,1,2. Each feature with this dimension "
+        "is replaced by one feature per lag. Samples for which a lagged value does not exist are "
+        "not used.",
     ),
     click.option(
         "--feature-coord",
@@ -290,10 +292,9 @@ _READING = (
         callback=_dims,
         metavar="DIM[,DIM...]",
         help="Dimension along which the features lie, such as band; all other dimensions are "
-        "samples. Default: the dimension called feature, if there is one. If there is none "
-        "and the data has several variables besides the target, each variable is one feature. If "
-        "there is only one variable besides the target and it has two dimensions, the default is "
-        "the second of them. If it has more dimensions, give this option or --feature-coord.",
+        "samples. Default: the dimension called feature. If there is none: each variable is a "
+        "feature if there are several besides the target; if there is only one, its second "
+        "dimension of two, and if it has more than two, give this option or --feature-coord.",
     ),
 )
 

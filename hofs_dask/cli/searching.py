@@ -134,7 +134,7 @@ def search_command(
             metavar="N|auto",
             help="Number of features to choose. With auto, the search continues as long as "
             "some remaining feature depends significantly on the target, given the features "
-            "already chosen.",
+            "already chosen. Not possible with vmi, or with hofs and criterion=sum or mean.",
         ),
         target_option,
         reading_options,
@@ -162,8 +162,9 @@ def search_command(
             "--alpha",
             type=click.FloatRange(0, 1, min_open=True, max_open=True),
             metavar="P",
-            help="With --n-features auto: the probability that a round chooses a feature if none "
-            "of the remaining ones depends on the target. Default: 0.05.",
+            help="With --n-features auto: the significance level of a round, which is the "
+            "probability that it chooses a feature although no remaining feature depends on the "
+            "target, given the features already chosen. Default: 0.05.",
         ),
         click.option(
             "--checkpoint",
@@ -176,8 +177,8 @@ def search_command(
             callback=output_check(kind),
             metavar="PATH",
             help="Save the result to PATH. If PATH ends with .zarr or .nc, the complete result is "
-            "saved. If PATH ends with .json or .csv, only a table of the ranks is saved. If PATH "
-            'is "-", the result is printed as JSON, as with --json, and no file is written.',
+            "saved. If it ends with .json, the JSON of --json is saved, and if it ends with .csv, "
+            'a table with one row per chosen feature. If PATH is "-", the JSON is printed instead.',
         ),
         json_option,
         click.option(

@@ -49,8 +49,8 @@ def select(search: Search, method: str, options: tuple[str, ...]) -> None:
 
     Features that depend on each other share a subset.
 
-    STORE is a code store written by "hofs-dask encode", or data: a Zarr store, a netCDF file, or
-    Parquet or CSV files, given as a file, a folder or a quoted pattern such as "data/*.parquet".
+    STORE is a code store written by "hofs-dask encode", a Zarr store, a netCDF file, or Parquet or
+    CSV files: one file, a folder, or a quoted pattern such as "data/*.parquet".
     Data is first encoded into a temporary code store, which is removed after the run. If STORE is
     already a code store, the options for reading and encoding data cannot be used.
     """

@@ -263,7 +263,7 @@ class Method(ABC):
 
     @property
     def subset_threshold(self) -> float:
-        """A feature joins a subset if its mean affinity to the subset exceeds this number."""
+        """The mean affinity to the members of a subset that a feature must exceed to join it."""
         return THRESHOLD
 
     @property
@@ -283,11 +283,11 @@ class Method(ABC):
 
     @abstractmethod
     def search(self, problem: Problem) -> Search[Any, Any]:
-        """Return an object that runs the search of this method on an encoded data set."""
+        """Return the object that computes the scores of this method for an encoded data set."""
 
     @abstractmethod
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return those requests of a search that need the most memory; their arrays are zeros."""
+        """Return the requests of a search that need the most memory, with zeros as their arrays."""
 
     @abstractmethod
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:

@@ -39,11 +39,11 @@ class MIM(PairwiseMethod):
 
     @property
     def tests_given_picks(self) -> bool:
-        """Whether a significant feature must add information to each of the picks."""
+        """Whether a feature is significant only if it adds information given each single pick."""
         return False
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         return pairs.redundancy
 
     def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
@@ -80,7 +80,7 @@ class MIFS(PairwiseMethod):
         self._check_number("beta")
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         return pairs.redundancy
 
     def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
@@ -118,7 +118,7 @@ class MRMR(PairwiseMethod):
         self._check("form", get_args(MRMRForm))
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         return pairs.redundancy
 
     def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
@@ -148,7 +148,7 @@ class JMI(PairwiseMethod):
     in_paper: ClassVar[bool] = True
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         return pairs.joint
 
 
@@ -171,7 +171,7 @@ class CMIM(PairwiseMethod):
     combine: ClassVar[np.ufunc] = np.minimum
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         return pairs.conditional
 
     def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
@@ -192,7 +192,7 @@ class SpecCMI(PairwiseMethod):
     Notes
     -----
     Score ``I(x_i : y) + sum_j I(x_i : y | x_j)``; with ``form="spectral"``, the entry of x_i in the
-    dominant eigenvector of the matrix that `hofs_dask.information_matrix` returns.
+    dominant eigenvector of the matrix that `hofs_dask.information_matrix` returns by default.
 
     Examples
     --------
@@ -215,7 +215,7 @@ class SpecCMI(PairwiseMethod):
         return self.form == "spectral"
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         return pairs.conditional
 
     def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
@@ -241,7 +241,7 @@ class CIFE(PairwiseMethod):
     name: ClassVar[str] = "cife"
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         return pairs.conditional - pairs.relevance
 
     def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
@@ -266,7 +266,7 @@ class ICAP(PairwiseMethod):
     name: ClassVar[str] = "icap"
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         return np.maximum(pairs.relevance - pairs.conditional, 0.0)
 
     def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
@@ -291,7 +291,7 @@ class DISR(PairwiseMethod):
     name: ClassVar[str] = "disr"
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         return pairs.joint / pairs.joint_entropy
 
 
@@ -313,7 +313,7 @@ class JMIM(PairwiseMethod):
     combine: ClassVar[np.ufunc] = np.minimum
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         return pairs.joint
 
 
@@ -334,7 +334,7 @@ class CFR(PairwiseMethod):
     name: ClassVar[str] = "cfr"
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         return pairs.conditional + pairs.redundancy_given_label - pairs.redundancy
 
 
@@ -355,7 +355,7 @@ class DCSF(PairwiseMethod):
     name: ClassVar[str] = "dcsf"
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         of_chosen = pairs.joint - pairs.relevance  # I(x_j : y | x_i)
         return pairs.conditional + of_chosen - pairs.redundancy
 
@@ -377,7 +377,7 @@ class MRI(PairwiseMethod):
     name: ClassVar[str] = "mri"
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         return pairs.redundancy_given_label - pairs.redundancy
 
     def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:
@@ -403,5 +403,5 @@ class NJMIM(PairwiseMethod):
     combine: ClassVar[np.ufunc] = np.minimum
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature."""
+        """Return, for every feature x_i, its term with the chosen feature x_j."""
         return pairs.joint / pairs.joint_entropy

@@ -94,7 +94,7 @@ class HOFS(Method):
 
     @property
     def subset_threshold(self) -> float:
-        """A feature joins a subset if its mean affinity to the subset exceeds this number."""
+        """The mean affinity to the members of a subset that a feature must exceed to join it."""
         return self.threshold
 
     @property
@@ -113,7 +113,7 @@ class HOFS(Method):
         return JointState if self.criterion == "joint" else TotalState
 
     def search(self, problem: Problem) -> Search[Any, Any]:
-        """Return an object that runs the search of this method on an encoded data set."""
+        """Return the object that computes the scores of this method for an encoded data set."""
         return Joint(problem, self) if self.criterion == "joint" else Total(problem, self)
 
     def order_for(self, sizes: Sizes) -> int:
@@ -129,7 +129,7 @@ class HOFS(Method):
         return default_order(sizes.n_samples, sizes.n_features, sizes.n_classes, sizes.n_codes)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return those requests of a search that need the most memory; their arrays are zeros."""
+        """Return the requests of a search that need the most memory, with zeros as their arrays."""
         if self.criterion == "joint":
             return Joint.largest_requests(sizes, self.order_for(sizes))
         return Total.largest_requests(sizes)

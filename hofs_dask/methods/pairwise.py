@@ -76,21 +76,22 @@ class PairwiseMethod(Method):
 
     @abstractmethod
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the term of every feature with a chosen feature, (feature,).
+        """Return the term of every feature x_i with the chosen feature x_j, an array (feature,).
 
         Each term is computed once, so that the time of a round does not depend on the number of
         chosen features.
         """
 
     def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:  # noqa: ARG002
-        """Return the scores of all features, (feature,); called after the first pick.
+        """Return the scores of all features as an array (feature,). Called after the first pick.
 
         Parameters
         ----------
         relevance
             I(x_i : y) of every feature.
         total
-            The sum of the terms over all chosen features, or their minimum, see `combine`.
+            The terms (see `term`) of all chosen features, added up, or their minimum if `combine`
+            is `numpy.minimum`.
         n_chosen
             Number of chosen features.
         """
@@ -103,7 +104,7 @@ class PairwiseMethod(Method):
 
     @property
     def tests_given_picks(self) -> bool:
-        """Whether a significant feature must add information to each of the picks."""
+        """Whether a feature is significant only if it adds information given each single pick."""
         return True
 
     @property
@@ -117,11 +118,11 @@ class PairwiseMethod(Method):
         return PairwiseState
 
     def search(self, problem: Problem) -> Pairwise:
-        """Return an object that runs the search of this method on an encoded data set."""
+        """Return the object that computes the scores of this method for an encoded data set."""
         return Pairwise(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return those requests of a search that need the most memory; their arrays are zeros."""
+        """Return the requests of a search that need the most memory, with zeros as their arrays."""
         width = _panel_width(sizes) if self.all_pairs else 1
         context = PairTermsContext(
             n_classes=sizes.n_classes,
@@ -136,8 +137,8 @@ class PairwiseMethod(Method):
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
         """Return the maximum number of reductions of a search, besides the marginal counts.
 
-        Each pick except the last needs one reduction. If all pairs are needed, there is also one
-        reduction per panel of columns.
+        Each of the ``sizes.n_picks`` picks before the last one needs a reduction. If all pairs are
+        needed, there is also one reduction per block of features.
 
         Examples
         --------

@@ -84,7 +84,7 @@ class TripleMethod(PairwiseMethod):
         """
 
     def summand(self, triples: Triples) -> np.ndarray:
-        """Return the term of a pair of picks in `TripleState.total`, (feature,)."""
+        """Return what a pair of picks adds to `TripleState.total`, as an array (feature,)."""
         return np.zeros(len(triples.joint))
 
     def value(self, triples: Triples, *, of_first: bool) -> np.ndarray:  # noqa: ARG002
@@ -95,7 +95,7 @@ class TripleMethod(PairwiseMethod):
         return triples.given_both
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the scores of the second pick."""
+        """Return the scores from which the second pick is chosen."""
         return pairs.conditional
 
     @property
@@ -104,11 +104,11 @@ class TripleMethod(PairwiseMethod):
         return TripleState
 
     def search(self, problem: Problem) -> TripleSearch:
-        """Return an object that runs the search of this method on an encoded data set."""
+        """Return the object that computes the scores of this method for an encoded data set."""
         return TripleSearch(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return those requests of a search that need the most memory; their arrays are zeros."""
+        """Return the requests of a search that need the most memory, with zeros as their arrays."""
         n_heads = min(_n_heads(sizes), max(sizes.n_picks - 1, 1))
         n_columns = n_heads + 1
         context = TripleTermsContext(
@@ -124,8 +124,9 @@ class TripleMethod(PairwiseMethod):
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
         """Return the maximum number of reductions of a search, besides the marginal counts.
 
-        Each pick except the last needs one reduction for its pairs with all features. From the
-        second on, it needs one or more for its triples with all features and an earlier pick.
+        Each of the ``sizes.n_picks`` picks before the last one needs a reduction for its pairs with
+        all features. From the second on, each also needs one or more for the triples of this pick,
+        an earlier pick and every feature.
 
         Examples
         --------
@@ -269,11 +270,11 @@ class JMI3(TripleMethod):
     name: ClassVar[str] = "jmi3"
 
     def term(self, pairs: Pairs) -> np.ndarray:
-        """Return the scores of the second pick."""
+        """Return the scores from which the second pick is chosen."""
         return pairs.joint
 
     def summand(self, triples: Triples) -> np.ndarray:
-        """Return the term of a pair of picks in `TripleState.total`, (feature,)."""
+        """Return what a pair of picks adds to `TripleState.total`, as an array (feature,)."""
         return triples.joint
 
     def score_triples(self, state: TripleState, relevance: np.ndarray) -> np.ndarray:  # noqa: ARG002
@@ -301,7 +302,7 @@ class RelaxMRMR(TripleMethod):
     name: ClassVar[str] = "relax_mrmr"
 
     def summand(self, triples: Triples) -> np.ndarray:
-        """Return the term of a pair of picks in `TripleState.total`, (feature,)."""
+        """Return what a pair of picks adds to `TripleState.total`, as an array (feature,)."""
         given = triples.given_first + triples.given_second
         redundancy = triples.with_first + triples.with_second
         # I(x_i : x_j | y) - I(x_i : x_j) is equal to I(x_i : y | x_j) - I(x_i : y)
@@ -363,7 +364,8 @@ class CMICOT(TripleMethod):
     Score ``max_h min_g I(x_i, x_h : y | x_g)``, where h and g are chosen features, possibly the
     same one. In the paper (Advances in Neural Information Processing Systems 29), h and g are teams
     of several features, chosen greedily, and each feature is represented by binary features.
-    Here a team is one feature with all its codes, and all pairs of teams are compared.
+    Here a team is one feature, whose codes are merged but not split into binary features, and all
+    pairs of teams are compared.
 
     Examples
     --------

@@ -66,11 +66,11 @@ class VMI(Method):
         return VMIState
 
     def search(self, problem: Problem) -> VariationalInformation:
-        """Return an object that runs the search of this method on an encoded data set."""
+        """Return the object that computes the scores of this method for an encoded data set."""
         return VariationalInformation(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return those requests of a search that need the most memory; their arrays are zeros."""
+        """Return the requests of a search that need the most memory, with zeros as their arrays."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         pairwise = self.form == "pairwise"
         counted = MIM().largest_requests(sizes)  # counts of a pick with every feature
