@@ -260,7 +260,7 @@ class _Look:
     """State of the awaited tasks and their dependencies, as seen by the scheduler."""
 
     states: dict[str, int]  # number of unfinished tasks in each state
-    n_watched: int  # number of unfinished tasks that a `Watch` counts
+    n_watched: int | None  # number of unfinished tasks that a `Watch` counts; None if not known yet
     is_busy: bool  # whether a worker of these tasks executes a task
     gone: list[str]  # lost workers whose waiting tasks may run on other workers
     gone_strict: list[str]  # lost workers whose waiting tasks may run on no other worker
@@ -277,7 +277,7 @@ class _Patience:
         self._keys = [future.key for future in futures]
         self._strict = strict
         self._watch = watch
-        self._n_left = 0
+        self._n_left = 0 if watch is None else watch.n_tasks
         self._limit = timeout()
         self._since = time.monotonic()
         self._states: dict[str, int] | None = None
@@ -305,7 +305,8 @@ class _Patience:
                 "again"
             )
         now = time.monotonic()
-        self._n_left = found.n_watched
+        if found.n_watched is not None:
+            self._n_left = found.n_watched
         if found.is_busy or found.states != self._states:
             self._since, self._states = now, found.states
         elif now - self._since >= limit:
@@ -351,9 +352,11 @@ def _look_at(keys: list[Any], pattern: str | None, dask_scheduler: Any) -> _Look
         todo += new
     if states["queued"]:
         at.update(workers.values())
+    # a large graph arrives at the scheduler some time after its futures were made
+    known = all(key in tasks for key in keys)
     return _Look(
         dict(states),
-        n_watched,
+        n_watched if known else None,
         any(worker.executing for worker in at),
         sorted(gone[True]),
         sorted(gone[False]),
