@@ -58,7 +58,7 @@ def generated(n_days: int, n_features: int, seed: int = 0) -> xr.Dataset:
     made chunk by chunk.
     """
     latitude, longitude = np.arange(-89.0, 90, 2), np.arange(1.0, 360, 2)
-    shape, chunks = (n_days, len(latitude), len(longitude)), (10, -1, -1)
+    shape, chunks = (n_days, len(latitude), len(longitude)), (30, -1, -1)
     rng = da.random.default_rng(seed)
     coords = {"time": np.arange(n_days), "lat": latitude, "lon": longitude}
 
