@@ -1,6 +1,7 @@
 """The repository keeps its own rules: layers, examples, scripts and a README that runs."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -144,6 +145,7 @@ def test_public_names__have_a_docstring_with_an_example(name: str) -> None:
     [
         ".ci/run",
         "deploy/local/demo.sh",
+        "deploy/local/docs.sh",
         "deploy/local/test.sh",
         "deploy/cli/cluster.sh",
         "deploy/cli/host.sh",
@@ -182,6 +184,26 @@ def test_readme__example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     # A tenth of the samples: the example is tested, not the figures that the README quotes.
     exec(example[1].replace("100_000", "10_000").replace("chunks=10_000", "chunks=1_000"), space)
     assert hofs_dask.load("result.zarr") == space["result"]
+
+
+def test_readme__quotes_the_figures_of_the_pages() -> None:
+    text = (ROOT / "README.md").read_text()
+    bench = json.loads((ROOT / "pipelines" / "results" / "bench.json").read_text())
+    (jmi,) = (figure for figure in bench["figures"] if figure["name"] == "jmi, cached")
+    assert f"{jmi['parts']['seconds']:.1f} s on two cores" in text
+    assert f"{1 / jmi['value']:.0f} times as long" in text
+
+    paper = (ROOT / "pipelines" / "paper" / "PAGE.md").read_text()
+    hofs, vmi = (
+        re.findall(r"\d+\.\d+", re.search(rf"^\| {name} \|.*", paper, re.MULTILINE)[0])
+        for name in ("HOFS", "VMI")
+    )
+    assert f"3-NN ({float(hofs[5]):.1f}; VMI {float(vmi[5]):.1f})" in text
+    assert f"linear SVM ({float(vmi[1]):.1f}; HOFS {float(hofs[1]):.1f})" in text
+
+    genetics = (ROOT / "docs" / "gallery" / "genetics.md").read_text()
+    assert "99 s of processor time" in text
+    assert "99 s of processor time" in genetics
 
 
 def test_import__leaves_alone_what_only_data_needs() -> None:
