@@ -64,6 +64,7 @@ nb_execution_cache_path = str(Path(__file__).parent / "_build" / "cells")
 nb_execution_in_temp = True
 nb_merge_streams = True
 
+default_role = "py:obj"  # names in docstrings link to their pages
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False

@@ -145,6 +145,9 @@ class Plan:
         assumed = (*self.assumed, *selection.assumed)
         return replace(selection, layout=self.layout, encoding=self.encoding, assumed=assumed)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         layout = self.layout
         head = (

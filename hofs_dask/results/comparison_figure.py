@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hofs_dask.results.figure import add_legend, axes_for
 from hofs_dask.results.style import ABSENT, COLOURS, INK, LATER, colour_of
-from hofs_dask.results.text import share, shortened, texts
+from hofs_dask.results.text import labels, share, shortened
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -127,7 +127,7 @@ def _chart(dataset: xr.Dataset) -> _Chart:
     return _Chart(
         labels=dataset["method"].values.tolist(),
         index=index,
-        names=dict(zip(colours, texts(features[list(colours)].tolist()), strict=True)),
+        names=dict(zip(colours, labels(features[list(colours)].tolist()), strict=True)),
         colours=colours,
         by_all=by_all if len(index) > 1 else frozenset(),
         stability=dataset["stability"].values if "stability" in dataset else None,
@@ -171,6 +171,7 @@ def _draw_names(ax: Axes, chart: _Chart, size: float) -> None:
             color=INK,
             weight="bold" if column in chart.by_all else "normal",
             zorder=3,
+            parse_math=False,
         )
     fills = [1 - 0.25 * (1 - edge) for edge in edges]
     drawn = PatchCollection(cells, facecolors=fills, edgecolors=edges, linewidths=0.7, zorder=2)
@@ -224,8 +225,9 @@ def _draw_scales(ax: Axes, chart: _Chart, size: float) -> None:
     ax.set_xlim(-0.5, chart.n_methods - 0.5)
     ax.set_ylim(chart.n_rows + 0.7, 0.4)
     ax.xaxis.tick_top()
-    labels = shortened(chart.labels, _n_letters(ax, chart, size + 1.5, 0.95))
-    ax.set_xticks(range(chart.n_methods), list(labels.values()), fontsize=size + 1.5)
+    short = shortened(chart.labels, _n_letters(ax, chart, size + 1.5, 0.95))
+    heads = list(short.values())
+    ax.set_xticks(range(chart.n_methods), heads, fontsize=size + 1.5, parse_math=False)
     ticks = {float(rank): str(rank) for rank in range(1, chart.n_ranks + 1)}
     if chart.stability is not None:
         middle = (chart.ceiling + chart.floor) / 2

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hofs_dask.results.datasets import coordinate_label
 from hofs_dask.results.epochs import restarts
 from hofs_dask.results.style import COLOURS, GRID, LATER, LINE, RESTART_LABEL, colour_of
-from hofs_dask.results.text import fitted, shortened, subsets_of, summary, texts
+from hofs_dask.results.text import fitted, labels, shortened, subsets_of, summary
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -109,7 +109,7 @@ def add_legend(
     n_columns : int
         Number of columns.
     """
-    ax.legend(
+    legend = ax.legend(
         handles=handles,
         title=title,
         ncols=n_columns,
@@ -123,6 +123,8 @@ def add_legend(
         loc="upper left",
         bbox_to_anchor=anchor,
     )
+    for text in (legend.get_title(), *legend.get_texts()):
+        text.set_parse_math(False)
 
 
 def subset_groups(dataset: xr.Dataset, width: int) -> Iterator[tuple[NDArray[np.bool_], str, str]]:
@@ -133,7 +135,9 @@ def subset_groups(dataset: xr.Dataset, width: int) -> Iterator[tuple[NDArray[np.
     numbers = dataset["subset"].values
     subsets = subsets_of(dataset)
     for number, names in enumerate(subsets[: len(COLOURS)]):
-        label = f"{number}: {fitted(texts(names), width)}"
+        written = labels(names)
+        short = shortened(written, width)
+        label = f"{number}: {fitted([short[name] for name in written], width)}"
         yield numbers == number, colour_of(number), label
     if len(subsets) > len(COLOURS):
         yield numbers >= len(COLOURS), LATER, f"{len(COLOURS)} and later"
@@ -167,19 +171,20 @@ def _draw(ax: Axes, dataset: xr.Dataset) -> None:
             label=label,
         )
     most = 14 if small else 20
-    names = texts(dataset["selected"].values.tolist())
+    names = labels(dataset["selected"].values.tolist())
     short = shortened(names, most)
     names = [short[name] for name in names]
     long = crowded or max((len(name) for name in names), default=0) > 4
     # a name needs 0.16 inches; of more names than fit, every second, third, ... is written
     room = max(1, int(ax.bbox.width / ax.figure.dpi / NAME_INCHES))
     every = max(1, -(-len(ranks) // room))
-    ax.set_xticks(x[::every], names[::every], rotation=90 if long else 0, fontsize=size)
+    angle = 90 if long else 0
+    ax.set_xticks(x[::every], names[::every], rotation=angle, fontsize=size, parse_math=False)
     ax.tick_params("y", labelsize=size)
     ax.set_xlim(0.3, max([1.0, *x]) + 0.7)
     some = "" if every == 1 else f", one of {every} named"
     label = f"{coordinate_label(dataset, 'feature')}, by rank{some}"
-    ax.set_xlabel(label, fontsize=size + 1)
+    ax.set_xlabel(label, fontsize=size + 1, parse_math=False)
     ax.set_ylabel("information (nats)", fontsize=size + 1)
     ax.set_title(summary(dataset)[0].split(", selected by ")[0], loc="left", fontsize=size + 2)
     ax.spines[["top", "right"]].set_visible(False)

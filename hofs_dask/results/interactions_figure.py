@@ -9,12 +9,13 @@ import numpy as np
 
 from hofs_dask.results.figure import axes_for
 from hofs_dask.results.interactions_text import summary
-from hofs_dask.results.style import COLOURS, LATER
-from hofs_dask.results.text import shortened
+from hofs_dask.results.style import COLOURS, GRID, INK, LATER
+from hofs_dask.results.text import labels, shortened
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
 
 #: Maximum number of tuples that are drawn.
 SHOWN = 50
@@ -41,14 +42,15 @@ def network(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
                 zorder=1,
             )
     ax.scatter(list(x.values()), list(y.values()), s=40, color=COLOURS[1], zorder=2)
-    names = [str(name) for name in dataset["feature"].values.tolist()]
+    names = labels(dataset["feature"].values.tolist())
     short = shortened([names[i] for i in features], 16)
     for i, angle in zip(features, angles, strict=True):
         if len(features) <= FLAT:
             side = "center" if abs(x[i]) < 0.2 else "left" if x[i] > 0 else "right"
             lift = (0.04 if side == "center" else 0.0) * np.sign(y[i])
             place = (1.06 * x[i], 1.06 * y[i] + lift)
-            ax.annotate(short[names[i]], place, ha=side, va="center", fontsize=8)
+            name = short[names[i]]
+            ax.annotate(name, place, ha=side, va="center", fontsize=8, parse_math=False)
             continue
         # many names are written along the radius, so that they do not overlap
         right = np.cos(angle) > -1e-9
@@ -60,6 +62,7 @@ def network(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
             ha="left" if right else "right",
             va="center",
             fontsize=8 if len(features) <= 60 else 6,
+            parse_math=False,
         )
     height = 1.3 if len(features) <= FLAT else 1.5
     ax.set(xlim=(-1.5, 1.5), ylim=(-height, height), aspect="equal")
@@ -81,13 +84,20 @@ def heat_map(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
     for members, value in zip(index.tolist(), synergy.tolist(), strict=True):
         for i, j in combinations([place[member] for member in members], 2):
             matrix[i, j] = matrix[j, i] = np.nanmax([matrix[i, j], value])
-    image = ax.imshow(matrix, cmap="viridis", vmin=0.0)
+    image = ax.imshow(matrix, cmap=_shades(), vmin=0.0)
     ax.figure.colorbar(image, ax=ax)
-    names = [str(name) for name in dataset["feature"].values.tolist()]
+    names = labels(dataset["feature"].values.tolist())
     short = shortened([names[i] for i in features], 16)
-    labels = [short[names[i]] for i in features]
-    size = 8 if len(labels) <= 30 else 5
-    ax.set_xticks(range(len(labels)), labels, rotation=90, fontsize=size)
-    ax.set_yticks(range(len(labels)), labels, fontsize=size)
+    ticks = [short[names[i]] for i in features]
+    size = 8 if len(ticks) <= 30 else 5
+    ax.set_xticks(range(len(ticks)), ticks, rotation=90, fontsize=size, parse_math=False)
+    ax.set_yticks(range(len(ticks)), ticks, fontsize=size, parse_math=False)
     ax.set_title("synergy (nats)", loc="left", fontsize=10)
     return ax
+
+
+def _shades() -> Colormap:
+    """Return a map from light to dark, so that the most synergy stands out on a white page."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("synergy", [GRID, COLOURS[0], INK])

@@ -77,7 +77,7 @@ def plot_spectrum(dataset: xr.Dataset, x: str | None = None, ax: Axes | None = N
     _write_ranks(ax, values[index], relevance[index], ranks, top)
     ax.set_ylim(0, 1.12 * top)
     ax.margins(x=0.02)
-    ax.set_xlabel(coordinate_label(dataset, name))
+    ax.set_xlabel(coordinate_label(dataset, name), parse_math=False)
     ax.set_ylabel("relevance (nats)")
     ax.set_title(summary(dataset)[0].split(", selected by ")[0], loc="left", fontsize=11)
     ax.spines[["top", "right"]].set_visible(False)

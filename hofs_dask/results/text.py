@@ -136,11 +136,14 @@ def weighted(attrs: Mapping[str, Any]) -> str:
     --------
     >>> weighted({"weights": "area", "effective_size": 812.34})
     ' weighted by area (812.3 effective)'
+    >>> weighted({"weights": "weights", "effective_size": 33510.4})
+    ' weighted (33510 effective)'
     """
     if "weights" not in attrs:
         return ""
     name = "" if attrs["weights"] == "weights" else f" by {attrs['weights']}"
-    return f" weighted{name} ({attrs['effective_size']:.4g} effective)"
+    size = attrs["effective_size"]
+    return f" weighted{name} ({size:{'.0f' if size >= 1000 else '.4g'}} effective)"
 
 
 def unusable(dataset: xr.Dataset) -> str:
@@ -302,6 +305,24 @@ def texts(names: Sequence[Any]) -> list[str]:
     return short if len(set(short)) == len(set(whole)) else whole
 
 
+def labels(names: Sequence[Any]) -> list[str]:
+    r"""Return names as text for figures and pages: the parts of a tuple alone, in one line.
+
+    Examples
+    --------
+    >>> labels([("sst", "time-1"), ("T", 500.0), "two\nlines"])
+    ['sst time-1', 'T 500.0', 'two lines']
+    >>> labels([("a b", "c"), ("a", "b c")])
+    ["('a b', 'c')", "('a', 'b c')"]
+    """
+    whole = texts(names)
+    short = [
+        " ".join(" ".join(texts(name) if isinstance(name, tuple) else [text]).split())
+        for name, text in zip(names, whole, strict=True)
+    ]
+    return short if len(set(short)) == len(set(whole)) else whole
+
+
 def fitted(names: list[str], width: int) -> str:
     """Return a line with the names that fit the width, and the number of the other names.
 
@@ -319,7 +340,8 @@ def fitted(names: list[str], width: int) -> str:
     shown = names[:width]  # a name has at least one letter
     while len(shown) > 1 and len(between.join(shown)) > width - 12:
         shown.pop()
-    return f"{between.join(shown)} ... +{len(names) - len(shown)}"
+    more = len(names) - len(shown)
+    return f"{between.join(shown)} ... +{more}" if more else line
 
 
 def remarks(dataset: xr.Dataset) -> list[str]:

@@ -86,6 +86,7 @@ def test_plan__text_names_the_refused_reduction_and_the_remedy(codes):
     small = (Worker("", 1, RESIDENT + 2**20, RESIDENT),)
     plan = plan_search(codes, [hd.HOFS()], 4, current=small)
     assert not plan.memory.fits
+    assert repr(plan) == str(plan)  # what a notebook shows
     text = " ".join(str(plan).split())
     assert "it would be refused: the reduction " in text
     assert "give the workers" in text

@@ -8,7 +8,7 @@ import hofs_dask as hd
 from hofs_dask.methods.interactions import Tuples
 
 
-def made(order=2, n=3):
+def made(order=2, n=3, names=("red", "<b>", 3, "nir", "swir", "z")):
     columns = np.array([[k, k + 1, k + 3][:order] for k in range(n)]).reshape(n, order).astype(int)
     values = np.linspace(0.3, 0.1, n)
     found = Tuples(
@@ -24,7 +24,7 @@ def made(order=2, n=3):
     )
     return hd.Interactions.from_tuples(
         found,
-        names=["red", "<b>", 3, "nir", "swir", "z"],
+        names=list(names),
         relevance=np.arange(6) / 10,
         usable=[True] * 5 + [False],
         attrs={"n_samples": 100, "n_classes": 2, "target": "crop"},
@@ -66,6 +66,27 @@ def test_interactions__plot(order, kind):
         drawn = np.asarray(image.get_array().filled(np.nan))
         assert drawn[0, 1] == 0.3  # red and <b>
         assert np.isnan(drawn.diagonal()).all()
+    plt.close(ax.figure)
+
+
+@pytest.mark.parametrize("kind", ["network", "heat_map"])
+def test_interactions__plot_writes_any_name(kind):
+    import matplotlib.pyplot as plt
+
+    names = [r"$\frac{a}$", ("sst", "time-1"), "x$y$", "nir", "swir", "z"]
+    ax = made(names=names).plot(kind=kind)
+    ax.figure.canvas.draw()
+    labels = ax.texts if kind == "network" else ax.get_xticklabels()
+    assert {label.get_text() for label in labels} >= {r"$\frac{a}$", "sst time-1", "x$y$"}
+    plt.close(ax.figure)
+
+
+def test_interactions__heat_map_is_dark_where_the_synergy_is():
+    import matplotlib.pyplot as plt
+
+    ax = made().plot(kind="heat_map")
+    shades = ax.images[0].cmap([0.0, 0.5, 1.0])[:, :3].sum(axis=1)
+    assert (np.diff(shades) < -0.5).all()
     plt.close(ax.figure)
 
 

@@ -208,6 +208,8 @@ def test_selection__a_sum_is_not_called_a_share() -> None:
         report = report_of_selection(selection(list("abcd"), 2, **attrs).to_dataset())
         assert report.headline == "2 of 4 features in 2 subsets, selected by hofs"
         assert not any(isinstance(each, Whole) for each in drawings(report))
+        (_, cards) = report.sections[0].content
+        assert [card.added for card in cards.groups] == ["1 feature", "1 feature"]
 
 
 def test_selection__restarts_are_explained_where_they_occur(tmp_path: Path) -> None:

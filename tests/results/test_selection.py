@@ -609,6 +609,23 @@ def test_plot__keeps_an_existing_layout_engine() -> None:
 
 
 @pytest.mark.usefixtures("_closed_figures")
+def test_plot__writes_any_name_as_it_is_and_in_one_short_line() -> None:
+    ax = made(names=[r"$\frac{a}$", "very long " * 30, ("sst", "time-1"), "z"]).plot()
+    ax.figure.canvas.draw()
+    assert [text.get_text() for text in ax.get_xticklabels()] == [
+        "sst time-1",
+        r"$\frac{a}$",
+        "very long..very long",
+    ]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "0: sst time-1 ... +1",
+        r"1: $\frac{a}$",
+    ]
+    two = made(names=["a", "b", "two\nlines", "z"]).plot()
+    assert two.get_xticklabels()[0].get_text() == "two lines"
+
+
+@pytest.mark.usefixtures("_closed_figures")
 def test_plot__uses_the_given_axes() -> None:
     _, ax = plt.subplots()
     assert made().plot(ax) is ax

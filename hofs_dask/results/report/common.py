@@ -24,7 +24,7 @@ from hofs_dask.results.report.content import (
 )
 from hofs_dask.results.report.drawings.canvas import nats
 from hofs_dask.results.report.markup import clean
-from hofs_dask.results.text import counted, grouped, texts, weighted
+from hofs_dask.results.text import counted, grouped, labels, texts, weighted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -37,7 +37,7 @@ SHOWN_NAMES = 40
 
 def names_of(dataset: xr.Dataset) -> list[str]:
     """Return the names of all features as text, by position."""
-    return list(map(clean, texts(dataset["feature"].values.tolist())))
+    return list(map(clean, labels(dataset["feature"].values.tolist())))
 
 
 def target_of(attrs: Mapping[str, Any]) -> str:
@@ -75,6 +75,8 @@ def relevance_section(
     rank: Mapping[int, int],
     chosen: str,
     marked: str = "chosen features",
+    remark: str = "A relevant feature is not chosen if the features chosen before it already "
+    "contain its information.",
 ) -> Section:
     """Return the section with the relevance of all features.
 
@@ -88,6 +90,8 @@ def relevance_section(
         The title of the column of ranks.
     marked : str
         What the marked features are.
+    remark : str
+        A sentence about relevant features that are not marked.
     """
     names, values = names_of(dataset), dataset["relevance"].values
     usable = dataset["usable"].values
@@ -101,8 +105,7 @@ def relevance_section(
     table = _features_table(dataset, names, shown, subset, rank, chosen)
     words = (
         "The relevance is the information of a single feature about "
-        f"{target_of(dataset.attrs)}. A relevant feature is not chosen if the features chosen "
-        "before it already contain its information."
+        f"{target_of(dataset.attrs)}. {remark}"
     )
     top = names[order[0]] if order else "none"
     picture = Picture(
@@ -134,12 +137,12 @@ def _features_table(
     columns += [Column("relevance", is_number=True), Column(chosen, is_number=True)]
     columns += [Column("missing", is_number=True)] if missing is not None else []
     columns += [Column("note")] if not usable.all() else []
-    labels = {name: texts(dataset[name].values.tolist()) for name in further}
+    values_of = {name: texts(dataset[name].values.tolist()) for name in further}
     rows = []
     for j in shown:
         value = float(values[j])
         row = [Cell(names[j], feature=j, subset=subset.get(j))]
-        row += [Cell(labels[name][j]) for name in further]
+        row += [Cell(values_of[name][j]) for name in further]
         row += [
             Cell(nats(value), value, share=value / top),
             Cell(str(rank[j]), rank[j]) if j in rank else Cell("", np.nan),

@@ -78,10 +78,11 @@ def report_of_interactions(dataset: xr.Dataset) -> Report:
         "its features have only together, beyond the effects of fewer features.",
     )
     marked = f"features of significant {interactions_text.WORDS[attrs['order']][1]}"
+    alone = "Features with synergy may have none: they say something only together."
     sections = [
         *_network_section(dataset),
         _table_section(dataset, one),
-        relevance_section(dataset, dict.fromkeys(rank, 0), rank, f"best {one}", marked),
+        relevance_section(dataset, dict.fromkeys(rank, 0), rank, f"best {one}", marked, alone),
         data_section(dataset),
         made_section(attrs, [Fact("codes per feature", f"at most {attrs['n_codes']}")]),
     ]
@@ -166,13 +167,14 @@ def _table_section(dataset: xr.Dataset, one: str) -> Section:
         Column("rank", True),
         *members,
         *(Column(name, is_number=True) for name in (*terms, "df", "p", "adjusted p")),
-        Column("significant"),
+        Column(f"≤ {ALPHA}"),
     )
     left = dataset.sizes["rank"] - len(rows)
     remark = f"{counted(left, one, several)} with less synergy not shown." if left else ""
     words = Text(
         f"Information is that of the whole {one} about the target; added is what it has beyond its "
-        "best smaller part. The p-value is adjusted for the number of all tuples (Bonferroni)."
+        "best smaller part. The p-value is adjusted for the number of all tuples (Bonferroni); a "
+        f"{one} is significant if it is at most {ALPHA}."
     )
     table = Table(f"{several} by synergy, in nats", columns, tuple(rows), remark)
     return Section("tuples", several.capitalize(), (words, table))

@@ -214,6 +214,7 @@ def _subsets_section(dataset: xr.Dataset) -> Section:
         members.setdefault(number, []).append(member)
         total[number] = total.get(number, 0.0) + added
     is_one = first_epoch(dataset) == len(index)
+    is_sum = is_one and is_share(dataset)
     single = [
         several[0]
         for number, several in members.items()
@@ -225,8 +226,8 @@ def _subsets_section(dataset: xr.Dataset) -> Section:
             f"Subset {number}",
             number,
             tuple(several),
-            # after a restart, gains count information that was counted before
-            f"{nats(total[number])} nats" if is_one else counted(len(several), "feature"),
+            # gains add up to information before the first restart only, and not those of pairs
+            f"{nats(total[number])} nats" if is_sum else counted(len(several), "feature"),
         )
         for number, several in members.items()
         if not (merged and several[0] in single)
@@ -328,17 +329,17 @@ def _ranks_table(
 ) -> Table:
     """Return the table of the printout, for the first ranks or for all."""
     header, *rows = text.table(dataset, limit or dataset.sizes["rank"])
-    names = ["rank", "feature"]
+    names = names_of(dataset)
     columns = tuple(Column(name, text.side(name) == "right") for name in header)
     made = []
     index, subsets = dataset["index"].values.tolist(), dataset["subset"].values.tolist()
     for row, words in enumerate(rows):
         cells = []
         for position, (column, word) in enumerate(zip(columns, words, strict=True)):
-            is_name = position == len(names) - 1
+            is_name = position == 1  # after the rank
             cells.append(
                 Cell(
-                    word,
+                    names[index[row]] if is_name else word,
                     order=_number(word) if column.is_number else None,
                     feature=index[row] if is_name else None,
                     subset=subsets[row] if position == 0 else None,
