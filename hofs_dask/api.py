@@ -367,8 +367,8 @@ def select(
             stop=stop,
             checkpoint=kept,
         )
-        (found,) = drive(codes, {chosen.label: steps}, listeners)[0].values()
-        return Selection.from_ranking(found)
+        results, cost = drive(codes, {chosen.label: steps}, listeners)
+        return Selection.from_ranking(results[chosen.label]).with_cost(cost)
 
 
 def select_by(
@@ -480,10 +480,10 @@ def select_by(
             try:
                 forced, banned = request.positions_in(codes)
                 steps = search(codes, chosen, count, include=forced, exclude=banned, stop=stop)
-                (ranking,) = drive(codes, {chosen.label: steps}, listeners)[0].values()
+                results, cost = drive(codes, {chosen.label: steps}, listeners)
             except ValueError as error:
                 raise ValueError(f"{request.by}={label}: {error}") from error
-            found[label] = Selection.from_ranking(ranking)
+            found[label] = Selection.from_ranking(results[chosen.label]).with_cost(cost)
     return Selections(found, request.by)
 
 
@@ -620,7 +620,7 @@ def compare(
                     of_resample=number is not None,
                 )
                 searches[label, number] = steps if number is None else resampled(steps, number)
-        results, n_scans, n_reductions = drive(codes, searches, listeners)
+        results, cost = drive(codes, searches, listeners)
     return Comparison.from_selections(
         {label: Selection.from_ranking(results[label, None]) for label in chosen},
         resamples={
@@ -632,8 +632,8 @@ def compare(
         }
         if n_resamples
         else None,
-        attrs={"n_scans": n_scans, "n_reductions": n_reductions},
-    )
+        attrs={"n_scans": cost.n_scans, "n_reductions": cost.n_reductions},
+    ).with_cost(cost)
 
 
 def information_matrix(
@@ -869,7 +869,8 @@ def interactions(
         codes = request.encoded(stack, listeners, to_file=kept is not None)
         _, banned = request.positions_in(codes)
         steps = all_tuples(codes, order, top, banned, exhaustive=exhaustive, checkpoint=kept)
-        ((found, problem),) = drive(codes, {"interactions": steps}, listeners)[0].values()
+        results, cost = drive(codes, {"interactions": steps}, listeners)
+    found, problem = results["interactions"]
     return Interactions.from_tuples(
         found,
         names=codes.names,
@@ -877,7 +878,7 @@ def interactions(
         usable=problem.usable,
         attrs=attributes(codes, problem),
         columns=codes.positions,
-    )
+    ).with_cost(cost)
 
 
 def encode(

@@ -192,14 +192,23 @@ def draw_banner(image: xr.Dataset, n_bands: int, folder: Path) -> None:
         middle.plot(band, height, "o", color="C3")
         at = (band, height + 0.03)
         middle.annotate(f"{band:.0f}", at, ha="center", fontsize=9, fontweight="bold")
-    middle.set_title(f"the {n_bands} that say most together", fontsize=12)
+    middle.set_title(f"{n_bands} bands chosen by HOFS", fontsize=12)
     middle.set_xlabel("wavelength (nm)")
     middle.set_ylabel("information alone (nats)")
     middle.set_ylim(0, 1.05 * float(relevance.max()) + 0.05)
     middle.spines[["top", "right"]].set_visible(False)
     last.imshow(maps["hofs"].where(labelled), cmap="tab20", vmin=1, vmax=20)
-    title = f"{n_bands} bands: {right['chosen']:.0%} of unseen pixels right\n"
-    last.set_title(f"{title}all {image.sizes['wavelength']}: {right['all']:.0%}", fontsize=12)
+    last.set_title(f"crops predicted from {n_bands} bands", fontsize=12)
+    words = f"{right['chosen']:.0%} of unseen pixels right\nall {image.sizes['wavelength']} bands: "
+    last.text(
+        0.5,
+        -0.04,
+        f"{words}{right['all']:.0%}",
+        ha="center",
+        va="top",
+        fontsize=11,
+        transform=last.transAxes,
+    )
     for ax in (left, last):
         ax.set_axis_off()
     figure.savefig(folder / "banner.png", dpi=110)

@@ -6,7 +6,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from hofs_dask.io.places import Location, StorageOptions, check_options
 from hofs_dask.results.datasets import Variable, check_variables
@@ -16,6 +16,12 @@ from hofs_dask.results.saving.readwrite import write, write_zarr
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from hofs_dask.search.rounds import Cost
+
+
+#: Attributes with the cost of a search. The same result may have another cost.
+COST = ("search_scans", "search_reductions", "search_bytes", "search_seconds")
 
 
 class Result(ABC):
@@ -43,6 +49,12 @@ class Result(ABC):
             )
         check_variables(dataset, {**required, **optional})
         self._dataset = dataset
+
+    def with_cost(self, cost: Cost) -> Self:
+        """Return this result with the cost of its search, which saved files and reports state."""
+        values = (cost.n_scans, cost.n_reductions, cost.n_bytes, cost.seconds)
+        attrs = dict(zip(COST, values, strict=True))
+        return type(self)(self._dataset.assign_attrs(attrs))
 
     @classmethod
     @abstractmethod
@@ -84,7 +96,7 @@ class Result(ABC):
         write_page(self._report(), path)
 
     def to_dataset(self) -> xr.Dataset:
-        """Return a copy of all variables as an xarray Dataset.
+        """Return a copy of all variables as an xarray Dataset, without the cost of the search.
 
         Examples
         --------
@@ -93,7 +105,9 @@ class Result(ABC):
         >>> result.to_dataset()["relevance"].sel(feature="b").item()
         0.5
         """
-        return self._dataset.copy(deep=True)
+        found = self._dataset.copy(deep=True)
+        found.attrs = {name: value for name, value in found.attrs.items() if name not in COST}
+        return found
 
     def to_zarr(self, path: Location, *, storage_options: StorageOptions | None = None) -> None:
         """Write a Zarr store that `hofs_dask.load` and `xarray.open_zarr` read.
@@ -162,8 +176,9 @@ class Result(ABC):
 
 
 def _without_origin(dataset: xr.Dataset) -> xr.Dataset:
-    """Return a dataset without the fingerprints of its data, which data in memory does not have."""
-    attrs = {name: value for name, value in dataset.attrs.items() if name != "fingerprint"}
+    """Return a dataset without its cost and the fingerprint, which data in memory does not have."""
+    own = {"fingerprint", *COST}
+    attrs = {name: value for name, value in dataset.attrs.items() if name not in own}
     if "selections" in attrs:
         each = json.loads(attrs["selections"])
         attrs["selections"] = {

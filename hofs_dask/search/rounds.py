@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -342,10 +342,30 @@ def resampled(steps: Steps[Result], resample: int) -> Steps[Result]:
             total = yield replace(request, resample=resample, key=key)
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What a run of searches cost, without reading and encoding the data.
+
+    Attributes
+    ----------
+    n_scans, n_reductions : int
+        Number of scans over the samples, and of the reductions that they computed.
+    n_bytes : int
+        Bytes of the code store that the scans used, as in `ScanEnded`.
+    seconds : float
+        Duration.
+    """
+
+    n_scans: int
+    n_reductions: int
+    n_bytes: int
+    seconds: float
+
+
 def drive(
     codes: CodeStore, searches: Mapping[Hashable, Steps[Result]], listeners: Sequence[Notify] = ()
-) -> tuple[dict[Hashable, Result], int, int]:
-    """Run several searches together; return their results, and how many scans and reductions ran.
+) -> tuple[dict[Hashable, Result], Cost]:
+    """Run several searches together; return their results and what they cost.
 
     The current requests of all searches are computed in one scan over the samples, or in several
     if they do not fit into memory together. A request that several searches share is computed once.
@@ -354,7 +374,8 @@ def drive(
     asked: dict[Hashable, Request] = {}
     kept: dict[Hashable, Partial] = {}
     ranks: dict[Hashable, int] = {}
-    n_scans = n_reductions = 0
+    n_scans = n_reductions = n_bytes = 0
+    start = time.perf_counter()
 
     def send(name: Hashable, total: Partial | None) -> None:
         while True:
@@ -399,13 +420,21 @@ def drive(
                 rank = min((ranks[name] for name in asked if name in ranks), default=0)
                 totals += _scan(codes, scan, rank, listeners, compute)
                 n_scans, n_reductions = n_scans + 1, n_reductions + len(scan)
+                n_bytes += _bytes_of(codes, scan)
             for names, request, total in zip(groups.values(), unique, totals, strict=True):
                 if request.key is not None and len(searches) > 1:
                     kept[request.key] = total
                 for name in names:
                     send(name, total)
     release()
-    return {name: results[name] for name in searches}, n_scans, n_reductions
+    cost = Cost(n_scans, n_reductions, n_bytes, time.perf_counter() - start)
+    return {name: results[name] for name in searches}, cost
+
+
+def _bytes_of(codes: CodeStore, scan: Sequence[Request]) -> int:
+    """Return the bytes of the code store that a scan uses."""
+    n_columns = len({column for request in scan for column in request.columns})
+    return read_bytes(layout_of(codes), n_columns)
 
 
 def _scan(
@@ -428,8 +457,7 @@ def _scan(
 
     totals = compute(scan, report=advanced)
     seconds = time.perf_counter() - start
-    n_columns = len({column for request in scan for column in request.columns})
-    n_bytes = read_bytes(layout_of(codes), n_columns)
+    n_bytes = _bytes_of(codes, scan)
     n_cells = round(codes.n_samples * codes.n_features * sum(each.share for each in scan))
     tell_all(listeners, ScanEnded(rank, name, len(scan), n_bytes, n_cells, seconds))
     return totals

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from dask.utils import format_bytes
 
 import hofs_dask as hd
 from hofs_dask.cli import main
@@ -25,6 +26,7 @@ from hofs_dask.results.report.page import render_page
 from hofs_dask.results.report.selection import report_of_selection
 from hofs_dask.results.selection import Pick, Selection
 from hofs_dask.results.style import COLOURS, DARK_COLOURS, DARK_PAGE
+from hofs_dask.search.rounds import Cost
 
 #: Names that would run, load, hide or reorder something if they became markup.
 HOSTILE = [
@@ -390,3 +392,28 @@ def test_shell__writes_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_page__without_sections_is_complete() -> None:
     page = Page(render_page(Report("selection", "", (), (), ())))
     assert page.tags["main"] == 1
+
+
+def test_made__states_the_cost_of_the_search(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 6))
+    scans: list[hd.ScanEnded] = []
+    result = hd.select(
+        x,
+        x[:, 0] > x[:, 1],
+        3,
+        method="jmi",
+        callback=lambda event: scans.append(event) if isinstance(event, hd.ScanEnded) else None,
+    )
+    result.save(tmp_path / "result.zarr")
+    loaded = hd.load(tmp_path / "result.zarr")
+    for each in (result, loaded):
+        _, page = shown(each, tmp_path)
+        read = " ".join(page.texts)
+        n_bytes = format_bytes(sum(scan.n_bytes for scan in scans))
+        assert f"for {sum(scan.n_reductions for scan in scans)} reductions, over {n_bytes}" in read
+        assert re.search(r"time of the search [\d.]+ m?s", read)
+    # another run with the same result may have another cost
+    cost = Cost(n_scans=1, n_reductions=1, n_bytes=1, seconds=1e6)
+    assert result.with_cost(cost) == loaded == result
+    assert not any("search" in name for name in result.to_dataset().attrs)

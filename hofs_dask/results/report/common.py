@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -270,7 +271,13 @@ def made_section(attrs: Mapping[str, Any], more: Sequence[Fact] = ()) -> Section
     facts = list(more)
     if "alpha" in attrs:
         facts.append(Fact("significance level", f"{attrs['alpha']:g}"))
-    if "n_scans" in attrs:
+    if "search_scans" in attrs:
+        reductions = counted(attrs["search_reductions"], "reduction")
+        remark = f"for {reductions}, over {size(attrs['search_bytes'])} of codes in total"
+        facts.append(Fact("scans over the samples", str(attrs["search_scans"]), remark))
+        remark = "without reading and encoding the data"
+        facts.append(Fact("time of the search", duration(attrs["search_seconds"]), remark))
+    elif "n_scans" in attrs:
         remark = f"for {counted(attrs['n_reductions'], 'reduction')}"
         facts.append(Fact("scans over the samples", str(attrs["n_scans"]), remark))
     if "hofs_dask_version" in attrs:
@@ -286,6 +293,36 @@ def method_facts(method: str, options: Mapping[str, Any]) -> list[Fact]:
     """Return the facts about a method and its options."""
     given = ", ".join(f"{name}={value}" for name, value in options.items() if value is not None)
     return [Fact("method", method), *([Fact("options", given)] if given else [])]
+
+
+def size(n_bytes: float) -> str:
+    """Return a number of bytes with a unit.
+
+    Examples
+    --------
+    >>> size(999), size(33_660), size(5 * 2**30)
+    ('999 B', '32.87 kiB', '5.00 GiB')
+    """
+    if n_bytes < 1024:
+        return f"{n_bytes} B"
+    power = min(int(math.log2(n_bytes)) // 10, 4)
+    return f"{n_bytes / 1024**power:.2f} {' kMGT'[power]}iB"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in two units at most.
+
+    Examples
+    --------
+    >>> duration(0.0123), duration(12.34), duration(75), duration(7300)
+    ('12 ms', '12.3 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 60:
+        return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes} min {seconds % 60:.0f} s"
+    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def by_position(keys: NDArray[np.int64], values: NDArray[Any]) -> dict[int, int]:
