@@ -916,8 +916,8 @@ def encode(
         As for `select`.
     store
         Path or URL of the store, or a Zarr store that can be written to. An existing code store of
-        the same data and options is reused, and a new target is added to it. One of other data or
-        options is replaced.
+        the same data and options is reused, and a new target is added to it. An existing
+        code store of other data, or with other options, is replaced.
     chunks
         Number of samples and of features in a chunk. By default, a chunk has about 8 million
         values, or fewer if the workers have little memory. If possible, its number of samples is a

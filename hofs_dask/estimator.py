@@ -55,8 +55,8 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     scores_ : ndarray of float (feature)
         The score of each selected feature when it was chosen; NaN for all other features.
     subsets_ : list of list of str
-        The selected features, grouped into subsets, in the order of the first feature of each
-        subset.
+        The selected features, grouped into subsets. Subsets are in the order in which they were
+        created, and features in the order in which they were chosen.
     n_features_in_ : int
         Number of features of the data that was given to `fit`.
     feature_names_in_ : ndarray of str (feature)

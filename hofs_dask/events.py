@@ -139,8 +139,9 @@ class ScanStarted:
     ----------
     rank : int
         Rank of the round to which the scan belongs. If several searches share the scan, it is the
-        lowest of their ranks. It is 0 for a scan outside of rounds: the first one, which counts the
-        codes of every feature, and those of `hofs_dask.interactions`.
+        lowest of their ranks. It is 0 for scans that belong to no round: the first scan of a run,
+        which counts the codes of every feature, and all scans of `hofs_dask.interactions` and
+        `hofs_dask.information_matrix`.
     reduction : str
         Names of the reductions, as in the names of the Dask tasks, joined with ``+``. A number
         follows a reduction that is computed several times, such as ``pair-terms x2``.
@@ -166,8 +167,9 @@ class ScanEnded:
     ----------
     rank : int
         Rank of the round to which the scan belongs. If several searches share the scan, it is the
-        lowest of their ranks. It is 0 for a scan outside of rounds: the first one, which counts the
-        codes of every feature, and those of `hofs_dask.interactions`.
+        lowest of their ranks. It is 0 for scans that belong to no round: the first scan of a run,
+        which counts the codes of every feature, and all scans of `hofs_dask.interactions` and
+        `hofs_dask.information_matrix`.
     reduction : str
         Names of the reductions, as in the names of the Dask tasks, joined with ``+``. A number
         follows a reduction that is computed several times, such as ``pair-terms x2``.
@@ -199,10 +201,11 @@ class ScanEnded:
 
 @dataclass(frozen=True)
 class PanelsAdvanced:
-    """Event: `hofs_dask.interactions` has advanced by a panel, which is a batch of tuples.
+    """Event: progress of `hofs_dask.interactions`.
 
-    It is sent before the first panel, with ``n_ended=0``, and after the tuples of each panel were
-    compared and saved in the checkpoint, if there is one.
+    It compares tuples (pairs or triples of features) in batches called panels. The event is sent
+    before the first panel, with ``n_ended=0``, and after each panel has been compared and saved in
+    the checkpoint, if there is one.
 
     Attributes
     ----------
@@ -211,8 +214,8 @@ class PanelsAdvanced:
     n_tuples : int
         Number of tuples of all panels.
     n_drawn, n_samples : int
-        Number of samples on which tuples are compared, which are drawn by a hash or all samples,
-        and number of all samples.
+        Number of samples on which tuples are compared, and number of all samples. If the first is
+        smaller, its samples were drawn by a hash.
 
     Examples
     --------
@@ -248,13 +251,14 @@ class RoundEnded:
     seconds : float
         Duration of the round, including the checkpoint.
     n_scans : int
-        Number of scans in the round; 0 if the counts of earlier rounds were sufficient.
+        Number of scans in the round; 0 if the results of earlier scans were sufficient, such as
+        those of the first scan, which belongs to no round.
     method : str
         Name of the method, with the options that differ from the defaults.
 
     Examples
     --------
-    >>> ended = RoundEnded(1, "x3", subset=0, gain=0.4, information=0.4, seconds=0.2, n_scans=1)
+    >>> ended = RoundEnded(2, "x3", subset=0, gain=0.4, information=0.9, seconds=0.2, n_scans=1)
     >>> ended.feature
     'x3'
     """

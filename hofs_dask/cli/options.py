@@ -292,9 +292,10 @@ _READING = (
         callback=_dims,
         metavar="DIM[,DIM...]",
         help="Dimension along which the features lie, such as band; all other dimensions are "
-        "samples. Default: the dimension called feature. If there is none: each variable is a "
-        "feature if there are several besides the target; if there is only one, its second "
-        "dimension of two, and if it has more than two, give this option or --feature-coord.",
+        "samples. Default: the dimension called feature. Without it, if the data has several "
+        "variables besides the target, each variable is a feature. If it has only one, and this "
+        "has two dimensions, the features lie along the second. If this has more than two, this "
+        "option or --feature-coord is required.",
     ),
 )
 

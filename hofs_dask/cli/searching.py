@@ -154,17 +154,18 @@ def search_command(
         click.option(
             "--min-gain",
             metavar="G",
-            help="Stop, instead of restarting, when the best remaining feature adds less "
-            "information than G. G is a number of nats, such as 0.01, or a percentage of the "
+            help="Stop when the best remaining feature adds less information than G. (Without "
+            "this option, the search then restarts: it ranks the remaining features without regard "
+            "to those already chosen.) G is a number of nats, such as 0.01, or a percentage of the "
             "entropy of the target, such as 1%. The first feature is always chosen.",
         ),
         click.option(
             "--alpha",
             type=click.FloatRange(0, 1, min_open=True, max_open=True),
             metavar="P",
-            help="With --n-features auto: the significance level of a round, which is the "
-            "probability that it chooses a feature although no remaining feature depends on the "
-            "target, given the features already chosen. Default: 0.05.",
+            help="With --n-features auto: the significance level of a round. If, given the "
+            "features already chosen, no remaining feature depends on the target, the round still "
+            "chooses one with probability P. Default: 0.05.",
         ),
         click.option(
             "--checkpoint",

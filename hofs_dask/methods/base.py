@@ -287,7 +287,7 @@ class Method(ABC):
 
     @abstractmethod
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests of a search that need the most memory, with zeros as their arrays."""
+        """Return the requests of a search that need the most memory; their arrays hold zeros."""
 
     @abstractmethod
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:

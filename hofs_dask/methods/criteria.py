@@ -39,7 +39,7 @@ class MIM(PairwiseMethod):
 
     @property
     def tests_given_picks(self) -> bool:
-        """Whether a feature is significant only if it adds information given each single pick."""
+        """Whether a significant feature must add information given each pick on its own."""
         return False
 
     def term(self, pairs: Pairs) -> np.ndarray:
@@ -63,6 +63,7 @@ class MIFS(PairwiseMethod):
     Notes
     -----
     Score ``I(x_i : y) - beta sum_j I(x_i : x_j)``.
+    Here j runs over the chosen features.
 
     Examples
     --------
@@ -137,6 +138,7 @@ class JMI(PairwiseMethod):
     Notes
     -----
     Score ``sum_j I(x_i, x_j : y)``.
+    Here j runs over the chosen features.
 
     Examples
     --------
@@ -159,6 +161,7 @@ class CMIM(PairwiseMethod):
     Notes
     -----
     Score ``min(I(x_i : y), min_j I(x_i : y | x_j))``.
+    Here j runs over the chosen features.
 
     Examples
     --------
@@ -256,6 +259,7 @@ class ICAP(PairwiseMethod):
     Notes
     -----
     Score ``I(x_i : y) - sum_j max(0, I(x_i : x_j) - I(x_i : x_j | y))``.
+    Here j runs over the chosen features.
 
     Examples
     --------
@@ -281,6 +285,7 @@ class DISR(PairwiseMethod):
     Notes
     -----
     Score ``sum_j I(x_i, x_j : y) / H(x_i, x_j, y)``.
+    Here j runs over the chosen features.
 
     Examples
     --------
@@ -302,6 +307,7 @@ class JMIM(PairwiseMethod):
     Notes
     -----
     Score ``min_j I(x_i, x_j : y)``.
+    Here j runs over the chosen features.
 
     Examples
     --------
@@ -324,6 +330,7 @@ class CFR(PairwiseMethod):
     Notes
     -----
     Score ``sum_j [I(x_i : y | x_j) + I(x_i : x_j | y) - I(x_i : x_j)]``.
+    Here j runs over the chosen features.
 
     Examples
     --------
@@ -345,6 +352,7 @@ class DCSF(PairwiseMethod):
     Notes
     -----
     Score ``sum_j [I(x_i : y | x_j) + I(x_j : y | x_i) - I(x_i : x_j)]``.
+    Here j runs over the chosen features.
 
     Examples
     --------
@@ -367,6 +375,7 @@ class MRI(PairwiseMethod):
     Notes
     -----
     Score ``I(x_i : y) + 2 / (n_chosen + 1) sum_j [I(x_i : x_j | y) - I(x_i : x_j)]``.
+    Here j runs over the chosen features.
 
     Examples
     --------
@@ -392,6 +401,7 @@ class NJMIM(PairwiseMethod):
     Notes
     -----
     Score ``min_j I(x_i, x_j : y) / H(x_i, x_j, y)``.
+    Here j runs over the chosen features.
 
     Examples
     --------

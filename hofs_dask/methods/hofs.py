@@ -129,7 +129,7 @@ class HOFS(Method):
         return default_order(sizes.n_samples, sizes.n_features, sizes.n_classes, sizes.n_codes)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests of a search that need the most memory, with zeros as their arrays."""
+        """Return the requests of a search that need the most memory; their arrays hold zeros."""
         if self.criterion == "joint":
             return Joint.largest_requests(sizes, self.order_for(sizes))
         return Total.largest_requests(sizes)

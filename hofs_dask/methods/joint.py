@@ -199,7 +199,7 @@ class Joint(Search[JointState, JointScores]):
 
     @staticmethod
     def largest_requests(sizes: Sizes, order: int) -> tuple[Request, ...]:
-        """Return the requests of a search that need the most memory, with zeros as their arrays."""
+        """Return the requests of a search that need the most memory; their arrays hold zeros."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         rows = CandidateRows.empty(
             (m, N_FOLDS, c, b), linear=("shared", "class"), n_parents=k, n_pairs=1

@@ -83,7 +83,7 @@ class PairwiseMethod(Method):
         """
 
     def score(self, relevance: np.ndarray, total: np.ndarray, n_chosen: int) -> np.ndarray:  # noqa: ARG002
-        """Return the scores of all features as an array (feature,). Called after the first pick.
+        """Return the scores of all features, (feature,). Called in every round after the first.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class PairwiseMethod(Method):
 
     @property
     def tests_given_picks(self) -> bool:
-        """Whether a feature is significant only if it adds information given each single pick."""
+        """Whether a significant feature must add information given each pick on its own."""
         return True
 
     @property
@@ -122,7 +122,7 @@ class PairwiseMethod(Method):
         return Pairwise(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests of a search that need the most memory, with zeros as their arrays."""
+        """Return the requests of a search that need the most memory; their arrays hold zeros."""
         width = _panel_width(sizes) if self.all_pairs else 1
         context = PairTermsContext(
             n_classes=sizes.n_classes,
@@ -137,8 +137,9 @@ class PairwiseMethod(Method):
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
         """Return the maximum number of reductions of a search, besides the marginal counts.
 
-        Each of the ``sizes.n_picks`` picks before the last one needs a reduction. If all pairs are
-        needed, there is also one reduction per block of features.
+        ``sizes.n_picks`` is the number of picks without the last one. Each of them needs one
+        reduction. If all pairs are needed, there is also one reduction per panel: a range of
+        features whose pairs with all features are counted together.
 
         Examples
         --------

@@ -80,7 +80,7 @@ class Total(Search[TotalState, Scores]):
 
     @staticmethod
     def largest_requests(sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests of a search that need the most memory, with zeros as their arrays."""
+        """Return the requests of a search that need the most memory; their arrays hold zeros."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         rows, values = placeholder(m, c - 1, k + c + 1), placeholder(m, b)
         n_cells = max(MOST_CELLS // (c * b), 1)

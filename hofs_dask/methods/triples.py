@@ -108,7 +108,7 @@ class TripleMethod(PairwiseMethod):
         return TripleSearch(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests of a search that need the most memory, with zeros as their arrays."""
+        """Return the requests of a search that need the most memory; their arrays hold zeros."""
         n_heads = min(_n_heads(sizes), max(sizes.n_picks - 1, 1))
         n_columns = n_heads + 1
         context = TripleTermsContext(
@@ -124,9 +124,10 @@ class TripleMethod(PairwiseMethod):
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
         """Return the maximum number of reductions of a search, besides the marginal counts.
 
-        Each of the ``sizes.n_picks`` picks before the last one needs a reduction for its pairs with
-        all features. From the second on, each also needs one or more for the triples of this pick,
-        an earlier pick and every feature.
+        ``sizes.n_picks`` is the number of picks without the last one. Each of them needs one
+        reduction for its pairs with all features. Each but the first also needs one for its triples
+        with an earlier pick and every feature, or several if it has more earlier picks than one
+        reduction can count.
 
         Examples
         --------
@@ -363,9 +364,9 @@ class CMICOT(TripleMethod):
     -----
     Score ``max_h min_g I(x_i, x_h : y | x_g)``, where h and g are chosen features, possibly the
     same one. In the paper (Advances in Neural Information Processing Systems 29), h and g are teams
-    of several features, chosen greedily, and each feature is represented by binary features.
-    Here a team is one feature, whose codes are merged but not split into binary features, and all
-    pairs of teams are compared.
+    of several chosen features, assembled greedily, and each feature is represented by binary
+    features. Here a team is one feature, whose codes are merged but not split into binary
+    features, and all pairs of teams are compared.
 
     Examples
     --------
@@ -376,7 +377,7 @@ class CMICOT(TripleMethod):
     name: ClassVar[str] = "cmicot"
 
     def value(self, triples: Triples, *, of_first: bool) -> np.ndarray:
-        """Return ``I(x_i, x_h : y | x_g)``, where g is the partner of h, (feature,)."""
+        """Return ``I(x_i, x_h : y | x_g)``, (feature,); h is the first pick if ``of_first``."""
         own = triples.first_given_second if of_first else triples.second_given_first
         return own + triples.given_both
 

@@ -70,7 +70,7 @@ class VMI(Method):
         return VariationalInformation(problem, self)
 
     def largest_requests(self, sizes: Sizes) -> tuple[Request, ...]:
-        """Return the requests of a search that need the most memory, with zeros as their arrays."""
+        """Return the requests of a search that need the most memory; their arrays hold zeros."""
         m, c, b, k = sizes.n_features, sizes.n_classes, sizes.n_codes, sizes.n_picks
         pairwise = self.form == "pairwise"
         counted = MIM().largest_requests(sizes)  # counts of a pick with every feature
