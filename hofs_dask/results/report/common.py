@@ -314,14 +314,14 @@ def duration(seconds: float) -> str:
 
     Examples
     --------
-    >>> duration(0.0123), duration(12.34), duration(75), duration(7300)
-    ('12 ms', '12.3 s', '1 min 15 s', '2 h 1 min')
+    >>> duration(0.0123), duration(59.97), duration(119.7), duration(7300)
+    ('12 ms', '1 min 0 s', '2 min 0 s', '2 h 1 min')
     """
-    if seconds < 60:
+    if round(seconds, 1) < 60:
         return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
-    minutes = int(seconds // 60)
+    minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {seconds % 60:.0f} s"
+        return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
 
 
