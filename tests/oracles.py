@@ -186,26 +186,8 @@ class Data:
         """Return the number of independent samples that the cells of a feature are worth."""
         if self.groups is None:
             return self.size
-        of_code = np.zeros((self.n_samples, self.n_samples))
-        for b in set(self.codes[:, i].tolist()):
-            here = (self.codes[:, i] == b).astype(float)
-            frequency = here.mean()
-            for c in set(self.labels.tolist()):
-                here[self.labels == c] -= here[self.labels == c].mean()
-            of_code += np.outer(here, here) / frequency
-        of_class = np.zeros_like(of_code)
-        for c in set(self.labels.tolist()):
-            here = (self.labels == c) - (self.labels == c).mean()
-            of_class += np.outer(here, here) / (self.labels == c).mean()
-        scale = of_code.trace() * of_class.trace() / self.n_samples
-        excess = 0.0
-        for g in set(self.groups.tolist()):
-            (rows,) = np.nonzero(self.groups == g)
-            pairs = np.ix_(rows, rows)
-            apart = ~np.eye(len(rows), dtype=bool)
-            products = of_code[pairs][apart].sum() * of_class[pairs][apart].sum()
-            excess += products / max(len(rows) * (len(rows) - 1), 1)
-        return self.n_samples / (1 + max(0.0, excess / scale if scale > 0 else 0.0))
+        codes = self.codes[:, i].astype(int)
+        return self.n_samples / design_effect(codes, self.labels, self.groups)
 
     def relevance(self, i: int) -> float:
         """Return the information of a feature about the class."""
@@ -622,6 +604,44 @@ def _select_joint(
         posterior, before = judged[i].posterior, total
         charged += penalties[i] + judged[i].penalty
     return picks
+
+
+def design_effect(x: Integers, y: Integers, groups: Integers) -> float:
+    """Return the design effect of groups for codes x and classes y.
+
+    All products of samples are in matrices (sample, sample).
+    """
+    n = len(x)
+    in_class = np.array([y == c for c in set(y.tolist())], float)
+    centre = np.eye(n) - in_class.T @ (in_class / in_class.sum(axis=1, keepdims=True))
+    shares = in_class.mean(axis=1, keepdims=True)
+    centred = (in_class - shares) / np.sqrt(shares)
+    of_class = centred.T @ centred
+    in_group = np.array([groups == g for g in set(groups.tolist())], float)
+    size = in_group.sum(axis=1)
+    equal = centre @ in_group.T @ in_group @ centre.T
+    indicators = np.array([x == b for b in set(x.tolist())], float)
+    indicators /= np.sqrt(indicators.mean(axis=1, keepdims=True))
+    ranks = (x[:, None] < x).mean(axis=0) + (x[:, None] == x).mean(axis=0) / 2
+
+    def over_pairs(products: Floats) -> Floats:
+        return np.array([row @ products @ row - row @ products.diagonal() for row in in_group])
+
+    correlation, known = 0.0, over_pairs(equal).max() > 1e-9
+    for columns in (indicators, ranks[None]):
+        of_code = centre @ columns.T @ columns @ centre.T
+        if not known and of_code.trace() > 1e-9:
+            correlation = 1.0
+        for contribution in (size, over_pairs(of_class)):
+            weight = contribution / np.maximum(size * (size - 1), 1)
+            expected = weight @ over_pairs(equal)
+            if expected <= 1e-9:
+                continue
+            between = max(weight @ over_pairs(of_code) / expected, 0.0)
+            variance = of_code.trace() / n + between * (1 - equal.trace() / n)
+            if variance > 1e-12:
+                correlation = max(correlation, min(between / variance, 1.0))
+    return 1 + correlation * max(over_pairs(of_class).sum() / of_class.trace(), 0.0)
 
 
 def _needed_gain(data: Data, evidence: dict[int, float], size: float) -> float:

@@ -518,3 +518,22 @@ def test_noise_of_groups__rarely_comes_before_a_true_feature():
             found[given] += first == ["x0"]
     assert found[True] >= 9
     assert found[False] <= 3
+
+
+@pytest.mark.parametrize("method", ["hofs", "mim", "jmi"])
+@pytest.mark.parametrize("sizes", ["equal", "unequal"])
+def test_auto__with_groups_rarely_chooses_noise_that_is_partly_of_the_group(method, sizes):
+    """A part of the variance of noise is between groups; three groups may have half the samples."""
+    rows = np.full(40, 30) if sizes == "equal" else np.r_[220, 200, 180, np.full(37, 16)]
+    subject = np.repeat(np.arange(40), rows)
+    n_wrong, n_found = 0, 0
+    for seed in range(6):
+        draws = np.random.default_rng(seed)
+        y = draws.permutation(np.arange(40) % 2)[subject]
+        x = np.sqrt(0.3) * draws.normal(size=(40, 15))[subject]
+        x += np.sqrt(0.7) * draws.normal(size=x.shape)
+        n_wrong += bool(hd.select(x, y, "auto", method=method, groups=subject).features)
+        x[:, 0] = 0.8 * y + draws.normal(size=len(y))
+        n_found += hd.select(x, y, "auto", method=method, groups=subject).features[:1] == ["x0"]
+    assert n_wrong <= 1
+    assert n_found >= 5

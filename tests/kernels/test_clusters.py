@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from hofs_dask.kernels.clusters import design_effect
+from tests import oracles
 
 
 def counted(cluster, y, x):
@@ -17,36 +19,18 @@ def effect(group, y, x, n_clusters=None):
     return design_effect(counted(cluster, y, x), int(group.max()) + 1)[0]
 
 
-def oracle(group, y, x):
-    """One plus the sum of products over all pairs of samples of a group."""
-    n = len(x)
-    of_code, of_class = np.zeros((2, n, n))
-    for b in np.unique(x):
-        here = (x == b).astype(float)
-        for c in np.unique(y):
-            here[y == c] -= (x[y == c] == b).mean()
-        of_code += np.outer(here, here) / (x == b).mean()
-    for c in np.unique(y):
-        here = (y == c) - (y == c).mean()
-        of_class += np.outer(here, here) / (y == c).mean()
-    excess = 0.0
-    for g in np.unique(group):
-        (rows,) = np.nonzero(group == g)
-        pairs = [(i, j) for i in rows for j in rows if i != j]
-        if pairs:
-            i, j = np.array(pairs).T
-            excess += of_code[i, j].sum() * of_class[i, j].sum() / len(pairs)
-    return 1 + max(0.0, excess * n / of_code.trace() / of_class.trace())
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_design_effect__equals_a_sum_over_pairs(seed):
     rng = np.random.default_rng(seed)
     n, n_groups = 300, (2, 5, 20, 64, 10, 10)[seed]
     group = rng.permutation(np.arange(n) % n_groups)
+    if seed % 2:  # groups of different sizes
+        group = np.minimum(group, rng.integers(0, n_groups, n))
     y = (rng.integers(0, 3, n_groups)[group] + (rng.random(n) < 0.3)) % 3
     x = (rng.integers(0, 4, n_groups)[group] + (rng.random(n) < 0.2)) % 4
-    np.testing.assert_allclose(effect(group, y, x), oracle(group, y, x), rtol=1e-10)
+    counts = counted(group, y, x)
+    (found,) = design_effect(counts, len(np.unique(group)))
+    assert found == pytest.approx(oracles.design_effect(x, y, group), rel=1e-9)
 
 
 def test_design_effect__of_equal_samples_is_their_number():
@@ -92,3 +76,37 @@ def test_design_effect__is_1_for_constant_features_and_single_samples():
     assert effect(np.arange(20), ones, zeros) == 1.0
     assert effect(np.arange(20), ones, np.arange(20) % 4) == 1.0
     assert design_effect(np.zeros((0, 3, 2, 2), int), 3).shape == (0,)
+
+
+def p_values_of_noise(group, y, share, n_features=300):
+    """P-values of noise features with a share of their variance between groups: trend and total."""
+    n, n_groups, n_codes = len(y), int(group.max()) + 1, 5
+    rng = np.random.default_rng(0)
+    noise = np.sqrt(share) * rng.normal(size=(n_features, n_groups))[:, group]
+    noise += np.sqrt(1 - share) * rng.normal(size=(n_features, n))
+    codes = noise.argsort(axis=1).argsort(axis=1) * n_codes // n
+    counts = np.concatenate([counted(group, y, x) for x in codes])
+    effects = design_effect(counts, n_groups)
+    total = counts.sum(axis=1)
+    expected = total.sum(axis=1, keepdims=True) * total.sum(axis=2, keepdims=True) / n
+    chi2 = ((total - expected) ** 2 / expected).sum(axis=(1, 2))
+    centred = codes - codes.mean(axis=1, keepdims=True)
+    trend = n * np.array([np.corrcoef(x, y)[0, 1] ** 2 for x in centred])
+    dof = (n_codes - 1) * int(y.max())
+    left = n_groups - 1
+    return stats.f.sf(trend / effects, 1, left), stats.f.sf(chi2 / effects / dof, dof, left)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize("sizes", ["equal", "unequal"])
+def test_design_effect__p_values_of_noise_are_not_too_small(sizes, share):
+    """Noise that is correlated within groups is not significant more often than expected.
+
+    Three of the unequal groups have half of the samples.
+    """
+    sizes = np.full(40, 40) if sizes == "equal" else np.r_[300, 280, 250, np.full(37, 20)]
+    group = np.repeat(np.arange(40), sizes)
+    y = (np.arange(40) % 2)[group]
+    for p_values in p_values_of_noise(group, y, share):
+        assert (p_values < 0.05).mean() < 0.1
+        assert (p_values < 0.005).mean() < 0.025
