@@ -584,6 +584,19 @@ ERRORS = [
         "these dims, or groups=, which lags do not cross",
     ),
     (
+        STACKED.reset_index("sample"),
+        "rain",
+        {"lags": {"sample": [0, 1]}},
+        "lags shift along 'sample' by position, but its coordinate 'time' does not increase, so "
+        "that a step back may be a sample elsewhere; give groups=, which lags do not cross",
+    ),
+    (
+        "/fields/*.nc",
+        "rain",
+        {},
+        "'/fields/*.nc' is a pattern of netCDF files; give xarray.open_mfdataset('/fields/*.nc')",
+    ),
+    (
         STACKED.drop_vars("rain"),
         STACKED["rain"].isel(sample=slice(3, None)).to_series(),
         {},

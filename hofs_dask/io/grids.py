@@ -453,6 +453,13 @@ def _check_order(
                 f"step back may be a sample elsewhere; give data.unstack({dim!r}), and the lags by "
                 "one of these dims, or groups=, which lags do not cross"
             )
+        other = None if index is not None or grouped else _backwards(like, dim)
+        if other is not None and max(steps):
+            raise ValueError(
+                f"lags shift along {dim!r} by position, but its coordinate {other!r} does not "
+                "increase, so that a step back may be a sample elsewhere; give groups=, which lags "
+                "do not cross"
+            )
         if index is None or not max(steps) or not (dates or index.dtype.kind in "iuf"):
             continue
         if len(index) < 2:  # `shifted` refuses the lag
@@ -474,6 +481,15 @@ def _check_order(
             )
             warnings.warn(notes[-1], stacklevel=2)
     return notes
+
+
+def _backwards(like: xr.DataArray, dim: Hashable) -> Hashable | None:
+    """Return the name of a coordinate with dates along a dim that do not increase, or None."""
+    for name, each in like.coords.items():
+        dates = each.dims == (dim,) and each.dtype.kind == "M" and each.chunks is None
+        if dates and not (each.to_index().is_monotonic_increasing and each.to_index().is_unique):
+            return name
+    return None
 
 
 def _history(lags: dict[Hashable, list[int]], like: xr.DataArray) -> Column | None:

@@ -29,6 +29,22 @@ def is_netcdf(path: str) -> bool:
     return False
 
 
+def refuse_pattern(path: str) -> None:
+    """Raise a ValueError if a path is a pattern of netCDF files.
+
+    Examples
+    --------
+    >>> refuse_pattern("data/*.nc")
+    Traceback (most recent call last):
+    ...
+    ValueError: 'data/*.nc' is a pattern of netCDF files; give xarray.open_mfdataset('data/*.nc')
+    """
+    if "*" in path and path.endswith((".nc", ".nc4", ".cdf")):
+        raise ValueError(
+            f"{path!r} is a pattern of netCDF files; give xarray.open_mfdataset({path!r})"
+        )
+
+
 def open_netcdf(path: str) -> xr.Dataset:
     """Return a netCDF file as a lazy Dataset.
 

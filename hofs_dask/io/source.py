@@ -39,7 +39,7 @@ from hofs_dask.io.listings import Origin
 from hofs_dask.io.mappings import from_mapping
 from hofs_dask.io.masks import mask_column
 from hofs_dask.io.memory import Memory, memory_of
-from hofs_dask.io.netcdf import is_netcdf, open_netcdf
+from hofs_dask.io.netcdf import is_netcdf, open_netcdf, refuse_pattern
 from hofs_dask.io.places import Place, as_place, is_location
 from hofs_dask.io.reading import BY, DEFAULTS, GROUPS, LAGS, WEIGHTS, WHERE, Reading, find_columns
 from hofs_dask.io.samples import by_column, take_column, weights_column
@@ -297,6 +297,7 @@ def _open(data: Any, target: Any, reading: Reading, exclude: Iterable[Hashable])
     groups, weights = reading.groups, reading.weights
     if is_location(data):
         data = as_place(data)
+        refuse_pattern(data.path)
         if data.is_local and is_netcdf(data.path):
             data = open_netcdf(data.path)
     if isinstance(data, xr.DataTree):
