@@ -96,12 +96,16 @@ def unknown(what: str, given: object, valid: Iterable[object]) -> ValueError:
 def some_of(names: Sequence[object], most: int = 8) -> str:
     """Return the first ``most`` names as text for a message, with dots if there are more.
 
+    Blank names, as of the column of an index in CSV files, are shown in quotes.
+
     Examples
     --------
     >>> some_of(["a", "b", "c"], 2)
     'a, b, ...'
+    >>> some_of(["a", ""])
+    "a, ''"
     """
-    shown = ", ".join(str(name) for name in names[:most])
+    shown = ", ".join(str(name) if str(name).strip() else repr(name) for name in names[:most])
     return shown + ", ..." * (len(names) > most)
 
 

@@ -152,10 +152,17 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             "min_gain": self.min_gain,
             "progress": False,
         }
-        if _is_lazy(X) or _is_lazy(y):
-            self.selection_ = select(X, y, n_features, **options, **chosen)
-        else:
-            self.selection_ = _continued(X, y, n_features, options, chosen)
+        try:
+            if _is_lazy(X) or _is_lazy(y):
+                self.selection_ = select(X, y, n_features, **options, **chosen)
+            else:
+                self.selection_ = _continued(X, y, n_features, options, chosen)
+        except ValueError as error:
+            text = str(error)
+            if not text.startswith("n_features is "):
+                raise
+            own_name = text.replace("n_features", "n_features_to_select", 1)
+            raise ValueError(own_name) from None
         named = [plain(name) for name in X.columns] if hasattr(X, "columns") else None
         self._describe(self.selection_, named or [f"x{j}" for j in range(X.shape[1])])
         return self

@@ -6,13 +6,18 @@ Every run is a process of its own. The other packages may be in another environm
     others/bin/pip install mrmr_selection fast-select mlxtend Boruta lightgbm scikit-learn
     python -m pipelines.versus --others others/bin/python
 
-The table is printed, and written to ``pipelines/results/versus.json`` after every run.
+Every run is added to ``pipelines/results/versus.json``, with the machine and the date. The table
+of all runs is printed. ``--only`` and ``--package`` repeat some of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime as dt
+import itertools
 import json
+import os
+import platform
 import resource
 import subprocess
 import sys
@@ -128,21 +133,27 @@ PACKAGES: dict[str, tuple[Select, bool]] = {
 }
 
 
-def measure(package: str, folder: Path, k: int) -> dict[str, float]:
-    """Return cold and warm seconds, peak memory above the data, and test accuracy of a package."""
+def measure(package: str, folder: Path, k: int, limit: float) -> dict[str, float]:
+    """Return the seconds, the peak memory above the data, and the test accuracy of a package.
+
+    The first call, ``cold``, imports the package and may compile it. It is called again while less
+    than half of the time limit has passed. ``processor`` are seconds of all threads of a warm call.
+    """
     x, y = np.load(folder / "x.npy"), np.load(folder / "y.npy")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    select, seconds = PACKAGES[package][0], []
-    for _ in range(4):
-        start = time.perf_counter()
+    select, seconds, processor = PACKAGES[package][0], [], []
+    for _ in range(6):
+        start, used = time.perf_counter(), time.process_time()
         chosen = select(x, y, k)
         seconds.append(time.perf_counter() - start)
-        if sum(seconds) > 60:
+        processor.append(time.process_time() - used)
+        if sum(seconds) + max(seconds) > limit / 2:
             break
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     return {
         "cold": seconds[0],
         "warm": min(seconds[1:], default=seconds[0]),
+        "processor": min(processor[1:], default=processor[0]),
         "MB": peak / 1024,
         "accuracy": _accuracy(x, y, np.asarray(chosen, int), folder),
     }
@@ -159,11 +170,13 @@ def _accuracy(x: np.ndarray, y: np.ndarray, chosen: np.ndarray, folder: Path) ->
 
 def _child(python: str, package: str, folder: Path, k: int, limit: float) -> dict[str, Any]:
     """Return what a process of its own measures, or why it did not."""
-    command = [python, str(Path(__file__)), "--child", package, str(folder), str(k)]
+    command = [python, str(Path(__file__)), "--child", package, str(folder), str(k), str(limit)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
         return {"failed": f"over {limit:.0f} s"}
+    except OSError as error:
+        return {"failed": str(error)}
     if done.returncode:
         return {"failed": (done.stderr.strip().splitlines() or ["?"])[-1]}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -176,21 +189,37 @@ def as_text(found: dict[str, dict[str, dict[str, Any]]]) -> str:
     Examples
     --------
     >>> print(as_text({"1000 x 50": {"hofs_dask jmi": {"failed": "over 9 s"}}}))
-    | size | package | cold | warm | memory | accuracy |
-    |---|---|---|---|---|---|
-    | 1000 x 50 | hofs_dask jmi | over 9 s | | | |
+    | size | package | cold | warm | processor | memory | accuracy |
+    |---|---|---|---|---|---|---|
+    | 1000 x 50 | hofs_dask jmi | over 9 s | | | | |
     """
-    lines = ["| size | package | cold | warm | memory | accuracy |", "|---|---|---|---|---|---|"]
-    for size, by_package in found.items():
-        for package, own in by_package.items():
+    lines = [
+        "| size | package | cold | warm | processor | memory | accuracy |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for size, package in itertools.product(found, PACKAGES):
+        own = found[size].get(package)
+        if own is not None:
+            cells = [size, package]
             if "failed" in own:
-                lines.append(f"| {size} | {package} | {own['failed']} | | | |")
+                cells += [own["failed"], "", "", "", ""]
             else:
-                lines.append(
-                    f"| {size} | {package} | {own['cold']:.3g} s | {own['warm']:.3g} s | "
-                    f"{own['MB']:.0f} MB | {own['accuracy']:.3f} |"
-                )
+                cells += [f"{own[each]:.3g} s" for each in ("cold", "warm", "processor")]
+                cells += [f"{own['MB']:.0f} MB", f"{own['accuracy']:.3f}"]
+            lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |"))
     return "\n".join(lines)
+
+
+def machine() -> str:
+    """Return the processor, the number of its cores and the date."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        names = {line.partition(":")[2].strip() for line in lines if line.startswith("model name")}
+        name = ", ".join(sorted(names))
+    except OSError:  # not Linux
+        name = ""
+    today = dt.datetime.now(dt.UTC).date()
+    return f"{name or platform.processor()}, {os.cpu_count()} cores, {today}"
 
 
 def main() -> None:
@@ -200,15 +229,33 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=list(SIZES), help="a size; repeatable")
     parser.add_argument("--package", action="append", choices=list(PACKAGES), help="repeatable")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds per process")
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the file with all runs")
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        package, folder, k = given.child
-        print(json.dumps(measure(package, Path(folder), int(k))))
+        package, folder, k, limit = given.child
+        print(json.dumps(measure(package, Path(folder), int(k), float(limit))))
         return
+    sizes = {size: SIZES[size] for size in given.only or SIZES}
+    found = run(sizes, given.package or [*PACKAGES], given.others, given.limit, given.results)
+    print(as_text(found))
+
+
+def run(
+    sizes: dict[str, tuple[int, int, int]],
+    packages: list[str],
+    others: str,
+    limit: float,
+    results: Path,
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Run packages on data of some sizes; return all runs, which are in the file of results.
+
+    ``others`` is the Python of the other packages, and ``limit`` are the seconds of a process.
+    """
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for size in given.only or SIZES:
-        n_samples, n_features, k = SIZES[size]
+    if results.exists():
+        found = json.loads(results.read_text())
+    for size, (n_samples, n_features, k) in sizes.items():
         with tempfile.TemporaryDirectory() as name:
             folder, n_test = Path(name), min(n_samples, 20_000)
             x, y = make_data(n_samples + n_test, n_features)
@@ -216,13 +263,13 @@ def main() -> None:
                 np.save(folder / f"{label}x.npy", x[some])
                 np.save(folder / f"{label}y.npy", y[some])
             del x, y
-            for package in given.package or PACKAGES:
-                python = sys.executable if PACKAGES[package][1] else given.others
-                own = _child(python, package, folder, k, given.limit)
+            for package in packages:
+                python = sys.executable if PACKAGES[package][1] else others
+                own = _child(python, package, folder, k, limit) | {"machine": machine()}
                 found.setdefault(size, {})[package] = own
                 print(size, package, own, file=sys.stderr, flush=True)
-                RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    print(as_text(found))
+                results.write_text(json.dumps(found, indent=1) + "\n")
+    return found
 
 
 if __name__ == "__main__":

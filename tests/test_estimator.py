@@ -149,7 +149,7 @@ def test_number__share_is_of_the_features_that_can_be_selected(lazy):
         assert selector.support_.sum() == number
     both = hd.HOFSSelector(0.01, method="mim", include=["x7", "x6"]).fit(data, Y)
     assert both.get_support(indices=True).tolist() == [6, 7]
-    with pytest.raises(ValueError, match="n_features is 5 but only 4 features can be chosen"):
+    with pytest.raises(ValueError, match="^n_features_to_select is 5 but only 4 features can be"):
         hd.HOFSSelector(5, method="mim", exclude=["x4"]).fit(data, Y)
 
 
