@@ -899,6 +899,7 @@ def encode(
     weights: Any = None,
     join: str = "exact",
     on_bad: str = "raise",
+    exclude: Sequence[Hashable] = (),
     chunks: tuple[int, int] | None = None,
     storage_options: StorageOptions | None = None,
     callback: Callable[[Event], None] | None = None,
@@ -918,6 +919,9 @@ def encode(
         Path or URL of the store, or a Zarr store that can be written to. An existing code store of
         the same data and options is reused, and a new target is added to it. An existing
         code store of other data, or with other options, is replaced.
+    exclude
+        Features to leave out of the store. Their types and values may be unsupported, such as dates
+        and identifiers.
     chunks
         Number of samples and of features in a chunk. By default, a chunk has about 8 million
         values, or fewer if the workers have little memory. If possible, its number of samples is a
@@ -961,7 +965,12 @@ def encode(
             join=join,
             on_bad=on_bad,
         ),
+        exclude,
     )
+    banned = _find_excluded(source, exclude)
+    if len(banned) == source.n_features:
+        raise ValueError("exclude names all features that can be used; keep at least one")
+    source = source.without(banned) if banned else source
     with ExitStack() as stack:
         return encode_source(
             source,
@@ -1137,6 +1146,13 @@ def _open_source(
     what = f"the data at {some_of(where)}" if where else "the data"
     with advised(f"{what} could not be read: {AGAIN}"):
         return open_source(data, target, reading, exclude)
+
+
+def _find_excluded(source: Source, exclude: Sequence[Hashable]) -> list[int]:
+    """Return the positions of the excluded features that have not been left out when opening."""
+    names, columns = source.names, source.columns
+    found = [columns[i] for i in find_columns(columns, exclude, "exclude")]
+    return [names.index(name) for name in found if name in names]
 
 
 def _open(

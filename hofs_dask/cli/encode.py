@@ -41,6 +41,12 @@ def _chunks(
 @click.argument("source")
 @click.argument("store")
 @click.option("--target", required=True, metavar="NAME", help="Name of the target variable.")
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="NAME",
+    help="Leave out the feature NAME, such as a date or an identifier. Can be repeated.",
+)
 @reading_options
 @click.option(
     "--chunks",
@@ -58,6 +64,7 @@ def encode(
     source: str,
     store: str,
     target: str,
+    exclude: tuple[str, ...],
     reading: ReadingOptions,
     chunks: tuple[int, int] | None,
     explain: bool,
@@ -82,6 +89,7 @@ def encode(
 
     options = reading.arguments(source, target)
     with cluster(scheduler, workers, cluster_file):
+        options["exclude"] = reading.features(exclude, source, target)
         if explain:
             plan = estimate(
                 source,

@@ -77,6 +77,8 @@ _A: dict[Kind, str] = {
     "matrix": "a matrix",
     "interactions": "a table of interactions",
 }
+#: Attributes of results that are JSON.
+ENCODED = frozenset({"options", "classes", "feature_dims"})
 #: The attribute `format` of a saved matrix.
 MATRIX_FORMAT = "hofs_dask matrix"
 
@@ -202,7 +204,8 @@ def matrix_tree(matrix: xr.DataArray) -> dict[str, Any]:
     ['a', 'b']
     """
     names, values = matrix["feature"].values.tolist(), matrix.values.tolist()
-    return {"format": MATRIX_FORMAT, **matrix.attrs, "features": names, "values": values}
+    attrs = _decoded(matrix.attrs)
+    return {"format": MATRIX_FORMAT, **attrs, "features": names, "values": values}
 
 
 def interactions_tree(result: Interactions) -> dict[str, Any]:
@@ -210,7 +213,7 @@ def interactions_tree(result: Interactions) -> dict[str, Any]:
     table, attrs = result.to_dataframe(), result.to_dataset().attrs
     rows = [dict(zip(table.columns, line, strict=True)) for line in table.values.tolist()]
     return {
-        **attrs,
+        **_decoded(attrs),
         "tuples": [{name: _number(value) for name, value in row.items()} for row in rows],
     }
 
@@ -342,10 +345,25 @@ def _format_of(kind: Kind) -> str:
 
 def _head(attrs: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the attributes for JSON, with the format first, where `_is_table` finds it."""
-    head = {"format": attrs["format"], **attrs}
+    head = {"format": attrs["format"], **_decoded(attrs)}
     head.pop("selections", None)
-    head["options"] = json.loads(head["options"])
     return head
+
+
+def _decoded(attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    r"""Return attributes with the values of those that are JSON, and with a list of notes.
+
+    Examples
+    --------
+    >>> _decoded({"target": "y", "classes": '[["0", 5], ["1", 3]]', "notes": "one\ntwo"})
+    {'target': 'y', 'classes': [['0', 5], ['1', 3]], 'notes': ['one', 'two']}
+    """
+    found = dict(attrs)
+    for name in ENCODED & found.keys():
+        found[name] = json.loads(found[name])
+    if "notes" in found:
+        found["notes"] = found["notes"].split("\n")
+    return found
 
 
 def _ranks(result: Selection) -> Iterator[dict[str, Any]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import atexit
 import logging
 import os
+import re
+import shlex
 import signal
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +25,11 @@ DEBUG = "hofs_dask.debug"
 
 #: Errors with messages for users; for other errors the type is shown too.
 EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError, MemoryError)
+
+#: An option with its value in Python, or an option at the start of a sentence.
+OPTION = re.compile(
+    r"""^([a-z_]+)(?= is )|\b([a-z_]+)=(\[[^\]]*\]|'[^']*'|"[^"]*"|-?[\d.]*\d|None\b)""",
+)
 
 #: Signals that end a command.
 STOPS = (signal.SIGINT, signal.SIGTERM)
@@ -70,7 +78,12 @@ class Commands(click.Group):
         except Exception as error:
             if ctx.meta.get(DEBUG):
                 raise
-            raise click.ClickException(_one_line(error)) from error
+            name = ctx.invoked_subcommand
+            command = None if name is None else self.get_command(ctx, name)
+            options = (
+                {} if command is None else {each.name: each.multiple for each in command.params}
+            )
+            raise click.ClickException(in_shell(_one_line(error), options)) from error
 
 
 def advise(advice: Callable[[], str]) -> None:
@@ -131,3 +144,43 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, EXPECTED) and message:
         return message
     return f"{type(error).__name__}: {message} (--debug shows the traceback)"
+
+
+def in_shell(message: str, options: Mapping[str, bool]) -> str:
+    """Return a message in which options are written as in the shell, not as in Python.
+
+    Parameters
+    ----------
+    message
+        The message of an error of a Python function.
+    options
+        The Python names of the options that the command has, and whether each can be repeated.
+
+    Examples
+    --------
+    >>> options = {"exclude": True, "on_bad": False, "n_features": False}
+    >>> in_shell("leave them out with exclude=['a b', 'c'] or on_bad='skip'", options)
+    "leave them out with --exclude 'a b' --exclude c or --on-bad skip"
+    >>> in_shell("n_features is 20 but only 2 features can be chosen", options)
+    '--n-features is 20 but only 2 features can be chosen'
+    """
+
+    def spelled(found: re.Match[str]) -> str:
+        first, name, value = found.groups()
+        if (first or name) not in options:
+            return found[0]
+        option = f"--{(first or name).replace('_', '-')}"
+        if first:
+            return option
+        try:
+            given = ast.literal_eval(value.replace(", ...]", "]"))
+        except (SyntaxError, ValueError):
+            return found[0]
+        if not isinstance(given, list):
+            given = ["none" if given is None else given]
+        texts = [str(each) for each in given]
+        several = texts if options[name] else [",".join(texts)]
+        more = " ..." if value.endswith(", ...]") else ""
+        return " ".join(f"{option} {shlex.quote(text)}" for text in several) + more
+
+    return OPTION.sub(spelled, message)

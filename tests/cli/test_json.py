@@ -95,6 +95,15 @@ def test_info__prints_what_the_command_printed(codes, tmp_path, command):
     assert printed("info", saved, "--json") == found
 
 
+def test_classes_and_notes__are_lists(tmp_path):
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 3], "c": X[:, 3], "y": Y})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    found = printed("select", tmp_path / "data.csv", "--target", "y", "--n-features", 2, "--json")
+    sizes = {str(label): count for label, count in enumerate(np.bincount(Y).tolist())}
+    assert dict(found["classes"]) == sizes
+    assert [note.partition(" is ")[2][:11] for note in found["notes"]] == ["a duplicate"]
+
+
 def test_info__prints_the_picks_of_a_checkpoint(codes, tmp_path):
     hd.select(codes, None, 2, method="jmi", checkpoint=tmp_path / "run")
     found = printed("info", tmp_path / "run", "--json")

@@ -194,3 +194,41 @@ def test_shell__excludes_and_skips(tmp_path):
 def test_dataset__without_bad_variables_is_unchanged():
     data = xr.Dataset({name: ("sample", FRAME[name].to_numpy()) for name in ("a", "b", "y")})
     assert open_source(data, "y").columns == ("a", "b")
+
+
+def test_encode__leaves_out_excluded_features(tmp_path):
+    some = FRAME.drop(columns=["wave", "far"])
+    hd.encode(some[["a", "b", "y"]], "y", tmp_path / "one")
+    codes = hd.encode(some, "y", tmp_path / "codes", exclude=["when", "id"])
+    assert codes.names == ("a", "b")
+    found = hd.select(codes, None, 2, method="jmi")
+    alone = hd.select(tmp_path / "one", None, 2, method="jmi")
+    assert found.features == alone.features
+    np.testing.assert_array_equal(found.scores, alone.scores)
+    # a store with other features is replaced, and one with the same features is kept
+    fewer = hd.encode(some, "y", tmp_path / "codes", exclude=["when", "id", "b"])
+    assert fewer.names == ("a",)
+    again = hd.encode(some, "y", tmp_path / "codes", exclude=["b", "id", "when"])
+    assert again.folder == fewer.folder
+    with pytest.raises(ValueError, match="exclude names all features that can be used"):
+        hd.encode(some, "y", tmp_path / "codes", exclude=["when", "id", "a", "b"])
+
+
+def test_encode__of_the_shell_excludes_what_its_errors_name(tmp_path):
+    FRAME.drop(columns=["wave", "far"]).to_parquet(tmp_path / "data.parquet")
+    call = ["encode", tmp_path / "data.parquet", tmp_path / "codes", "--target", "y"]
+    result = run(*call)
+    assert result.exit_code == 1
+    result = run(*call, "--exclude", "id")
+    assert "feature 'when' is timestamp" in result.stderr
+    result = run(*call, "--exclude", "id", "--exclude", "when", "--json")
+    assert '"n_features": 2' in result.stdout
+
+
+def test_errors__of_the_shell_name_options_of_the_shell(tmp_path):
+    two = FRAME[["when", "a", "y"]].assign(later=FRAME["when"])
+    two.to_parquet(tmp_path / "data.parquet")
+    call = ["select", tmp_path / "data.parquet", "--target", "y", "--n-features"]
+    assert "with --exclude when --exclude later or --on-bad skip" in run(*call, 1).stderr
+    result = run(*call, 3, "--on-bad", "skip")
+    assert result.stderr.startswith("Error: --n-features is 3 but only 1 features can be chosen")
