@@ -115,7 +115,7 @@ def relevance_section(
         f"Bars in descending order; the most relevant feature is {top} with "
         f"{nats(float(values[order[0]])) if order else 0} nats. "
         f"{counted(len(marks), 'feature')} marked. The table has all values.",
-        (f"Coloured bars are {marked}, with their rank above. Grey bars are all others.",),
+        (f"Coloured bars are {marked}, with their rank above. Faint bars are all others.",),
         table,
     )
     return Section("relevance", "All features", (Text(words), picture))
