@@ -24,7 +24,7 @@ def render_brief(brief: Brief) -> str:
 
 def _part(part: Table | Text) -> list[Markup]:
     if isinstance(part, Text):
-        return [element("p", None, part.words)]
+        return [element("p", {"style": "margin-top:0.6em"}, part.words)]
     rows = [element("tr", None, *(_head(column) for column in part.columns))]
     for row in part.rows:
         cells = (_cell(cell, column) for cell, column in zip(row, part.columns, strict=True))

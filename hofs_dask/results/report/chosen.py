@@ -82,7 +82,10 @@ def affinity_section(dataset: xr.Dataset) -> list[Section]:
         Matrix(blocks, tuple(map(tuple, values.tolist())), "affinity"),
         f"Affinity of the chosen features, ordered by subset{some}",
         f"A matrix with one row and one column per feature; subsets are framed.{said}",
-        ("The stronger the colour of a cell, the more two features depend on each other. Frames are subsets.",),
+        (
+            "The stronger the colour of a cell, the more two features depend on each other. "
+            "Frames are subsets.",
+        ),
         table,
     )
     return [Section("affinity", "How the features depend on each other", (Text(words), picture))]
