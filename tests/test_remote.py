@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import fsspec
 import icechunk
 import numpy as np
+import obstore.store
 import pytest
 import s3fs
 import xarray as xr
@@ -26,7 +27,7 @@ from click.testing import CliRunner
 from fsspec.implementations.memory import MemoryFileSystem
 from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
-from zarr.storage import FsspecStore, MemoryStore, ObjectStore, ZipStore
+from zarr.storage import FsspecStore, LocalStore, MemoryStore, ObjectStore, ZipStore
 
 import hofs_dask as hd
 from hofs_dask.cli import main
@@ -295,6 +296,23 @@ def test_code_store__is_refused_where_it_cannot_be_written(local, tmp_path, web)
         hd.select(data, "y", 1, store=f"{web}/new")
     with pytest.raises(ValueError, match="a MemoryStore that can only be read"):
         hd.select(data, "y", 1, checkpoint=MemoryStore(read_only=True))
+
+
+def test_place__that_is_no_store_or_read_only_is_refused(local, expected, tmp_path):
+    data, folder = local / "data.zarr", tmp_path / "kept"
+    calls: list[Callable[[Any], Any]] = [
+        lambda store: hd.encode(data, "y", store),
+        lambda store: hd.select(data, "y", 1, checkpoint=store),
+        expected.save,
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"{folder}, a LocalStore that can only be read here"):
+            call(LocalStore(folder, read_only=True))
+        assert not folder.exists()
+        with pytest.raises(TypeError, match=r"builtins.dict is given where something is stored;"):
+            call({})
+        with pytest.raises(TypeError, match=r"here zarr.storage.ObjectStore\(store\)"):
+            call(obstore.store.MemoryStore())
 
 
 # Results
@@ -613,6 +631,21 @@ def test_storage__whose_answer_about_the_lock_is_lost(flaky, monkeypatch):
         with pytest.raises(LockedError, match=f"process {os.getpid()}"), place.held():
             pass
         assert place.children() == {"lock"}
+    assert place.children() == set()
+
+
+def test_storage__that_replaces_an_object_that_exists_has_a_lock(flaky, monkeypatch):
+    place = Place("flaky://replaced")
+
+    def replace(files: Any, path: str, content: bytes, **options: Any) -> None:
+        MemoryFileSystem.pipe_file(files, path, content)
+
+    monkeypatch.setattr(FlakyFileSystem, "pipe_file", replace, raising=False)
+    with place.held():
+        before = place.read("lock", 400)
+        with pytest.raises(LockedError, match=f"process {os.getpid()}"), place.held():
+            pass
+        assert place.read("lock", 400) == before
     assert place.children() == set()
 
 

@@ -46,6 +46,8 @@ class Objects(ABC):
         """Write an object; raise a FileExistsError if it exists, as far as the storage can."""
         # one attempt: a second one would find what the first one wrote
         with self._named(name):
+            if self._exists(name):  # not every storage refuses to create an object that exists
+                raise FileExistsError(errno.EEXIST, "the object exists", self._shown(name))
             self._create(name, content)
 
     def children(self) -> set[str]:
@@ -76,6 +78,13 @@ class Objects(ABC):
 
     @abstractmethod
     def _children(self) -> set[str]: ...
+
+    def _exists(self, name: str) -> bool:
+        try:
+            self._get(name, 0)
+        except FileNotFoundError:
+            return False
+        return True
 
     def _is_object(self) -> bool:
         """Return whether the prefix is the name of an object; a prefix of a Zarr store is not."""
@@ -274,8 +283,6 @@ class StoreObjects(Objects):
             put: Any = self.store.store.put  # Zarr's own method does not report an existing object
             put(self.prefix + name, content, mode="create")
             return
-        if self._run(self.store.exists(self.prefix + name)):
-            raise FileExistsError(errno.EEXIST, "the object exists", self._shown(name))
         self._put(name, content)
 
     def _children(self) -> set[str]:

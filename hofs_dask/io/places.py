@@ -42,6 +42,8 @@ class Place:
         The Zarr store; None for a path.
     prefix : str
         The prefix of all keys in the Zarr store.
+    read_only : bool
+        Whether the place was given as a `zarr.storage.LocalStore` that must not be written to.
 
     Examples
     --------
@@ -53,6 +55,7 @@ class Place:
     options: StorageOptions | None = field(default=None, repr=False, hash=False)
     store: Any = field(default=None, repr=False, hash=False)
     prefix: str = field(default="", repr=False)
+    read_only: bool = field(default=False, repr=False)
 
     def __truediv__(self, name: str) -> Place:
         prefix = f"{self.prefix}{name}/" if self.store is not None else ""
@@ -206,7 +209,6 @@ class Place:
         except OSError as error:  # the lock may be there: the storage library repeats requests
             failed = error
         try:
-            # not every storage raises an error if the object exists
             found = objects.get(LOCK, 400)
         except OSError as error:
             if failed is None or isinstance(failed, FileExistsError):
@@ -239,7 +241,7 @@ class Place:
     def is_read_only(self) -> bool:
         """Whether no files can be written here, as on the web or in a zip file."""
         if self.store is None:
-            return self.path.startswith(("http://", "https://"))
+            return self.read_only or self.path.startswith(("http://", "https://"))
         kind = type(self.store).__name__
         return self.store.read_only or kind in ("IcechunkStore", "ZipStore")
 
@@ -247,12 +249,12 @@ class Place:
         """Raise a ValueError if no files can be written here."""
         if not self.is_read_only:
             return
-        if self.store is None:
+        if self.store is None and not self.read_only:
             raise ValueError(
                 f"{what} is {self.path!r}, and a web address can only be read; give a path, or the "
                 "URL of an object store such as s3://bucket/name"
             )
-        kind = type(self.store).__name__
+        kind = "LocalStore" if self.store is None else type(self.store).__name__
         if kind == "IcechunkStore":
             raise ValueError(
                 f"{what} is {self.path}, and an icechunk repository takes Zarr arrays only; give a "
@@ -396,6 +398,13 @@ def check_options(options: object, locations: Iterable[object]) -> None:
 def _store_place(store: Any) -> Place:
     from zarr.storage import LocalStore
 
+    if not is_store(store):
+        kind = f"{type(store).__module__}.{type(store).__qualname__}"
+        is_obstore = kind.startswith("obstore.")
+        raise TypeError(
+            f"a {kind} is given where something is stored; give a path, a URL, or a Zarr store"
+            + (", here zarr.storage.ObjectStore(store)" if is_obstore else "")
+        )
     if isinstance(store, LocalStore):
-        return Place(str(store.root.absolute()))
+        return Place(str(store.root.absolute()), read_only=store.read_only)
     return Place(str(store), store=store)

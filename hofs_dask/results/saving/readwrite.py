@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -208,7 +209,7 @@ def _place(path: Location, options: StorageOptions | None) -> Place:
             f"{local} is a link to {os.readlink(local)}, which does not exist: remove the link "  # noqa: PTH115
             "or give another path"
         )
-    return Place(os.path.realpath(local))
+    return replace(place, path=os.path.realpath(local))
 
 
 def _is_there(place: Place) -> bool:
