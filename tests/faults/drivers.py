@@ -25,6 +25,8 @@ from tests.faults.records import Report, Round
 from tests.faults.runs import Run, Site
 from tests.fuzz.records import answer_of
 
+#: What a report has in place of a signal if the driver took too long.
+HANG = "hang"
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 
 
@@ -162,11 +164,10 @@ def _enter(namespace: str) -> None:
     os.close(handle)
 
 
-def to_end(driver: Driver, limit: float, steps: Sequence[Callable[[], None]] = ()) -> Report | None:
+def to_end(driver: Driver, limit: float, steps: Sequence[Callable[[], None]] = ()) -> Report:
     """Return the report of a driver; call all steps repeatedly.
 
-    A driver that takes longer is killed, after it wrote the stacks of its threads to its log. Then
-    the result is None.
+    A driver that takes longer is killed, after it wrote the stacks of its threads to its log.
     """
     end = time.monotonic() + limit
     try:
@@ -181,4 +182,5 @@ def to_end(driver: Driver, limit: float, steps: Sequence[Callable[[], None]] = (
         driver.kill()
         raise
     driver.kill()
-    return None
+    driver.report.crash = HANG
+    return driver.report

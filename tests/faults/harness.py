@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.faults.cluster import Cluster
-from tests.faults.drivers import Driver, to_end
+from tests.faults.drivers import HANG, Driver, to_end
 from tests.faults.kinds import KINDS, Scene
 from tests.faults.records import Case, Injection, Outcome, Report, Round
 from tests.faults.runs import RUNS, Run, Site
@@ -77,7 +77,7 @@ class Harness:
                 with self._site(f"{run.name}-{number}") as site:
                     driver = Driver(run, site, address, self.cluster.namespace, LIMIT / 2)
                     report = to_end(driver, LIMIT)
-                if report is None or report.answer is None:
+                if report.answer is None:
                     raise RuntimeError(f"{run.name} without faults: {report}")
                 answers.append(report.answer)
             assert report is not None
@@ -117,9 +117,8 @@ class Harness:
                 kinds = {kind for kind, _ in injected[n_before:]}
                 verdict = self._judge(run, report, kinds, saved, errors)
                 self._repair(kinds)
-                if report is not None:
-                    saved.update(report.ended)
-                    waiting = _sooner(waiting, report.n_events, rng)
+                saved.update(report.ended)
+                waiting = _sooner(waiting, report.n_events, rng)
         kind, log = verdict
         seconds = time.monotonic() - start
         return Outcome(case, run.name, kind, tuple(injected), " | ".join(errors), seconds, log)
@@ -131,7 +130,7 @@ class Harness:
         waiting: list[Injection],
         rng: np.random.Generator,
         injected: list[tuple[str, str]],
-    ) -> Report | None:
+    ) -> Report:
         """Return the report of a run; faults are moved from ``waiting`` to ``injected``."""
         patience = float(rng.choice(PATIENCES, p=(0.8, 0.2))) if waiting else LIMIT / 2
         driver = Driver(run, site, self.cluster.address, self.cluster.namespace, patience)
@@ -166,7 +165,7 @@ class Harness:
     def _judge(
         self,
         run: Run,
-        report: Report | None,
+        report: Report,
         kinds: set[str],
         saved: set[Round],
         errors: list[str],
@@ -184,8 +183,8 @@ class Harness:
         errors
             The errors of all attempts; that of this one is added.
         """
-        if report is None:
-            return "hang", ""
+        if report.crash == HANG:
+            return "hang", report.log
         repeated = sorted(map(str, saved & {*report.started}))
         if repeated and "storage: stale" not in kinds:
             errors.append(f"{', '.join(repeated)} again")

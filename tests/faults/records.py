@@ -67,7 +67,7 @@ class Report:
     log : str
         The traceback.
     crash : str
-        The signal that ended the process.
+        The signal that ended the process, or that it hung.
     seconds : float
         Duration.
     """
