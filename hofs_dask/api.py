@@ -819,10 +819,11 @@ def interactions(
     for N samples and C classes, but at least 2. If a feature has more codes, adjacent codes (of a
     numeric feature) or the rarest categories (of a nominal feature) are merged.
 
-    The p-value is from a chi-square test. The test statistic is G divided by Williams' correction
-    for few samples. For two features of which b_1 and b_2 codes occur, there are
-    (b_1 - 1) (b_2 - 1) (C - 1) degrees of freedom, or fewer if some combinations of two variables
-    do not occur. The adjusted p-value is the p-value times the number of all tuples (Bonferroni).
+    The p-value is from a chi-square test. For two features of which b_1 and b_2 codes occur, there
+    are (b_1 - 1) (b_2 - 1) (C - 1) degrees of freedom, or fewer if some combinations of two
+    variables do not occur. If cells have few samples, the mean of G without synergy differs from
+    this number, and G is divided by their ratio first. The adjusted p-value is the p-value times
+    the number of all tuples (Bonferroni).
 
     Screening: with 65,536 samples or more, if comparing all tuples on all samples would take more
     than about ten seconds, all tuples are compared on about 32,768 samples, drawn by a hash of the
@@ -1117,7 +1118,7 @@ def estimate(
 
 
 def _check_order(order: Any) -> None:
-    if order not in ORDERS or isinstance(order, bool):
+    if order not in ORDERS or isinstance(order, (bool, float)):
         raise ValueError(f"order is {order!r}; give 2 for pairs or 3 for triples")
 
 

@@ -3,7 +3,7 @@
 from itertools import combinations, pairwise
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.stats import chi2, poisson
 
 
 def table_of(codes, labels, columns):
@@ -59,14 +59,55 @@ def interaction(codes, labels, columns):
     )
     df = np.prod([n - 1 for n in table.shape])
     n = table.sum()
-    correction = 1 + np.prod(
-        [
-            (n / table.sum(axis=tuple(a for a in range(table.ndim) if a != axis))).sum() - 1
-            for axis in range(table.ndim)
-        ]
-    ) / (6 * n * df)
     found = synergy(table)
+    correction = max(expected_deviance(table) / df, 1)
     return found, total, total - best, df, chi2.sf(2 * n * found / correction, df)
+
+
+def deviance_of(mean):
+    """Return the expected deviance of a Poisson count, and the second derivative by its mean."""
+    counts = np.arange(int(mean + 15 * np.sqrt(mean) + 30))
+    shares = poisson.pmf(counts, mean)
+
+    def product(n):
+        return n * np.log(np.maximum(n, 1))
+
+    own, after, later = product(counts), product(counts + 1), product(counts + 2)
+    value = 2 * (shares @ own - mean * np.log(mean))
+    return value, 2 * (shares @ (later - 2 * after + own) - 1 / mean)
+
+
+def of_count(count):
+    """Return the value of a count whose expectation is the expected deviance."""
+    few = [0, 3.625, -1.11, 1.311, 1.6]
+    if count >= 4 and count < 5:
+        return few[4] + (count - 4) * (of_count(5) - few[4])
+    if count < 4:
+        return np.interp(count, range(5), few)
+    if count >= 100:
+        return 1 + 1 / (6 * count)
+    value, second = deviance_of(count)
+    return value - count * second / 2
+
+
+def expected_deviance(table):
+    """Return the expected deviance without synergy, from the margins and the fit."""
+    k, total, variance = table.ndim, 0.0, np.zeros(table.shape)
+    for size in range(k):
+        for axes in combinations(range(k), size):
+            other = tuple(a for a in range(k) if a not in axes)
+            margin = table.sum(axis=other, keepdims=True)
+            sign = (-1) ** (k - size)
+            total += sign * sum(of_count(n) for n in margin.ravel())
+            if size:
+                variance = variance - sign / np.maximum(margin, 1)
+    for mean, spread in zip(fitted(table).ravel(), variance.ravel(), strict=True):
+        if mean > 1e-6:
+            value, second = deviance_of(mean)
+            spread = min(max(spread, 1e-9), 1)
+            bias = mean**2 * second / 2 * spread * of_count(1 / spread)
+            total += max(value - bias, 0)
+    return total
 
 
 def merged(values, most):

@@ -30,6 +30,7 @@ from hofs_dask.kernels.tuples import (
     add_histograms,
     add_products,
     add_tables,
+    deviance_moments,
     fill_sets,
     fill_tables,
     fit_tables,
@@ -68,6 +69,7 @@ class TupleContext(Context):
     below: int  # only samples with a hash below this number are counted
     top: int  # maximum number of tuples to return
     least: float  # tuples with less synergy than this are not returned
+    evidence: float  # number of effective samples per unit of weight
     heads: np.ndarray  # int64 (head, order - 1) positions in columns, ascending
     columns: np.ndarray  # int64 (column,) position among all features
     column_groups: np.ndarray  # uint8 (column, code) the group of each code
@@ -230,7 +232,7 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
     subsets, signs, sizes = frozen(subsets_of(shape))
     n_margin = int(subsets.max()) + 1
     n_samples = int(context.counts[0].sum()) if len(context.counts) else 0
-    logs = _logs(n_samples)
+    logs, moments = _logs(n_samples), frozen(deviance_moments())
     none = np.zeros((0, 0, 0), np.int64)
     joint, with_columns, among_columns = (
         frozen(total.get(name, none)) for name in ("joint", "with_columns", "among_columns")
@@ -268,7 +270,18 @@ def _finalize(context: TupleContext, total: Partial) -> Partial:
             chosen, heads, joint, with_columns, among_columns, of_columns, of_features, made
         )
         own = np.zeros((len(some), N_TERMS))
-        fit_tables(frozen(made), subsets, signs, sizes, n_margin, logs, least - ROUNDING, own)
+        fit_tables(
+            frozen(made),
+            subsets,
+            signs,
+            sizes,
+            n_margin,
+            logs,
+            moments,
+            context.evidence,
+            least - ROUNDING,
+            own,
+        )
         fitted = own[:, 0] >= 0
         kept = np.concatenate([kept, some[fitted]])
         terms = np.concatenate([terms, own[fitted]])
@@ -356,6 +369,7 @@ class ListedContext(Context):
     columns: np.ndarray  # int64 (column,) position among all features, ascending
     n_classes: int
     n_groups: int
+    evidence: float  # number of effective samples per unit of weight
     column_groups: np.ndarray  # uint8 (column, code) the group of each code
     position: np.ndarray = per_feature()  # int64 (feature,) position among all features, ascending
     groups: np.ndarray = per_feature()  # uint8 (feature, code) the group of each code
@@ -405,7 +419,18 @@ def _listed_terms(context: ListedContext, total: Partial) -> Partial:
     )
     n_samples = int(tables[0].sum()) if len(tables) else 0
     n_margin = int(subsets.max()) + 1
-    fit_tables(frozen(tables), subsets, signs, sizes, n_margin, _logs(n_samples), 0.0, terms)
+    fit_tables(
+        frozen(tables),
+        subsets,
+        signs,
+        sizes,
+        n_margin,
+        _logs(n_samples),
+        frozen(deviance_moments()),
+        context.evidence,
+        0.0,
+        terms,
+    )
     return {"tuples": own, "terms": terms}
 
 

@@ -295,7 +295,7 @@ class Method(ABC):
 
     def _check(self, option: str, valid: tuple[object, ...]) -> None:
         given = getattr(self, option)
-        if given not in valid:
+        if isinstance(given, (bool, float)) or given not in valid:  # 2.0 and True are not 2 and 1
             raise unknown(f"{option} of {type(self).__name__}", given, valid)
 
     def _check_number(self, option: str) -> None:

@@ -274,6 +274,7 @@ class TupleSearch:
                 columns=columns,
                 n_classes=self.problem.n_classes,
                 n_groups=self.grouped.n_groups,
+                evidence=self.problem.evidence,
                 column_groups=self.grouped.groups[columns],
                 position=np.arange(self.problem.n_features),
                 groups=self.grouped.groups,
@@ -363,6 +364,7 @@ class TupleSearch:
             below=grouped.below,
             top=self.n_kept,
             least=self._least(state),
+            evidence=problem.evidence,
             heads=heads,
             columns=columns,
             column_groups=grouped.groups[columns],
@@ -379,8 +381,6 @@ class TupleSearch:
         problem, n_tuples = self.problem, self.n_tuples
         counted = problem.counts[0] if self.recount else self.grouped.counts[0]
         synergy, information, best_subset, df, correction = terms.T
-        # `fit_tables` computed the correction from counts, not from effective samples
-        correction = 1.0 + (correction - 1.0) / problem.evidence
         p_value = p_values(synergy, float(counted.sum()) * problem.evidence, df, correction)
         return Tuples(
             columns=columns,
@@ -493,7 +493,7 @@ def p_values(
     """Return the probability of estimating at least this synergy if the true synergy is 0.
 
     The deviance G is twice the number of samples times the synergy. If the true synergy is 0, then
-    G divided by Williams' correction for finite samples has about a chi-square distribution.
+    G divided by the correction from `fit_tables` has about a chi-square distribution.
 
     Examples
     --------

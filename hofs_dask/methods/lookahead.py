@@ -183,6 +183,7 @@ def tuple_requests(sizes: Sizes, order: int) -> tuple[Request, ...]:
                 below=below,
                 top=LISTED,
                 least=0.0,
+                evidence=1.0,
                 heads=heads,
                 columns=columns,
                 column_groups=groups[columns],
@@ -294,6 +295,7 @@ def _find_thirds(
             below=table.below,
             top=LISTED,
             least=0.0,
+            evidence=problem.evidence,
             heads=heads[start : start + step],
             columns=np.arange(-len(picks), 0),  # before every feature, so that all follow
             column_groups=table.groups[picks],
@@ -307,7 +309,7 @@ def _find_thirds(
         synergy, _, _, df, correction = total["terms"].T
         columns = np.column_stack([picks[total["tuples"][:, :2]], total["tuples"][:, 2]])
         sizes = share * problem.n_effective[columns].min(axis=1)
-        found = p_values(synergy, sizes, df, 1.0 + (correction - 1.0) / problem.evidence)
+        found = p_values(synergy, sizes, df, correction)
         for (first, second, feature), p_value in zip(columns.tolist(), found.tolist(), strict=True):
             if p_value * n_tuples <= ALPHA and p_value < best.get(feature, (1.0,))[0]:
                 best[feature] = p_value, (first, second)

@@ -28,6 +28,7 @@ def context_of(codes, labels, order):
         below=ALL_HASHES,
         top=100,
         least=0.0,
+        evidence=1.0,
         heads=np.array([[0], [1], [2]] if order == 2 else [[0, 1], [0, 2], [1, 2]]),
         columns=columns,
         column_groups=groups[columns],

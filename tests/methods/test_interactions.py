@@ -4,13 +4,21 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
+from scipy.stats import kstest, poisson
 
 import hofs_dask as hd
 from hofs_dask.engine import tuples
 from hofs_dask.engine.reduction import ALL_HASHES, Block, Request, Tile, frozen
 from hofs_dask.engine.tuples import TUPLES, TupleContext
-from hofs_dask.kernels.tuples import add_tables, fit_tables, subsets_of
+from hofs_dask.kernels.tuples import (
+    FIRST_LOG,
+    LOG_STEP,
+    N_MEANS,
+    add_tables,
+    deviance_moments,
+    fit_tables,
+    subsets_of,
+)
 from hofs_dask.methods import interactions
 from hofs_dask.methods.base import Sizes
 from hofs_dask.methods.interactions import (
@@ -78,6 +86,16 @@ def random_codes(seed, m, n, b, n_classes):
     return rng, x, y
 
 
+def fitted_terms(tables):
+    """The values of `fit_tables` for tables (table, code, ..., class)."""
+    shape, n = tables.shape[1:], len(tables)
+    subsets, signs, sizes = subsets_of(shape)
+    flat, out = tables.reshape(n, -1).astype(np.int64), np.zeros((n, 5))
+    moments, n_margin = deviance_moments(), int(subsets.max()) + 1
+    fit_tables(flat, subsets, signs, sizes, n_margin, np.zeros(1), moments, 1.0, 0.0, out)
+    return out
+
+
 @pytest.mark.parametrize(
     ("order", "n_codes", "n_classes"),
     [(2, 2, 2), (2, 3, 4), (2, 7, 2), (2, 11, 2), (3, 2, 3), (3, 4, 2)],
@@ -100,8 +118,10 @@ def test_find_interactions__equals_the_oracle(order, n_codes, n_classes, monkeyp
         assert found.information[t] == pytest.approx(information, abs=1e-12)
         assert found.added[t] == pytest.approx(added, abs=1e-12)
         assert found.df[t] == df
-        assert found.p_value[t] == pytest.approx(p_value, rel=1e-5, abs=1e-300)
-        assert found.p_adjusted[t] == pytest.approx(min(p_value * len(expected), 1), rel=1e-5)
+        # the correction is interpolated in a table
+        logs = np.log(np.maximum([found.p_value[t], p_value], 1e-300))
+        assert logs[0] == pytest.approx(logs[1], rel=1e-4, abs=2e-3)
+        assert found.p_adjusted[t] == min(found.p_value[t] * len(expected), 1)
 
 
 @pytest.mark.parametrize("order", [2, 3])
@@ -121,9 +141,7 @@ def test_fit_tables__zero_margins():
     rng = np.random.default_rng(0)
     table = rng.integers(5, 30, (3, 3, 2))
     table[0, 0] = 0  # one of nine combinations of both features
-    subsets, signs, sizes = subsets_of(table.shape)
-    out = np.zeros((1, 5))
-    fit_tables(table.reshape(1, -1), subsets, signs, sizes, 9, np.zeros(1), 0.0, out)
+    out = fitted_terms(table[None])
     assert out[0, 0] == pytest.approx(oracle.synergy(table.astype(float)), abs=1e-9)
     assert out[0, 3] == 4 - 1
 
@@ -132,9 +150,7 @@ def test_fit_tables__duplicated_feature_has_no_synergy():
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 3, 500), rng.integers(0, 2, 500)
     table = oracle.table_of([x, x], y, (0, 1)).astype(np.int64)
-    subsets, signs, sizes = subsets_of(table.shape)
-    out = np.zeros((1, 5))
-    fit_tables(table.reshape(1, -1), subsets, signs, sizes, 9, np.zeros(1), 0.0, out)
+    out = fitted_terms(table[None])
     assert out[0, 0] == pytest.approx(0.0, abs=1e-12)
     assert out[0, 3] == 0
     assert p_values(out[:, 0], 500, out[:, 3], out[:, 4]).tolist() == [1.0]
@@ -145,19 +161,65 @@ def test_p_values__single_null_tuples_are_uniform(shape):
     """1000 tables with effects of single features on the class and on each other."""
     rng = np.random.default_rng(3)
     n = 20 * math.prod(shape)
-    tables = np.zeros((1000, math.prod(shape)), np.int64)
+    tables = np.zeros((1000, *shape), np.int64)
     for row in tables:
         p = np.ones(shape)
         for axes in combinations(range(len(shape)), 2):
             effect = rng.uniform(0.7, 1.3, [shape[a] for a in axes])
             p *= np.expand_dims(effect, [a for a in range(len(shape)) if a not in axes])
-        row[:] = rng.multinomial(n, (p / p.sum()).ravel())
-    subsets, signs, sizes = subsets_of(shape)
-    out = np.zeros((1000, 5))
-    n_margin = int(subsets.max()) + 1
-    fit_tables(tables, subsets, signs, sizes, n_margin, np.zeros(1), 0.0, out)
+        row[:] = rng.multinomial(n, (p / p.sum()).ravel()).reshape(shape)
+    out = fitted_terms(tables)
     assert set(out[:, 3]) == {math.prod(k - 1 for k in shape)}
     assert kstest(p_values(out[:, 0], n, out[:, 3], out[:, 4]), "uniform").pvalue > 0.01
+
+
+def rare_genotypes(rng):
+    """Three loci with minor allele frequency 0.3: one cell has about half a sample."""
+    share = np.array([0.49, 0.42, 0.09])
+    p = np.einsum("i,j,k,c->ijkc", share, share, share, [0.5, 0.5])
+    return rng.multinomial(1600, p.ravel(), size=1000).reshape(1000, *p.shape)
+
+
+def strong_effects(rng):
+    """Two strong additive effects, and noise; half of the cells have less than two samples."""
+    place = np.linspace(-2, 2, 6)
+    odds = np.exp(1.5 * (place[:, None] + place))
+    p = np.stack([odds / (1 + odds), 1 / (1 + odds)], axis=-1)[:, :, None].repeat(6, axis=2) / 216
+    return rng.multinomial(4320, p.ravel(), size=300).reshape(300, *p.shape)
+
+
+def rare_class(rng):
+    """Ten codes each; 3 % of the samples are in one of the classes."""
+    p = np.einsum("i,j,c->ijc", np.full(10, 0.1), np.full(10, 0.1), [0.97, 0.03])
+    return rng.multinomial(2000, p.ravel(), size=1000).reshape(1000, *p.shape)
+
+
+@pytest.mark.parametrize("draw", [rare_genotypes, strong_effects, rare_class])
+def test_p_values__tables_with_few_samples_in_many_cells(draw):
+    """The mean deviance is the expected one, so tests are neither wrong nor without power."""
+    tables = draw(np.random.default_rng(0))
+    terms = fitted_terms(tables)
+    n = tables[0].sum()
+    deviance, expected = 2 * n * terms[:, 0], np.maximum(terms[:, 3], 1) * terms[:, 4]
+    assert expected.mean() == pytest.approx(deviance.mean(), rel=0.06)
+    p = p_values(terms[:, 0], n, terms[:, 3], terms[:, 4])
+    assert 0.01 < (p < 0.05).mean() < 0.07
+    assert (p < 0.001).mean() < 0.01
+
+
+def test_deviance_moments__expectations():
+    """The values of counts have the expected deviance as their expectation."""
+    moments = deviance_moments()
+    counts = np.arange(200)
+    for mean in (0.5, 1.0, 3.0, 10.0, 40.0):
+        expected, second = oracle.deviance_of(mean)
+        grid = FIRST_LOG + LOG_STEP * np.arange(N_MEANS)
+        assert np.interp(np.log(mean), grid, moments[0]) == pytest.approx(expected, abs=2e-4)
+        assert np.interp(np.log(mean), grid, moments[1]) == pytest.approx(
+            mean**2 * second / 2, abs=5e-4
+        )
+        found = poisson.pmf(counts, mean) @ moments[2, :200]
+        assert found == pytest.approx(expected, abs=0.1)
 
 
 @pytest.mark.parametrize(("order", "m", "n_codes"), [(2, 25, 3), (3, 10, 3)])
@@ -277,7 +339,6 @@ def test_tuple_search__screened_tuples_are_counted_on_all_samples(order, m, monk
 def test_surely_found__share_of_misses():
     """Tables with synergy; a tenth of the estimates is below the threshold."""
     rng, n, miss, least = np.random.default_rng(0), 3000, 0.1, 0.004
-    subsets, signs, sizes = subsets_of((3, 3, 2))
     target = surely_found(n, 4, least, miss)
     u = np.array([-1.0, 0.0, 1.0])
     shape = np.stack([np.outer(u, u), -np.outer(u, u)], axis=-1)
@@ -286,9 +347,7 @@ def test_surely_found__share_of_misses():
         middle = (low + high) / 2
         p = (1 + middle * shape) / 18
         low, high = (middle, high) if oracle.synergy(p) < target else (low, middle)
-    tables = rng.multinomial(n, p.ravel(), size=4000).astype(np.int64)
-    out = np.zeros((4000, 5))
-    fit_tables(tables, subsets, signs, sizes, 9, np.zeros(1), 0.0, out)
+    out = fitted_terms(rng.multinomial(n, p.ravel(), size=4000).reshape(4000, *p.shape))
     assert 0.075 < (out[:, 0] < least).mean() < 0.125
 
 
@@ -307,6 +366,7 @@ def test_tuples__same_counts_sample_by_sample(weighted, below, monkeypatch):
         below=below,
         top=1,
         least=0.0,
+        evidence=1.0,
         heads=np.array([[0], [2]]),
         columns=np.array([1, 2, 4]),
         column_groups=groups[[1, 2, 4]],
@@ -439,6 +499,7 @@ def test_estimate__of_interactions_or_of_a_selection():
     ("options", "message"),
     [
         ({"order": 4}, "order is 4; give 2 for pairs or 3 for triples"),
+        ({"order": 2.0}, "order is 2.0; give 2 for pairs or 3 for triples"),
         ({"top": 0}, "top is 0; give 1 or more"),
         ({"order": 3, "exclude": ["x0"]}, "order is 3 but only 2 of"),
     ],

@@ -226,8 +226,9 @@ def test_default_order__depends_on_the_sizes():
 def test_order__of_the_other_criteria_is_refused():
     with pytest.raises(ValueError, match="order of HOFS is 2 and criterion is 'sum'"):
         hd.HOFS(criterion="sum", order=2)
-    with pytest.raises(ValueError, match="unknown order of HOFS 4"):
-        hd.HOFS(order=4)
+    for order in (4, 2.0, True):
+        with pytest.raises(ValueError, match=f"unknown order of HOFS {order}"):
+            hd.HOFS(order=order)
 
 
 def test_smallest_synergy__is_found_as_often_as_stated():
