@@ -795,5 +795,19 @@ def test_reading__computes_nothing():
     assert not any(mask.in_memory for mask in source.masks)
 
 
+@pytest.mark.parametrize("option", ["weights", "groups", "by"])
+def test_reading__coordinates_of_dims_are_broadcast_by_tasks(option):
+    """In memory, they would take eight bytes per sample in the client and in the graph."""
+    data = climate(lazy=True)
+    area = data["lat"].copy(data=np.cos(np.deg2rad(data["lat"].values)))
+    given = {"weights": area, "groups": "lat", "by": data["lat"]}[option]
+    source = open_source(data, "rain", Reading(feature_dim="level", **{option: given}))
+    column = getattr(source, option)
+    assert not column.in_memory
+    expected = area if option == "weights" else data["lat"]
+    expected = expected.broadcast_like(DATA["rain"]).transpose("time", "lat", "lon")
+    np.testing.assert_array_equal(column.values.compute(), expected.values.ravel())
+
+
 def _refuse(*_args, **_options):
     raise AssertionError("something was computed")

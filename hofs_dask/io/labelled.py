@@ -34,6 +34,8 @@ def spread(variable: xr.DataArray, like: xr.DataArray, tail: Sequence[Hashable] 
         return variable.transpose(*like.dims, *tail).data
     if like.chunks is not None:
         own = [dim for dim in variable.dims if dim not in tail]
+        # the coordinate of a dim ignores chunk()
+        variable = xr.DataArray(variable.variable.to_base_variable())
         variable = variable.chunk({dim: like.chunksizes[dim] for dim in own})
     array = classic(variable.expand_dims(missing).transpose(*like.dims, *tail).data)
     shape = (*like.shape, *(variable.sizes[dim] for dim in tail))
