@@ -248,10 +248,10 @@ def main(
     plt.close()
     accuracy, maps = evaluate(image, methods, n_bands, n_folds)
     draw_accuracy(accuracy, folder)
-    shown = list(dict.fromkeys([methods[0], *methods]))[:3]
-    draw_maps(image, {method: maps[method] for method in shown}, folder)
     means: Any = accuracy.mean("fold").to_pandas()
     means["mean"] = means.mean(axis=1)
+    shown = dict.fromkeys([methods[0], means["mean"].idxmax()])
+    draw_maps(image, {method: maps[method] for method in shown}, folder)
     means["stability"] = stable.to_dataset()["stability"].isel(rank=-1).to_pandas()
     print(means.sort_values("mean", ascending=False).round(3).to_string())
     (output / "results").mkdir(exist_ok=True)
