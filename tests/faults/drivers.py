@@ -128,12 +128,15 @@ def _main(
     warnings.simplefilter("ignore")
     os.environ["PYTHONWARNINGS"] = "ignore"
 
+    def note(event: str, rank: int = 0, method: str = "") -> None:
+        line = {"event": event, "rank": rank, "method": method}
+        os.write(writer, f"{json.dumps(line)}\n".encode())
+
     def listen(event: object) -> None:
         if isinstance(event, hd.Advanced):  # their number depends on the time
             return
         rank, method = getattr(event, "rank", 0), getattr(event, "method", "")
-        line = {"event": type(event).__name__, "rank": rank, "method": method}
-        os.write(writer, f"{json.dumps(line)}\n".encode())
+        note(type(event).__name__, rank, method)
 
     answer, error, log_text = None, "", ""
     scratch = tempfile.mkdtemp(prefix="driver-", dir=site.own.parent)
@@ -145,6 +148,7 @@ def _main(
             else:
                 # the client is not closed: this would wait for a scheduler that does not answer
                 keep = Client(address, timeout=patience)
+                note("Connected")
                 answer = answer_of(run.result(site, listen))
                 keep.status  # noqa: B018
     except BaseException as caught:  # noqa: BLE001 - reported

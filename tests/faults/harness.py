@@ -95,10 +95,9 @@ class Harness:
         allowed = [each for each in self.kinds if run.remote or not KINDS[each].remote]
         n_more = int(rng.choice(len(SHARES), p=SHARES))
         kinds = [kind, *(allowed[rng.integers(len(allowed))] for _ in range(n_more))]
-        moments = [
-            (int(rng.integers(0, 0.9 * self.undisturbed(run).n_events)), float(rng.uniform(0, 0.1)))
-            for _ in kinds
-        ]
+        # not before the driver has a client, which is the first event: this would test Dask alone
+        last = 0.9 * self.undisturbed(run).n_events
+        moments = [(int(rng.integers(1, last)), float(rng.uniform(0, 0.1))) for _ in kinds]
         found = [Injection(each, *when) for each, when in zip(kinds, moments, strict=True)]
         return run, sorted(found, key=lambda each: each.after), rng
 
@@ -226,7 +225,7 @@ class Harness:
 def _sooner(waiting: list[Injection], n_events: int, rng: np.random.Generator) -> list[Injection]:
     """Return faults for a resumed run, which has fewer events than the interrupted one."""
     moved = [
-        replace(each, after=int(rng.integers(0, max(1, each.after - n_events // 2))))
+        replace(each, after=int(rng.integers(1, max(2, each.after - n_events // 2))))
         for each in waiting
     ]
     return sorted(moved, key=lambda each: each.after)
