@@ -162,12 +162,14 @@ class Cluster:
         self.start()
 
     def replace_workers(self) -> None:
-        """Kill the workers; their nannies start new ones."""
+        """Kill the workers; their nannies, if they run, start new ones."""
         before = {process.pid for process in self.workers()}
         for process in self.workers():
             send(process, signal.SIGKILL)
 
         def new() -> bool:
+            if any(self.processes[name].poll() is not None for name in WORKERS):
+                return True  # a nanny ended with a worker without memory; `heal` starts it again
             now = {process.pid for process in self.workers()}
             return len(now) == len(WORKERS) and not now & before
 
