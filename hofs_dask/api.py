@@ -918,11 +918,11 @@ def encode(
         As for `select`.
     store
         Path or URL of the store, or a Zarr store that can be written to. An existing code store of
-        the same data and options is reused, and a new target is added to it. An existing
-        code store of other data, or with other options, is replaced.
+        the same data and options is reused, and a new target is added to it. An existing code store
+        of other data, or with other options, is replaced.
     exclude
-        Features to leave out of the store. Their types and values may be unsupported, such as dates
-        and identifiers.
+        Features to leave out of the store. They can also be features that cannot be encoded, such
+        as dates and identifiers.
     chunks
         Number of samples and of features in a chunk. By default, a chunk has about 8 million
         values, or fewer if the workers have little memory. If possible, its number of samples is a

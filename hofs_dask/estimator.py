@@ -37,7 +37,8 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     n_features_to_select
         Number of features to select. A float above 0 and at most 1 is a fraction of the eligible
         features: those that are neither excluded nor constant nor entirely missing. None selects
-        half of them, and ``"auto"`` selects all that are significant, which may be none.
+        half of them. ``"auto"`` continues as long as some remaining feature depends significantly
+        on the target, given those already selected; it may select none.
     method, nominal, target_kind, bins, include, exclude, min_gain
         As for `hofs_dask.select`. Give features by name; the columns of an array are named
         ``"x0"``, ``"x1"``, and so on. Integer positions are also accepted, unless a column of the

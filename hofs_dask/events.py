@@ -138,10 +138,10 @@ class ScanStarted:
     Attributes
     ----------
     rank : int
-        Rank of the round to which the scan belongs. If several searches share the scan, it is the
-        lowest of their ranks. It is 0 for scans that belong to no round: the first scan of a run,
-        which counts the codes of every feature, and all scans of `hofs_dask.interactions` and
-        `hofs_dask.information_matrix`.
+        Rank of the feature that the round of this scan will choose, from 1. If several searches
+        share the scan, it is the lowest of these ranks. It is 0 for scans that belong to no round:
+        the first scan of a run, which counts the codes of every feature, and all scans of
+        `hofs_dask.interactions` and `hofs_dask.information_matrix`.
     reduction : str
         Names of the reductions, as in the names of the Dask tasks, joined with ``+``. A number
         follows a reduction that is computed several times, such as ``pair-terms x2``.
@@ -166,10 +166,10 @@ class ScanEnded:
     Attributes
     ----------
     rank : int
-        Rank of the round to which the scan belongs. If several searches share the scan, it is the
-        lowest of their ranks. It is 0 for scans that belong to no round: the first scan of a run,
-        which counts the codes of every feature, and all scans of `hofs_dask.interactions` and
-        `hofs_dask.information_matrix`.
+        Rank of the feature that the round of this scan will choose, from 1. If several searches
+        share the scan, it is the lowest of these ranks. It is 0 for scans that belong to no round:
+        the first scan of a run, which counts the codes of every feature, and all scans of
+        `hofs_dask.interactions` and `hofs_dask.information_matrix`.
     reduction : str
         Names of the reductions, as in the names of the Dask tasks, joined with ``+``. A number
         follows a reduction that is computed several times, such as ``pair-terms x2``.
@@ -214,8 +214,8 @@ class PanelsAdvanced:
     n_tuples : int
         Number of tuples of all panels.
     n_drawn, n_samples : int
-        Number of samples on which tuples are compared, and number of all samples. If the first is
-        smaller, its samples were drawn by a hash.
+        Number of samples on which tuples are compared, and number of all samples. If
+        ``n_drawn`` is smaller, the samples were chosen by a hash of their positions.
 
     Examples
     --------

@@ -292,10 +292,10 @@ _READING = (
         callback=_dims,
         metavar="DIM[,DIM...]",
         help="Dimension along which the features lie, such as band; all other dimensions are "
-        "samples. Default: the dimension called feature. Without it, if the data has several "
-        "variables besides the target, each variable is a feature. If it has only one, and this "
-        "has two dimensions, the features lie along the second. If this has more than two, this "
-        "option or --feature-coord is required.",
+        "samples. Default: the dimension called feature. If there is no such dimension and the "
+        "data has several variables besides the target, each variable is a feature. If the data "
+        "has only one variable, and this variable has two dimensions, the features lie along the "
+        "second; if it has more than two, --feature-dim or --feature-coord is required.",
     ),
 )
 

@@ -263,7 +263,7 @@ class Method(ABC):
 
     @property
     def subset_threshold(self) -> float:
-        """The mean affinity to the members of a subset that a feature must exceed to join it."""
+        """A feature joins a subset only if its mean affinity to the members exceeds this number."""
         return THRESHOLD
 
     @property

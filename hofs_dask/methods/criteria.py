@@ -39,7 +39,7 @@ class MIM(PairwiseMethod):
 
     @property
     def tests_given_picks(self) -> bool:
-        """Whether a significant feature must add information given each pick on its own."""
+        """Whether a significant feature must add information to every pick, one at a time."""
         return False
 
     def term(self, pairs: Pairs) -> np.ndarray:
@@ -194,8 +194,9 @@ class SpecCMI(PairwiseMethod):
 
     Notes
     -----
-    Score ``I(x_i : y) + sum_j I(x_i : y | x_j)``; with ``form="spectral"``, the entry of x_i in the
-    dominant eigenvector of the matrix that `hofs_dask.information_matrix` returns by default.
+    Score ``I(x_i : y) + sum_j I(x_i : y | x_j)``, where j runs over the chosen features; with
+    ``form="spectral"``, the entry of x_i in the dominant eigenvector of the matrix that
+    `hofs_dask.information_matrix` returns by default.
 
     Examples
     --------

@@ -104,7 +104,7 @@ class PairwiseMethod(Method):
 
     @property
     def tests_given_picks(self) -> bool:
-        """Whether a significant feature must add information given each pick on its own."""
+        """Whether a significant feature must add information to every pick, one at a time."""
         return True
 
     @property
@@ -137,9 +137,9 @@ class PairwiseMethod(Method):
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
         """Return the maximum number of reductions of a search, besides the marginal counts.
 
-        ``sizes.n_picks`` is the number of picks without the last one. Each of them needs one
-        reduction. If all pairs are needed, there is also one reduction per panel: a range of
-        features whose pairs with all features are counted together.
+        ``sizes.n_picks`` is the number of picks, not counting the last. Each of them needs one
+        reduction. If all pairs are needed, there is also one reduction per range of features whose
+        pairs with all features are counted together.
 
         Examples
         --------

@@ -124,10 +124,10 @@ class TripleMethod(PairwiseMethod):
     def bound_reductions(self, sizes: Sizes) -> ReductionBound:
         """Return the maximum number of reductions of a search, besides the marginal counts.
 
-        ``sizes.n_picks`` is the number of picks without the last one. Each of them needs one
-        reduction for its pairs with all features. Each but the first also needs one for its triples
-        with an earlier pick and every feature, or several if it has more earlier picks than one
-        reduction can count.
+        ``sizes.n_picks`` is the number of picks, not counting the last. Each of them needs one
+        reduction for its pairs with all features. Each pick except the first also needs one
+        reduction for the triples of this pick, an earlier pick and any feature, or several
+        reductions if there are too many earlier picks for one.
 
         Examples
         --------
@@ -377,7 +377,10 @@ class CMICOT(TripleMethod):
     name: ClassVar[str] = "cmicot"
 
     def value(self, triples: Triples, *, of_first: bool) -> np.ndarray:
-        """Return ``I(x_i, x_h : y | x_g)``, (feature,); h is the first pick if ``of_first``."""
+        """Return ``I(x_i, x_h : y | x_g)``, an array (feature,).
+
+        h is the first pick of the pair and g the second, or the reverse if not ``of_first``.
+        """
         own = triples.first_given_second if of_first else triples.second_given_first
         return own + triples.given_both
 
