@@ -203,9 +203,9 @@ class ScanEnded:
 class PanelsAdvanced:
     """Event: progress of `hofs_dask.interactions`.
 
-    It compares tuples (pairs or triples of features) in batches called panels. The event is sent
-    before the first panel, with ``n_ended=0``, and after each panel has been compared and saved in
-    the checkpoint, if there is one.
+    `hofs_dask.interactions` compares tuples (pairs or triples of features) in batches called
+    panels. The event is sent before the first panel, with ``n_ended=0``, and after each panel has
+    been compared and saved in the checkpoint, if there is one.
 
     Attributes
     ----------
