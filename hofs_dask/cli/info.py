@@ -111,7 +111,7 @@ def _at(
 ) -> T:
     """Return the value of the function for the kind of object at a path."""
     from hofs_dask.io.places import as_place
-    from hofs_dask.results.comparison import Comparison
+    from hofs_dask.results.comparison import Comparison, matrix_of
     from hofs_dask.results.interactions import Interactions
     from hofs_dask.results.selection import Selection
     from hofs_dask.search.checkpoint import has_checkpoint
@@ -133,7 +133,7 @@ def _at(
             Selection.FORMAT: lambda dataset: selection(Selection(dataset)),
             Comparison.FORMAT: lambda dataset: comparison(Comparison(dataset)),
             Interactions.FORMAT: lambda dataset: interactions(Interactions(dataset)),
-            MATRIX_FORMAT: lambda dataset: matrix(next(iter(dataset.data_vars.values()))),
+            MATRIX_FORMAT: lambda dataset: matrix(matrix_of(dataset)),
         },
         options,
     )

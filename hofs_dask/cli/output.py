@@ -79,7 +79,7 @@ _A: dict[Kind, str] = {
 }
 #: Attributes of results that are JSON.
 ENCODED = frozenset({"options", "classes", "feature_dims"})
-#: The attribute `format` of a saved matrix.
+#: The attribute `format` of a saved matrix, repeated here because its module is slow to import.
 MATRIX_FORMAT = "hofs_dask matrix"
 
 Check = Callable[[click.Context, click.Parameter, str | None], str | None]

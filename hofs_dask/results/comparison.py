@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hofs_dask.errors import unknown
-from hofs_dask.io.places import Location, StorageOptions, check_options
+from hofs_dask.io.places import Location, StorageOptions, as_place, check_options
 from hofs_dask.results import selection
 from hofs_dask.results.base import Result
 from hofs_dask.results.comparison_figure import plot
@@ -31,8 +31,10 @@ from hofs_dask.results.interactions import Interactions
 from hofs_dask.results.report.brief import render_brief
 from hofs_dask.results.report.comparison import brief_of_comparison, report_of_comparison
 from hofs_dask.results.report.content import Report
+from hofs_dask.results.saving.content import DamagedError, ForeignError
 from hofs_dask.results.saving.readwrite import read
 from hofs_dask.results.selection import Selection
+from hofs_dask.store.codes import is_codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -329,8 +331,10 @@ class Comparison(Result):
 
 def load(
     path: Location, *, storage_options: StorageOptions | None = None
-) -> Selection | Comparison | Interactions:
-    """Load a selection, a comparison or interactions that `save` or `to_zarr` wrote.
+) -> Selection | Comparison | Interactions | xr.DataArray:
+    """Load a result that `save`, `to_zarr` or the command line wrote.
+
+    It is a selection, a comparison, interactions, or the DataArray of an information matrix.
 
     Parameters
     ----------
@@ -352,15 +356,46 @@ def load(
     >>> load("no/such/result.zarr")
     Traceback (most recent call last):
     ...
-    FileNotFoundError: there is no saved selection or comparison or interactions at no/...
+    FileNotFoundError: there is no saved selection or comparison or interactions or matrix at no/...
     """
-    makers: dict[str, Callable[[xr.Dataset], Selection | Comparison | Interactions]] = {
+    makers: dict[str, Callable[[xr.Dataset], Selection | Comparison | Interactions | xr.DataArray]]
+    makers = {
         Selection.FORMAT: Selection,
         Comparison.FORMAT: Comparison,
         Interactions.FORMAT: Interactions,
+        MATRIX_FORMAT: matrix_of,
     }
     check_options(storage_options, [path])
-    return read(path, makers, storage_options)
+    try:
+        return read(path, makers, storage_options)
+    except ForeignError as error:
+        if not is_codes(as_place(path, storage_options)):
+            raise
+        raise ForeignError(
+            f"{path} is a code store, not a result: give its path to select as data"
+        ) from error
+
+
+#: The attribute `format` of a saved matrix.
+MATRIX_FORMAT = "hofs_dask matrix"
+
+
+def matrix_of(dataset: xr.Dataset) -> xr.DataArray:
+    """Return the information matrix in a dataset that ``hofs-dask matrix`` wrote.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> matrix_of(xr.Dataset({"joint_information": (("feature", "other"), [[0.5]])})).name
+    'joint_information'
+    """
+    arrays = [each for each in dataset.data_vars.values() if each.ndim == 2]
+    if len(arrays) != 1 or len(dataset.data_vars) != 1:
+        raise DamagedError(
+            f"the saved matrix is damaged: it has the variables {[*dataset.data_vars]}, and one "
+            "with two dims was expected; write it again with: hofs-dask matrix"
+        )
+    return arrays[0]
 
 
 def _by_rank_and_method() -> dict[str, Variable]:

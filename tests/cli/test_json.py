@@ -104,6 +104,21 @@ def test_classes_and_notes__are_lists(tmp_path):
     assert [note.partition(" is ")[2][:11] for note in found["notes"]] == ["a duplicate"]
 
 
+@pytest.mark.parametrize("name", ["matrix.zarr", "matrix.nc"])
+def test_load__reads_a_matrix(codes, tmp_path, name):
+    printed("matrix", codes, "--kind", "joint", "--output", tmp_path / name, "--json")
+    found, matrix = hd.load(tmp_path / name), hd.information_matrix(codes, None, kind="joint")
+    np.testing.assert_array_equal(found.values, matrix.values)
+    assert (found.name, found.dims) == (matrix.name, matrix.dims)
+    assert found["feature"].values.tolist() == matrix["feature"].values.tolist()
+    assert found.attrs == matrix.attrs
+
+
+def test_load__says_what_to_do_with_a_code_store(codes):
+    with pytest.raises(ValueError, match="is a code store, not a result: give its path to select"):
+        hd.load(codes)
+
+
 def test_info__prints_the_picks_of_a_checkpoint(codes, tmp_path):
     hd.select(codes, None, 2, method="jmi", checkpoint=tmp_path / "run")
     found = printed("info", tmp_path / "run", "--json")

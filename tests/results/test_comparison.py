@@ -459,11 +459,14 @@ def test_to_zarr__can_be_read_by_xarray(tmp_path: Path) -> None:
 
 def test_load__explains_missing_and_other_files(tmp_path: Path) -> None:
     with pytest.raises(
-        FileNotFoundError, match=r"no saved selection or comparison or interactions at .*none\.zarr"
+        FileNotFoundError,
+        match=r"no saved selection or comparison or interactions or matrix at .*none\.zarr",
     ):
         load(tmp_path / "none.zarr")
     (tmp_path / "text.zarr").write_text("text")
-    words = r"text.zarr is not a saved selection or comparison or interactions: give a path written"
+    words = (
+        r"text.zarr is not a saved selection or comparison or interactions or matrix: give a path"
+    )
     with pytest.raises(ValueError, match=words):
         load(tmp_path / "text.zarr")
     made().save(tmp_path / "comparison.zarr")

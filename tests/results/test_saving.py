@@ -722,7 +722,8 @@ def test_save__refuses_a_url_with_other_content(tmp_path: Path, scheme: str) -> 
 def test_save__writes_to_a_free_url_once(tmp_path: Path) -> None:
     address = f"memory://{tmp_path}/result.zarr"
     with pytest.raises(
-        FileNotFoundError, match="no saved selection or comparison or interactions at memory"
+        FileNotFoundError,
+        match="no saved selection or comparison or interactions or matrix at memory",
     ):
         load(address)
     OLD.save(address)

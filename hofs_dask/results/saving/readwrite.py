@@ -300,7 +300,8 @@ def _check(place: Place, given: str, file_format: str, netcdf: bool) -> None:
 
 
 def _not_saved(given: str, kinds: Sequence[str], error: Exception) -> ForeignError:
-    writers = " or ".join(f"{kind.capitalize()}.save" for kind in kinds)
+    names = {"matrix": "hofs-dask matrix"}
+    writers = " or ".join(names.get(kind, f"{kind.capitalize()}.save") for kind in kinds)
     return ForeignError(
         f"{given} is not a saved {' or '.join(kinds)}: give a path written by {writers} ({error})"
     )
