@@ -984,6 +984,25 @@ def encode(
         )
 
 
+def encode_in_memory(data: Any, target: Any, reading: Reading) -> CodeStore | None:
+    """Return the code store of data in memory, which is in memory too.
+
+    It is None if the data is not in memory, or if tasks run in other processes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> codes = encode_in_memory(np.eye(4), [0, 0, 1, 1], Reading())
+    >>> codes.n_samples, codes.held is None
+    (4, False)
+    """
+    request = _open(data, target, 1, reading, None)
+    if isinstance(request.data, CodeStore) or request.data.memory is None or not is_here():
+        return None
+    with ExitStack() as stack:
+        return request.encoded(stack, ())
+
+
 def estimate(
     data: Any,
     target: Any = None,

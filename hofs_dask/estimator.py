@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,16 +19,19 @@ from sklearn.utils.validation import (
     column_or_1d,
     validate_data,
 )
+from zarr.storage import MemoryStore
 
-from hofs_dask.api import encode, select
+from hofs_dask.api import encode, encode_in_memory, select
 from hofs_dask.io.columns import is_dask_frame, plain
 from hofs_dask.io.files import digest
+from hofs_dask.io.reading import Reading
 from hofs_dask.io.temporary import HeldFolder
 from hofs_dask.methods.base import Method
 from hofs_dask.methods.registry import as_method
 from hofs_dask.results.selection import Selection
 from hofs_dask.scheduling.session import keep
 from hofs_dask.search.stopping import Share
+from hofs_dask.store.codes import CodeStore
 
 
 class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
@@ -298,6 +303,16 @@ def _is_lazy(data: Any) -> bool:
     return is_dask_frame(data) or type(data).__module__.startswith("dask.array")
 
 
+@dataclass
+class _Run:
+    """What `HOFSSelector` keeps of the last calls of `fit` with the same data."""
+
+    lock: Lock = field(default_factory=Lock)  # held by the thread that uses the run
+    codes: CodeStore | None = None  # if they are in memory
+    folder: HeldFolder | None = None  # of the codes and checkpoints, if the codes are in files
+    checkpoints: dict[str, MemoryStore] = field(default_factory=dict)  # of codes in memory
+
+
 def _continued(
     X: Any,
     y: Any,
@@ -306,11 +321,18 @@ def _continued(
     chosen: dict[str, Any],
 ) -> Selection:
     """Return a selection that continues from earlier calls with the same data and options."""
-    # the content is part of the key, so that changed data has another folder
-    data = tokenize(X, y, options)
-    folder = keep(data, HeldFolder)
-    with folder.lock:
-        codes = encode(X, y, folder.path / "codes.zarr", progress=False, **options)
-        # searches for a number of features share a checkpoint; "auto" has another rule to stop
-        checkpoint = folder.path / digest([tokenize(chosen, n_features == "auto")])
-        return select(codes, None, n_features, checkpoint=checkpoint, **chosen)
+    # the content is part of the key, so that changed data has another run
+    run = keep(tokenize(X, y, options), _Run)
+    # searches for a number of features share a checkpoint; "auto" has another rule to stop
+    name = digest([tokenize(chosen, n_features == "auto")])
+    with run.lock:
+        if run.codes is None and run.folder is None:
+            run.codes = encode_in_memory(X, y, Reading(**options))
+        if run.codes is not None:
+            checkpoint: Any = run.checkpoints.setdefault(name, MemoryStore())
+            return select(run.codes, None, n_features, checkpoint=checkpoint, **chosen)
+        if run.folder is None:
+            run.folder = HeldFolder()
+        path = run.folder.path
+        codes = encode(X, y, path / "codes.zarr", progress=False, **options)
+        return select(codes, None, n_features, checkpoint=path / name, **chosen)

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import hofs_dask as hd
-from hofs_dask import estimator
+from hofs_dask import api, estimator
 from hofs_dask.encoding import encode as encoding
 from hofs_dask.scheduling import session
 
@@ -94,7 +94,10 @@ def test_fit__shows_no_progress(monkeypatch):
         monkeypatch.setattr(estimator, name, watched(getattr(estimator, name)))
     x = np.random.default_rng(5).normal(size=(100, 3))
     hd.HOFSSelector(1).fit(x, x[:, 0] > 0)
-    assert shown == [False, False]
+    assert shown == [False]  # the encoding in memory has no listeners
+    monkeypatch.setattr(api, "is_here", lambda: False)  # as with a Dask client
+    hd.HOFSSelector(1).fit(x + 1, x[:, 0] > 0)
+    assert shown == [False] * 3
 
 
 def test_weights__are_those_of_select():
@@ -268,8 +271,8 @@ class Counted:
 
 
 def test_grid__encodes_each_fold_once_and_continues_its_searches(monkeypatch):
-    encoded = Counted(encoding._encode)
-    monkeypatch.setattr(encoding, "_encode", encoded)
+    encoded = Counted(api.encode_here)
+    monkeypatch.setattr(api, "encode_here", encoded)
     rounds = []
     drive = estimator.select
 
@@ -314,6 +317,24 @@ def test_grid__numbers_and_auto_are_searched_on_the_same_data():
 
 def test_kept__runs_are_few_and_depend_on_the_content(monkeypatch):
     monkeypatch.setattr(session, "MOST_KEPT", 2)
+    encoded = Counted(api.encode_here)
+    monkeypatch.setattr(api, "encode_here", encoded)
+    changed = X.copy()
+    for _ in range(2):
+        hd.HOFSSelector(1).fit(changed, Y)
+    assert encoded.calls == 1
+    changed[0, 0] += 1
+    hd.HOFSSelector(1).fit(changed, Y)
+    hd.HOFSSelector(1, bins=4).fit(changed, Y)
+    assert encoded.calls == 3
+    hd.HOFSSelector(2).fit(changed, Y)  # kept
+    assert encoded.calls == 3
+    hd.HOFSSelector(1).fit(X, Y)  # dropped
+    assert encoded.calls == 4
+
+
+def test_client__keeps_runs_in_folders(monkeypatch):
+    monkeypatch.setattr(session, "MOST_KEPT", 2)
     folders = []
     made = estimator.HeldFolder
 
@@ -323,13 +344,15 @@ def test_kept__runs_are_few_and_depend_on_the_content(monkeypatch):
         return folder
 
     monkeypatch.setattr(estimator, "HeldFolder", watched)
-    changed = X.copy()
-    for _ in range(2):
-        hd.HOFSSelector(1).fit(changed, Y)
-    assert len(folders) == 1
-    changed[0, 0] += 1
-    hd.HOFSSelector(1).fit(changed, Y)
-    hd.HOFSSelector(1, bins=4).fit(changed, Y)
+    encoded = Counted(encoding._encode)
+    monkeypatch.setattr(encoding, "_encode", encoded)
+    # as with a Dask client, whose workers need files
+    monkeypatch.setattr(api, "is_here", lambda: False)
+    found = [hd.HOFSSelector(n, method="jmi").fit(X, Y).selection_.features for n in (1, 3, 2)]
+    assert len(folders) == encoded.calls == 1
+    assert found == [found[1][:1], found[1], found[1][:2]]
+    hd.HOFSSelector(1, bins=4).fit(X, Y)
+    hd.HOFSSelector(1, bins=5).fit(X, Y)
     assert [folder.exists() for folder in folders] == [False, True, True]
     session.reset()
     assert not any(folder.exists() for folder in folders)
