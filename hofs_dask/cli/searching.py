@@ -154,11 +154,11 @@ def search_command(
         click.option(
             "--min-gain",
             metavar="G",
-            help="Stop when the best remaining feature adds less information than G. (Without "
-            "this option, hofs with criterion=joint and vmi restart when no remaining feature adds "
-            "enough: they rank the remaining features without regard to those already chosen.) G "
-            "is a number of nats, such as 0.01, or a percentage of the "
-            "entropy of the target, such as 1%. The first feature is always chosen.",
+            help="Stop when the best remaining feature adds less information than G. Without "
+            "this option, the methods vmi and hofs (with criterion=joint) do not stop: when no "
+            "remaining feature adds enough, they restart, and rank the remaining features without "
+            "regard to those already chosen. G is a number of nats, such as 0.01, or a percentage "
+            "of the entropy of the target, such as 1%. The first feature is always chosen.",
         ),
         click.option(
             "--alpha",
