@@ -35,7 +35,7 @@ from hofs_dask.results.interactions import Interactions
 from hofs_dask.results.selection import Selection
 from hofs_dask.results.selections import Selections
 from hofs_dask.scheduling.compute import is_here
-from hofs_dask.search.checkpoint import Checkpoint, open_checkpoint, open_part
+from hofs_dask.search.checkpoint import Checkpoint, HeldRounds, open_checkpoint, open_part
 from hofs_dask.search.picks import Ranking
 from hofs_dask.search.progress import Listener, RoundProgress, ScanProgress
 from hofs_dask.search.rounds import (
@@ -357,18 +357,7 @@ def select(
             kept = stack.enter_context(open_checkpoint(checkpoint, sources=request.places))
         listeners = _listeners(stack, callback, RoundProgress, progress)
         codes = request.encoded(stack, listeners, to_file=kept is not None)
-        forced, banned = request.positions_in(codes)
-        steps = search(
-            codes,
-            chosen,
-            count,
-            include=forced,
-            exclude=banned,
-            stop=stop,
-            checkpoint=kept,
-        )
-        results, cost = drive(codes, {chosen.label: steps}, listeners)
-        return Selection.from_ranking(results[chosen.label]).with_cost(cost)
+        return _selected(request, codes, chosen, count, stop, kept, listeners)
 
 
 def select_by(
@@ -478,12 +467,9 @@ def select_by(
         found: dict[Name, Selection] = {}
         for label, codes in stores.items():
             try:
-                forced, banned = request.positions_in(codes)
-                steps = search(codes, chosen, count, include=forced, exclude=banned, stop=stop)
-                results, cost = drive(codes, {chosen.label: steps}, listeners)
+                found[label] = _selected(request, codes, chosen, count, stop, None, listeners)
             except ValueError as error:
                 raise ValueError(f"{request.by}={label}: {error}") from error
-            found[label] = Selection.from_ranking(results[chosen.label]).with_cost(cost)
     return Selections(found, request.by)
 
 
@@ -984,6 +970,33 @@ def encode(
         )
 
 
+def select_again(
+    codes: CodeStore,
+    n_features: int | float | Literal["auto"],
+    *,
+    method: Method,
+    include: Sequence[Hashable],
+    exclude: Sequence[Hashable],
+    min_gain: float | str | None,
+    held: HeldRounds,
+) -> Selection:
+    """Return what `select` returns for a code store; continue from the rounds that are held.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hofs_dask import JMI
+    >>> codes = encode_in_memory(np.eye(4), [0, 0, 1, 1], Reading())
+    >>> how = {"method": JMI(), "include": (), "exclude": (), "min_gain": None}
+    >>> held = HeldRounds()
+    >>> [select_again(codes, n, held=held, **how).features for n in (1, 2)]
+    [['x0'], ['x0', 'x1']]
+    """
+    count, stop = _numbers(n_features, min_gain, None, [method])
+    request = _open(codes, None, count or 1, Reading(), None, include, exclude)
+    return _selected(request, codes, method, count, stop, held, ())
+
+
 def encode_in_memory(data: Any, target: Any, reading: Reading) -> CodeStore | None:
     """Return the code store of data in memory, which is in memory too.
 
@@ -1134,6 +1147,30 @@ def estimate(
     if n_features is None:
         return plan
     return plan.followed_by(plan_search(made, chosen, n_features, n_resamples))
+
+
+def _selected(
+    request: _Request,
+    codes: CodeStore,
+    method: Method,
+    n_features: int | Share | None,
+    stop: Stop,
+    kept: Checkpoint | HeldRounds | None,
+    listeners: Sequence[Notify],
+) -> Selection:
+    """Return the selection of one method on a code store."""
+    forced, banned = request.positions_in(codes)
+    steps = search(
+        codes,
+        method,
+        n_features,
+        include=forced,
+        exclude=banned,
+        stop=stop,
+        checkpoint=kept,
+    )
+    results, cost = drive(codes, {method.label: steps}, listeners)
+    return Selection.from_ranking(results[method.label]).with_cost(cost)
 
 
 def _check_order(order: Any) -> None:

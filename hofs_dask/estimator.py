@@ -19,9 +19,8 @@ from sklearn.utils.validation import (
     column_or_1d,
     validate_data,
 )
-from zarr.storage import MemoryStore
 
-from hofs_dask.api import encode, encode_in_memory, select
+from hofs_dask.api import encode, encode_in_memory, select, select_again
 from hofs_dask.io.columns import is_dask_frame, plain
 from hofs_dask.io.files import digest
 from hofs_dask.io.reading import Reading
@@ -30,6 +29,7 @@ from hofs_dask.methods.base import Method
 from hofs_dask.methods.registry import as_method
 from hofs_dask.results.selection import Selection
 from hofs_dask.scheduling.session import keep
+from hofs_dask.search.checkpoint import HeldRounds
 from hofs_dask.search.stopping import Share
 from hofs_dask.store.codes import CodeStore
 
@@ -71,11 +71,11 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     The first k selected features do not depend on `n_features_to_select`. For data in memory,
-    `fit` therefore keeps the codes and the rounds of its last runs in temporary files. If `fit` is
-    called again with the same data in the same process, even on a clone of this estimator, it
-    continues from these files. A grid search over numbers of features thus encodes the data of each
-    split once, and searches it once per method. With ``n_jobs`` above 1, each process repeats this
-    work for the splits that it receives.
+    `fit` therefore keeps the codes and the rounds of its last runs: in memory, or in temporary
+    files if there is a Dask client. If `fit` is called again with the same data in the same
+    process, even on a clone of this estimator, it continues from them. A grid search over numbers
+    of features thus encodes the data of each split once, and searches it once per method. With
+    ``n_jobs`` above 1, each process repeats this work for the splits that it receives.
 
     Numpy arrays and data frames are used without conversion. Dask arrays and Dask data frames stay
     lazy in `fit` and in `transform`.
@@ -156,11 +156,10 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             "include": self.include,
             "exclude": self.exclude,
             "min_gain": self.min_gain,
-            "progress": False,
         }
         try:
             if _is_lazy(X) or _is_lazy(y):
-                self.selection_ = select(X, y, n_features, **options, **chosen)
+                self.selection_ = select(X, y, n_features, progress=False, **options, **chosen)
             else:
                 self.selection_ = _continued(X, y, n_features, options, chosen)
         except ValueError as error:
@@ -310,7 +309,7 @@ class _Run:
     lock: Lock = field(default_factory=Lock)  # held by the thread that uses the run
     codes: CodeStore | None = None  # if they are in memory
     folder: HeldFolder | None = None  # of the codes and checkpoints, if the codes are in files
-    checkpoints: dict[str, MemoryStore] = field(default_factory=dict)  # of codes in memory
+    rounds: dict[str, HeldRounds] = field(default_factory=dict)  # of codes in memory
 
 
 def _continued(
@@ -329,10 +328,10 @@ def _continued(
         if run.codes is None and run.folder is None:
             run.codes = encode_in_memory(X, y, Reading(**options))
         if run.codes is not None:
-            checkpoint: Any = run.checkpoints.setdefault(name, MemoryStore())
-            return select(run.codes, None, n_features, checkpoint=checkpoint, **chosen)
+            held = run.rounds.setdefault(name, HeldRounds())
+            return select_again(run.codes, n_features, held=held, **chosen)
         if run.folder is None:
             run.folder = HeldFolder()
         path = run.folder.path
         codes = encode(X, y, path / "codes.zarr", progress=False, **options)
-        return select(codes, None, n_features, checkpoint=path / name, **chosen)
+        return select(codes, None, n_features, checkpoint=path / name, progress=False, **chosen)

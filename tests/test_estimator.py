@@ -94,10 +94,10 @@ def test_fit__shows_no_progress(monkeypatch):
         monkeypatch.setattr(estimator, name, watched(getattr(estimator, name)))
     x = np.random.default_rng(5).normal(size=(100, 3))
     hd.HOFSSelector(1).fit(x, x[:, 0] > 0)
-    assert shown == [False]  # the encoding in memory has no listeners
+    assert shown == []  # the encoding and the search in memory have no listeners
     monkeypatch.setattr(api, "is_here", lambda: False)  # as with a Dask client
     hd.HOFSSelector(1).fit(x + 1, x[:, 0] > 0)
-    assert shown == [False] * 3
+    assert shown == [False] * 2
 
 
 def test_weights__are_those_of_select():
@@ -274,12 +274,12 @@ def test_grid__encodes_each_fold_once_and_continues_its_searches(monkeypatch):
     encoded = Counted(api.encode_here)
     monkeypatch.setattr(api, "encode_here", encoded)
     rounds = []
-    drive = estimator.select
+    drive = api.drive
 
-    def counting(*given, **options):
-        return drive(*given, **options, callback=lambda event: rounds.append(event))
+    def counting(codes, searches, listeners):
+        return drive(codes, searches, [*listeners, rounds.append])
 
-    monkeypatch.setattr(estimator, "select", counting)
+    monkeypatch.setattr(api, "drive", counting)
     grid = GridSearchCV(
         make_pipeline(hd.HOFSSelector(), LogisticRegression()),
         {

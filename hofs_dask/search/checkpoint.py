@@ -130,6 +130,37 @@ class Checkpoint:
             ) from error
 
 
+class HeldRounds:
+    """Keeps the search of one run in memory, as a `Checkpoint` keeps it in a file.
+
+    Examples
+    --------
+    >>> from hofs_dask.search.snapshot import Snapshot
+    >>> held = HeldRounds()
+    >>> held.save({"method": "jmi"}, Snapshot(counts=None, picks=(), state=None, ended=False))
+    >>> held.load({"method": "jmi"}).picks, held.load({"method": "mim"})
+    ((), None)
+    """
+
+    def __init__(self) -> None:
+        self._saved: tuple[dict[str, object], Snapshot] | None = None
+
+    def load(
+        self,
+        run: Mapping[str, object],
+        shape: tuple[int, ...] | None = None,  # noqa: ARG002
+        state: type | None = None,  # noqa: ARG002
+    ) -> Snapshot | None:
+        """Return the search that was saved last, or None if it belongs to another run."""
+        if self._saved is None or self._saved[0] != dict(run):
+            return None
+        return self._saved[1]
+
+    def save(self, run: Mapping[str, object], snapshot: Snapshot) -> None:
+        """Replace the saved search."""
+        self._saved = (dict(run), snapshot)
+
+
 @contextlib.contextmanager
 def open_checkpoint(location: Location, sources: Iterable[str] = ()) -> Iterator[Checkpoint]:
     """Open the checkpoint at a path, a URL or in a Zarr store, locked until the end of the block.

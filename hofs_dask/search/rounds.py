@@ -45,7 +45,7 @@ from hofs_dask.methods.pairwise import PairMatrices, learn_all
 from hofs_dask.methods.problem import Problem
 from hofs_dask.scheduling.compute import release
 from hofs_dask.scheduling.process import PROCESS
-from hofs_dask.search.checkpoint import Checkpoint
+from hofs_dask.search.checkpoint import Checkpoint, HeldRounds
 from hofs_dask.search.picks import Pick, Ranking
 from hofs_dask.search.snapshot import Snapshot
 from hofs_dask.search.stopping import ALPHA, Share, Stop
@@ -79,7 +79,7 @@ def search(
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),
     stop: Stop = NEVER,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: Checkpoint | HeldRounds | None = None,
     of_resample: bool = False,
 ) -> Steps[Ranking]:
     """Yield the requests and events of a greedy search; return the ranking of the chosen features.
