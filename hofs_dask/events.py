@@ -251,8 +251,8 @@ class RoundEnded:
     seconds : float
         Duration of the round, including the checkpoint.
     n_scans : int
-        Number of scans in the round; 0 if the results of earlier scans were sufficient, such as
-        those of the first scan, which belongs to no round.
+        Number of scans in the round; 0 if the results of earlier scans were sufficient. The
+        first scan of a run belongs to no round and is not counted.
     method : str
         Name of the method, with the options that differ from the defaults.
 
