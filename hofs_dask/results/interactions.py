@@ -83,7 +83,7 @@ class Interactions(Result):
     200 samples, 2 classes of target; at most 2 codes per feature; nats
     <BLANKLINE>
     rank  features  synergy  information   added  df  p_value  p_adjusted
-       1  x0 x1      0.6931       0.6931  0.6931   1  6.3e-61     1.9e-60
+       1  x0 x1      0.6931       0.6931  0.6931   1  7.6e-61     2.3e-60
     """
 
     __slots__ = ()
