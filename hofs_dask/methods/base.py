@@ -209,6 +209,10 @@ class Search(ABC, Generic[StateT, ScoresT]):
         """Return the next feature of a tuple that is chosen as a whole, or None."""
         return None
 
+    def planned(self, state: StateT) -> tuple[int, ...]:  # noqa: ARG002
+        """Return the features of the tuple of the last pick that are still to be chosen."""
+        return ()
+
     @abstractmethod
     def add(self, state: StateT, scores: ScoresT, pick: int, subset: int) -> StateT:
         """Return the state after a feature has been chosen."""

@@ -285,6 +285,10 @@ class Joint(Search[JointState, JointScores]):
         """Return the next feature of a tuple that is chosen as a whole, or None."""
         return scores.ahead
 
+    def planned(self, state: JointState) -> tuple[int, ...]:
+        """Return the features of the tuple of the last pick that are still to be chosen."""
+        return state.planned
+
     def score_single(
         self, state: JointState
     ) -> Generator[Request, Partial, tuple[JointState, JointScores]]:

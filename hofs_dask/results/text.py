@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 # Explanations of the notes "with the next" and "restart", and of a gain of zero.
+# A note of the selection explains "partner cut off".
 TOGETHER = (
     "with the next: these features were chosen together, because they have information about\n"
     "the target only together. The gain of the last one is that of all."
@@ -225,7 +226,13 @@ def frame(dataset: xr.Dataset) -> pd.DataFrame:
     forced = dataset["forced"].values
     fresh = np.diff(dataset["epoch"].values, prepend=0) > 0
     later = dataset["together"].values > 0
-    words = {"included": forced, "restart": fresh, "with the next": later}
+    is_last = np.arange(len(later)) == len(later) - 1
+    words = {
+        "included": forced,
+        "restart": fresh,
+        "with the next": later & ~is_last,
+        "partner cut off": later & is_last,
+    }
     notes = [
         "; ".join(word for word, true in words.items() if true[row]) for row in range(len(forced))
     ]
@@ -360,7 +367,7 @@ def remarks(dataset: xr.Dataset) -> list[str]:
     later = shown["together"].values > 0
     idle = (shown["gain"].values == 0) & ~shown["forced"].values & ~later
     said = {
-        TOGETHER: bool(later.any()),
+        TOGETHER: bool(later[: dataset.sizes["rank"] - 1].any()),
         RESTART: bool((shown["epoch"].values > 0).any()),
         NO_GAIN: dataset.attrs.get("method") == "hofs" and bool(idle.any()),
     }

@@ -154,6 +154,7 @@ def search(
     assert isinstance(at.state, State)
     # a checkpoint may have more picks than requested, and knows more about the last of them
     notes = duplicates(codes.names, problem, at.picks[: n_features - 1], at.state.redundancy)
+    notes += cut_off(codes.names, at.picks, work.planned(at.state), n_features)
     return Ranking(
         at.picks[:n_features],  # the checkpoint may have more picks than requested
         names=codes.names,
@@ -211,6 +212,43 @@ def duplicates(
                 "the codes of each determine those of the other"
             )
     return notes
+
+
+def cut_off(
+    names: Sequence[Hashable], picks: Sequence[Pick], planned: Sequence[int], n_features: int
+) -> list[str]:
+    """Return a note if the last of ``n_features`` picks is not the last of its tuple.
+
+    ``picks`` may be longer, and ``planned`` are the features of a tuple that follow all picks.
+
+    Examples
+    --------
+    >>> first = Pick(1, 0, score=0.1, gain=0.0, information=0.0, margin=0.0, together=1)
+    >>> cut_off(["a", "b", "c"], [first], [2], 1)
+    ["'c' is cut off by n_features=1: 'b' was chosen because of what it says together with 'c', \
+and says little without it; n_features=2 includes it"]
+    """
+    if len(picks) < n_features or not (n_missing := picks[n_features - 1].together):
+        return []
+    n_kept = 1
+    while n_kept < n_features and picks[n_features - 1 - n_kept].together == n_missing + n_kept:
+        n_kept += 1
+    kept = _and([names[pick.index] for pick in picks[n_features - n_kept : n_features]])
+    rest = [*(pick.index for pick in picks[n_features:]), *planned][:n_missing]
+    cut = _and([names[column] for column in rest])
+    were, they, say = ("was", "it", "says") if n_kept == 1 else ("were", "they", "say")
+    is_cut, pronoun = ("is", "it") if n_missing == 1 else ("are", "them")
+    return [
+        f"{cut} {is_cut} cut off by n_features={n_features}: {kept} {were} chosen because of what "
+        f"{they} {say} together with {cut}, and {say} little without {pronoun}; "
+        f"n_features={n_features + n_missing} includes {pronoun}"
+    ]
+
+
+def _and(names: Sequence[Hashable]) -> str:
+    """Return one to three names as text."""
+    *first, last = map(repr, names)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def attributes(

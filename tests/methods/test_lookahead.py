@@ -193,6 +193,33 @@ def test_triple__is_chosen_whole_by_a_run_that_stops_within_it(tmp_path):
     assert set(kept.indices.tolist()) == columns
 
 
+def test_n_features_that_cuts_a_tuple__is_noted_with_the_features_that_are_missing(tmp_path):
+    x, y, _ = parity(5, 15, order=3, n=3000)
+    codes = hd.encode(x, y, tmp_path / "codes.zarr")
+    options = {"method": hd.HOFS(order=3), "checkpoint": tmp_path / "checkpoint"}
+    whole = hd.select(codes, None, 3, **options)
+    first, second, third = map(repr, whole.features)
+    assert "cut off" not in str(whole)
+    notes = {
+        1: f"{second} and {third} are cut off by n_features=1: {first} was chosen because of what "
+        f"it says together with {second} and {third}, and says little without them; n_features=3 "
+        "includes them",
+        2: f"{third} is cut off by n_features=2: {first} and {second} were chosen because of what "
+        f"they say together with {third}, and say little without it; n_features=3 includes it",
+    }
+    for n_features, note in notes.items():
+        found = hd.select(codes, None, n_features, method=hd.HOFS(order=3))
+        assert found.to_dataset().attrs["notes"] == note
+        assert f"note: {note}" in " ".join(str(found).split())
+        table = found.to_dataframe()["note"].tolist()
+        assert table == ["with the next"] * (n_features - 1) + ["partner cut off"]
+        # the checkpoint has all three
+        assert hd.select(codes, None, n_features, **options) == found
+        path = tmp_path / f"{n_features}.html"
+        found.to_html(path)
+        assert "are cut off by" in path.read_text() or "is cut off by" in path.read_text()
+
+
 def test_result__does_not_depend_on_chunks_or_a_resumed_run(tmp_path):
     x, y, _ = parity(8, 25, n=70_000)  # more than `SCREENED` samples
     wanted = hd.select(x, y, 4).to_dataset()

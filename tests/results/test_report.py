@@ -214,6 +214,18 @@ def test_selection__a_sum_is_not_called_a_share() -> None:
         assert [card.added for card in cards.groups] == ["1 feature", "1 feature"]
 
 
+def test_margins__a_feature_chosen_with_the_next_is_no_close_choice(tmp_path: Path) -> None:
+    for together, count in ((0, "1 choice was"), (1, "0 choices were")):
+        picks = [
+            Pick(0, 0, 0.0, 0.0, 0.0, margin=-0.0002, runner_up=3, together=together),
+            Pick(1, 0, 0.6, 0.6, 0.6, margin=0.3, runner_up=3),
+        ]
+        result = Selection.from_picks(picks, names=list("abcd"), relevance=[0.0] * 4, attrs={})
+        read = " ".join(shown(result, tmp_path)[1].texts)
+        assert f"{count} close" in read
+        assert ("the runner-up, which does not replace it" in read) == bool(together)
+
+
 def test_selection__restarts_are_explained_where_they_occur(tmp_path: Path) -> None:
     _, page = shown(selection(list("abcdefgh"), 6), tmp_path)
     read = " ".join(page.texts)

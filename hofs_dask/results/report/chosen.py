@@ -97,13 +97,14 @@ def margins_section(dataset: xr.Dataset) -> Section:
     forced, margin = dataset["forced"].values, dataset["margin"].values
     index, others = dataset["index"].values.tolist(), dataset["runner_up"].values.tolist()
     subsets = dataset["subset"].values.tolist()
+    with_next = dataset["together"].values > 0
     top = float(np.max(dataset["gain"].values, initial=0.0)) or 1.0
     chosen = dict(zip(index, ranks, strict=True))
     most = float(np.nanmax(np.where(forced, np.nan, margin), initial=0.0)) or 1.0
     rows, close = [], 0
     for row, (rank, j, other) in enumerate(zip(ranks, index, others, strict=True)):
         value = math.nan if forced[row] or other < 0 else float(margin[row])
-        close += value < CLOSE * top
+        close += value < CLOSE * top and not with_next[row]
         later = f"rank {chosen[other]}" if other in chosen else "not chosen" if other >= 0 else ""
         rows.append(
             (
@@ -112,7 +113,7 @@ def margins_section(dataset: xr.Dataset) -> Section:
                 Cell(names[other], feature=other) if other >= 0 else Cell("none"),
                 Cell("-", math.nan)
                 if math.isnan(value)
-                else Cell(nats(value), value, share=value / most),
+                else Cell(nats(value), value, share=max(value, 0.0) / most),
                 Cell(later, chosen.get(other, math.nan)),
             )
         )
@@ -129,6 +130,12 @@ def margins_section(dataset: xr.Dataset) -> Section:
         f"almost as well. {counted(close, 'choice was', 'choices were')} close: the margin was "
         f"less than {percent(CLOSE)} of the largest gain."
     )
+    if with_next.any():
+        words += (
+            " A feature that was chosen together with the next one is not counted: it was chosen "
+            "for what the two say together, so its own score may be less than that of the "
+            "runner-up, which does not replace it."
+        )
     folded = len(rows) > 30
     table = Table("chosen features and runners-up", columns, tuple(rows), is_folded=folded)
     return Section("margins", "Runners-up and margins", (Text(words), table))
