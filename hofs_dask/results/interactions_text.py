@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hofs_dask.results.text import aligned, counted, facts, left_out, notes_of, unusable
+from hofs_dask.results.text import aligned, counted, facts, left_out, notes_of, p_text, unusable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +74,6 @@ def table(dataset: xr.Dataset, limit: int) -> Iterator[list[str]]:
     shown = dataset.isel(rank=slice(limit))
     for row, names in enumerate(shown["selected"].values.tolist()):
         nats = [f"{shown[name].values[row]:.4f}" for name in _NATS]
-        shares = [f"{shown[name].values[row]:.2g}" for name in _SHARES]
+        shares = [p_text(shown[name].values[row], 2) for name in _SHARES]
         df = str(shown["df"].values[row])
         yield [str(row + 1), " ".join(map(str, names)), *nats, df, *shares]

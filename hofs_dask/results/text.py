@@ -42,6 +42,8 @@ WIDTH = 88
 SHOWN_SUBSETS = 10
 SHOWN_RANKS = 20
 SHOWN_LETTERS = 24
+# Smaller p-values are shown as "<1e-300".
+SMALLEST_P = 1e-300
 # Floats with more characters are rounded.
 LONG_NUMBER = 8
 
@@ -290,7 +292,7 @@ def _cells(column: str, values: list[Any], further: Sequence[str]) -> list[str]:
     if column in ("gain", "information", "relevance", "margin"):
         return [_nats(value) for value in values]
     if column == "p_value":
-        return ["-" if np.isnan(value) else f"{value:.1g}" for value in values]
+        return ["-" if np.isnan(value) else p_text(value, 1) for value in values]
     return [str(value) for value in values]
 
 
@@ -375,6 +377,17 @@ def remarks(dataset: xr.Dataset) -> list[str]:
     if "alpha" in dataset.attrs:
         lines.append(NOT_SIGNIFICANT.format(alpha=dataset.attrs["alpha"]))
     return lines
+
+
+def p_text(value: float, digits: int) -> str:
+    """Return a p-value as text; the smallest ones are zero as floats.
+
+    Examples
+    --------
+    >>> p_text(0.0123, 1), p_text(0.0123, 2), p_text(0.0, 1)
+    ('0.01', '0.012', '<1e-300')
+    """
+    return "<1e-300" if value < SMALLEST_P else f"{value:.{digits}g}"
 
 
 def side(column: str) -> str:

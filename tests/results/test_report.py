@@ -214,6 +214,28 @@ def test_selection__a_sum_is_not_called_a_share() -> None:
         assert [card.added for card in cards.groups] == ["1 feature", "1 feature"]
 
 
+def test_headline__is_that_of_the_features_with_the_largest_information(tmp_path: Path) -> None:
+    picks = [
+        Pick(0, 0, 0.3, 0.3, 0.3, 0.1),
+        Pick(1, 1, 0.2, 0.2, 0.5, 0.1, p_value=0.0),
+        Pick(2, 2, -0.01, -0.01, 0.49, 0.1),
+        Pick(3, 3, -0.02, -0.02, 0.47, 0.1),
+    ]
+    attrs = {"method": "hofs", "label_entropy": 0.8, "target": "crop"}
+    result = Selection.from_picks(picks, names=list("abcd"), relevance=[0.1] * 4, attrs=attrs)
+    report = report_of_selection(result.to_dataset())
+    assert report.headline == (
+        "4 of 4 features in 4 subsets; the first 2 explain 0.500 of 0.800 nats of crop"
+    )
+    whole, *_ = drawings(report)
+    assert isinstance(whole, Whole)
+    assert [part.nats for part in whole.parts] == [0.3, 0.2]
+    read = " ".join(shown(result, tmp_path)[1].texts)
+    assert "How much of crop the first 2 features explain" in read
+    assert "The 2 features after that do not increase the estimate." in read
+    assert "<1e-300" in read
+
+
 def test_margins__a_feature_chosen_with_the_next_is_no_close_choice(tmp_path: Path) -> None:
     for together, count in ((0, "1 choice was"), (1, "0 choices were")):
         picks = [

@@ -24,7 +24,7 @@ from hofs_dask.results.report.content import (
     Text,
 )
 from hofs_dask.results.report.drawings.canvas import nats
-from hofs_dask.results.text import counted
+from hofs_dask.results.text import counted, p_text
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -105,7 +105,8 @@ def _network_section(dataset: xr.Dataset) -> list[Section]:
             share=float(synergy[rank]) / top,
             is_strong=bool(p_adjusted[rank] <= ALPHA),
             words=f"{rank + 1}. {', '.join(names[k] for k in members)}\n"
-            f"synergy {nats(float(synergy[rank]))} nats\nadjusted p-value {p_adjusted[rank]:.2g}",
+            f"synergy {nats(float(synergy[rank]))} nats\n"
+            f"adjusted p-value {p_text(float(p_adjusted[rank]), 2)}",
         )
         for rank, members in enumerate(index)
         for i, j in combinations(members, 2)
@@ -158,8 +159,8 @@ def _table_section(dataset: xr.Dataset, one: str) -> Section:
                 Cell(nats(values["synergy"]), values["synergy"], share=values["synergy"] / top),
                 *(Cell(nats(values[name]), values[name]) for name in terms[1:]),
                 Cell(str(shown["df"].values[row]), float(shown["df"].values[row])),
-                Cell(f"{p:.2g}", p),
-                Cell(f"{adjusted:.2g}", adjusted),
+                Cell(p_text(p, 2), p),
+                Cell(p_text(adjusted, 2), adjusted),
                 Cell("yes" if adjusted <= ALPHA else "no"),
             )
         )

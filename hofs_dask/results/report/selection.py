@@ -57,6 +57,8 @@ MOST_RANKS = 600
 BOUNDS = ("hofs", "vmi")
 #: The criteria whose values are sums over subsets, which may exceed the entropy of the target.
 SUMS = ("sum", "mean")
+#: Informations that differ by less, in nats, are equal up to rounding.
+SAME = 1e-9
 LETTERS = 40
 #: At least this many later subsets of a single feature are shown as one list.
 MERGED = 4
@@ -117,13 +119,27 @@ def is_share(dataset: xr.Dataset) -> bool:
         return False
     if options_of(dataset).get("criterion") in SUMS:
         return False
-    return bool(dataset["information"].values[n_first - 1] <= total * (1 + 1e-9))
+    return bool(dataset["information"].values[:n_first].max() <= total * (1 + 1e-9))
 
 
 def first_epoch(dataset: xr.Dataset) -> int:
     """Return the number of features chosen before the first restart."""
     epochs = dataset["epoch"].values
     return int((epochs == epochs[:1]).sum())
+
+
+def n_explaining(dataset: xr.Dataset) -> int:
+    """Return after how many features, before the first restart, the information is largest.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> values = {"epoch": [0, 0, 0, 0, 1], "information": [0.2, 0.5, 0.5, 0.4, 0.6]}
+    >>> n_explaining(xr.Dataset({name: ("rank", each) for name, each in values.items()}))
+    2
+    """
+    information = dataset["information"].values[: first_epoch(dataset)]
+    return int(np.argmax(information >= information.max() - SAME)) + 1
 
 
 def headline(dataset: xr.Dataset) -> str:
@@ -133,7 +149,7 @@ def headline(dataset: xr.Dataset) -> str:
     start = f"{n} of {counted(dataset.sizes['feature'], 'feature')} in {subsets}"
     if not is_share(dataset):
         return f"{start}, selected by {attrs.get('method', 'hand')}"
-    n_first, total = first_epoch(dataset), entropy_of(attrs)
+    n_first, total = n_explaining(dataset), entropy_of(attrs)
     known = max(float(dataset["information"].values[n_first - 1]), 0.0)
     digits = max(3, 1 - math.floor(math.log10(known))) if known > 0 else 3
     verb = "explains" if n_first == 1 else "explain"
@@ -153,12 +169,20 @@ def _lead(dataset: xr.Dataset) -> list[str]:
     relevance = float(dataset["relevance"].values[dataset["index"].values[0]])
     words = []
     if is_share(dataset):
-        known = max(float(dataset["information"].values[first_epoch(dataset) - 1]), 0.0)
+        n_best, n_first = n_explaining(dataset), first_epoch(dataset)
+        known = max(float(dataset["information"].values[n_best - 1]), 0.0)
         part = percent(known / entropy_of(dataset.attrs))
         words.append(
             f"This is {part} of the uncertainty (entropy) of {target}. The first feature, "
             f"{short}, has {nats(relevance)} nats on its own."
         )
+        if n_best < n_first:
+            until = "" if n_first == n else " until the restart"
+            one = n_first - n_best == 1
+            words.append(
+                f"The {'feature' if one else f'{n_first - n_best} features'} after that{until} "
+                f"{'does' if one else 'do'} not increase the estimate."
+            )
     else:
         words.append(f"The first feature, {short}, has {nats(relevance)} nats on its own.")
     if n > MOST_RANKS:
@@ -178,7 +202,7 @@ def _figures(dataset: xr.Dataset) -> tuple[Fact, ...]:
         Fact("subsets", str(len(text.subsets_of(dataset)))),
     ]
     if is_share(dataset):
-        known = max(float(dataset["information"].values[first_epoch(dataset) - 1]), 0.0)
+        known = max(float(dataset["information"].values[n_explaining(dataset) - 1]), 0.0)
         remark = f"of the entropy of {target_of(attrs)}"
         found.append(Fact("explained", percent(known / entropy_of(attrs)), remark))
     if "n_samples" in attrs:
@@ -266,7 +290,7 @@ def _information_section(dataset: xr.Dataset) -> Section:
     )
     content: list[Content] = []
     if is_share(dataset):
-        content.append(_whole(dataset, steps[: first_epoch(dataset)]))
+        content.append(_whole(dataset, steps[: n_explaining(dataset)]))
     legend = [
         "Points: information of all features so far; the number is the subset. Bars: what each "
         "feature added."
@@ -290,7 +314,8 @@ def _information_section(dataset: xr.Dataset) -> Section:
             f"Restart before {said}: no remaining feature added enough to "
             "the features chosen so far, so the remaining features are ranked again, and "
             "information counts from zero again. The features from there on are substitutes for "
-            "earlier ones rather than additions to them."
+            "earlier ones, or features without information if their relevance is near zero. They "
+            "are no additions to the earlier ones."
         )
     words = (
         f"From left to right, {counted(len(steps), 'feature')} by rank. The first is "
@@ -319,8 +344,11 @@ def _whole(dataset: xr.Dataset, steps: tuple[Step, ...]) -> Picture:
         parts.append(Part(step.name, step.feature, step.subset, level - before))
         before = level
     words = f"{nats(before)} of {nats(total)} nats are explained, {percent(before / total)}."
-    some = "" if len(steps) == dataset.sizes["rank"] else " before the first restart"
-    title = f"How much of {target} the features explain{some}"
+    n, n_first = len(steps), first_epoch(dataset)
+    first = f"the first {n} features explain" if n > 1 else "the first feature explains"
+    some = "the features explain" if n == n_first else first
+    some += " before the first restart" if n == n_first < dataset.sizes["rank"] else ""
+    title = f"How much of {target} {some}"
     return Picture(Whole(tuple(parts), total, target), title, words)
 
 
@@ -351,6 +379,6 @@ def _ranks_table(
 
 def _number(word: str) -> float:
     try:
-        return float(word)
+        return float(word.removeprefix("<"))
     except ValueError:
         return math.nan
