@@ -349,6 +349,12 @@ class Selection(Result):
     def plot(self) -> SelectionPlots:
         """The plotting methods: ``plot()`` by rank, and ``plot.spectrum()`` along a coordinate.
 
+        ``plot(ax=None)`` plots information and gain by rank. ``plot.spectrum(x=None, ax=None)``
+        plots the relevance of all features along the numeric coordinate ``x`` of the features, such
+        as ``"wavelength"`` (by default, along their names), with the chosen features marked. Both
+        draw on ``ax``, by default on a new figure, and return the matplotlib axes:
+        ``result.plot().figure.savefig("ranks.png")`` saves the figure.
+
         Examples
         --------
         >>> pick = Pick(1, subset=0, score=0.5, gain=0.5, information=0.5, margin=0.4, runner_up=0)

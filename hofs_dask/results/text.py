@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-# Explanations of the notes "with the next" and "restart", and of a gain of zero.
-# A note of the selection explains "partner cut off".
+# Explanations of the notes of the table, and of a gain of zero.
 TOGETHER = (
     "with the next: these features were chosen together, because they have information about\n"
     "the target only together. The gain of the last one is that of all."
+)
+CUT_OFF = (
+    "partner cut off: this feature was chosen together with others that are not in this result,\n"
+    "and says little without them."
 )
 RESTART = (
     "restart: no remaining feature adds enough information to the features chosen so far.\n"
@@ -370,6 +373,7 @@ def remarks(dataset: xr.Dataset) -> list[str]:
     idle = (shown["gain"].values == 0) & ~shown["forced"].values & ~later
     said = {
         TOGETHER: bool(later[: dataset.sizes["rank"] - 1].any()),
+        CUT_OFF: 0 < len(later) == dataset.sizes["rank"] and bool(later[-1]),
         RESTART: bool((shown["epoch"].values > 0).any()),
         NO_GAIN: dataset.attrs.get("method") == "hofs" and bool(idle.any()),
     }

@@ -213,11 +213,14 @@ def test_n_features_that_cuts_a_tuple__is_noted_with_the_features_that_are_missi
         assert f"note: {note}" in " ".join(str(found).split())
         table = found.to_dataframe()["note"].tolist()
         assert table == ["with the next"] * (n_features - 1) + ["partner cut off"]
+        assert "partner cut off: this feature" in str(found)
         # the checkpoint has all three
         assert hd.select(codes, None, n_features, **options) == found
         path = tmp_path / f"{n_features}.html"
         found.to_html(path)
         assert "are cut off by" in path.read_text() or "is cut off by" in path.read_text()
+        assert whole[:n_features].to_dataframe()["note"].tolist() == table
+        assert "partner cut off: this feature" in str(whole[:n_features])
 
 
 def test_result__does_not_depend_on_chunks_or_a_resumed_run(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,17 @@ SHOWN_BLOCKS = 200
 SHOWN_PAIRS = 150
 #: A choice is close if its margin is less than this share of the largest gain.
 CLOSE = 0.01
+
+
+def is_within_classes(options: Mapping[str, object]) -> bool:
+    """Return whether the affinity of a method with these options is the one within the classes.
+
+    Examples
+    --------
+    >>> is_within_classes({"criterion": "joint"}), is_within_classes({"criterion": "sum"})
+    (True, False)
+    """
+    return options.get("criterion") == "joint" and options.get("affinity") != "correlation"
 
 
 def affinity_section(dataset: xr.Dataset) -> list[Section]:
@@ -68,8 +80,8 @@ def affinity_section(dataset: xr.Dataset) -> list[Section]:
     )
     threshold = options_of(dataset).get("threshold", 0.2)
     options = options_of(dataset)
-    is_within = options.get("criterion") == "joint" and options.get("affinity") != "correlation"
-    measure = "dependence within the classes, from 0 to 1" if is_within else "correlation"
+    within = "dependence within the classes, from 0 to 1"
+    measure = within if is_within_classes(options) else "correlation"
     words = (
         f"The affinity of two features is their {measure}. A feature joins the subset with the "
         f"largest mean affinity above {threshold}, or opens a new one."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hofs_dask.results import text
-from hofs_dask.results.report.chosen import affinity_section, margins_section
+from hofs_dask.results.report.chosen import affinity_section, is_within_classes, margins_section
 from hofs_dask.results.report.common import (
     by_position,
     data_section,
@@ -188,8 +188,11 @@ def _lead(dataset: xr.Dataset) -> list[str]:
     if n > MOST_RANKS:
         words.append(f"This page shows the first {MOST_RANKS} ranks.")
     words.append(
-        "Features that depend on each other share a subset. Features of different subsets depend "
-        "little on each other."
+        "Features that depend on each other within the classes share a subset. Features of "
+        "different subsets may repeat the same signal, but with independent noise."
+        if is_within_classes(options_of(dataset))
+        else "Features that depend on each other share a subset. Features of different subsets "
+        "depend little on each other."
     )
     return words
 
