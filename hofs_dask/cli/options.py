@@ -248,7 +248,8 @@ _READING = (
         metavar="NAME",
         help="Name of the variable with the group of each sample, such as a subject. All "
         "samples of a group are in the same fold of cross-fitting, and with "
-        '"hofs-dask compare --resamples", resamples consist of whole groups.',
+        '"hofs-dask compare --resamples", resamples consist of whole groups. For blocks of '
+        "coordinates, add their numbers to the data as a variable.",
     ),
     click.option(
         "--weights",

@@ -55,6 +55,11 @@ def made_pick(index, subset, rank):
     return Pick(index, subset, score=gain, gain=gain, information=1 - 0.5 / (rank + 1), margin=0.0)
 
 
+def test_report__names_the_first_feature_with_its_units(result, tmp_path):
+    result.to_html(tmp_path / "report.html")
+    assert "The first feature, centre (nm) 650" in (tmp_path / "report.html").read_text()
+
+
 def test_dataset__has_dim_units_and_coordinates_of_the_features(result):
     table = result.to_dataset()
     assert table.attrs["feature_dim"] == "wavelength"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hofs_dask.results import text
+from hofs_dask.results.datasets import coordinate_label
 from hofs_dask.results.report.chosen import affinity_section, is_within_classes, margins_section
 from hofs_dask.results.report.common import (
     by_position,
@@ -166,6 +167,8 @@ def _lead(dataset: xr.Dataset) -> list[str]:
     names, target = names_of(dataset), target_of(dataset.attrs)
     first = names[int(dataset["index"].values[0])]
     short = shortened([first], LETTERS)[first]
+    if dataset["feature"].attrs.get("units", "1") not in ("", "1"):
+        short = f"{coordinate_label(dataset, 'feature')} {short}"
     relevance = float(dataset["relevance"].values[dataset["index"].values[0]])
     words = []
     if is_share(dataset):
