@@ -1,6 +1,5 @@
 """Events of an encoding and of a search."""
 
-import contextlib
 import re
 import threading
 import time
@@ -9,7 +8,6 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.delayed import delayed
 
 import hofs_dask as hd
 
@@ -125,42 +123,16 @@ def test_callback__exception_ends_the_run(codes, kind, error):
 def slow_source(n_chunks, seconds):
     """Return a Dask array of ``n_chunks`` chunks that take some seconds each, and a target."""
 
-    def block(number):
+    def block(block_info=None):
         time.sleep(seconds)
+        number = block_info[None]["chunk-location"][0]
         return np.random.default_rng(number).normal(size=(100, 3))
 
-    blocks = [
-        da.from_delayed(delayed(block)(number), (100, 3), float) for number in range(n_chunks)
-    ]
-    return da.concatenate(blocks), np.arange(100 * n_chunks) % 2
-
-
-def gated_source(n_chunks, gates, folder):
-    """Return a Dask array, some of whose blocks wait, and a target.
-
-    The block that is computed as number k, from 0, waits for all files ``folder/n`` with n in
-    ``gates`` and n <= k. Numbers start again from 0 when all blocks have been computed.
-    """
-
-    def block(number):
-        rank = 0
-        while True:
-            with contextlib.suppress(FileExistsError):
-                (folder / f"block {rank}").touch(exist_ok=False)
-                break
-            rank += 1
-        n_reads, rank = divmod(rank, n_chunks)
-        deadline = time.monotonic() + 120
-        while not all((folder / f"{n_reads} {n}").exists() for n in gates if n <= rank):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        return np.random.default_rng(number).normal(size=(100, 3))
-
-    folder.mkdir()
-    blocks = [
-        da.from_delayed(delayed(block)(number), (100, 3), float) for number in range(n_chunks)
-    ]
-    return da.concatenate(blocks), np.arange(100 * n_chunks) % 2
+    # The scheduler gives a worker few blocks of one array at a time. A worker may compute all of
+    # its delayed objects before it encodes the first, and tasks then end all at once.
+    chunks = ((100,) * n_chunks, (3,))
+    lazy = da.map_blocks(block, chunks=chunks, dtype=float, meta=np.empty((0, 0)))
+    return lazy, np.arange(100 * n_chunks) % 2
 
 
 def check_encoding(events, n_chunks):
@@ -194,21 +166,13 @@ def test_encode__reports_chunks_that_are_done(tmp_path):
 
 
 def test_encode__reports_chunks_that_are_done_on_a_cluster(tmp_path, client):
-    events, threads, reads = [], set(), []
-    # Further blocks wait until tasks are reported. A block that has been computed is not yet a task
-    # that has ended: each of the two workers may start the next block first.
-    gates = {5: 1, 9: 6}
-    x, y = gated_source(12, tuple(gates), tmp_path / "gates")
+    events, threads = [], set()
+    hd.encode(*slow_source(4, 0.0), tmp_path / "imports.zarr", chunks=(100, 3))
+    x, y = slow_source(12, 0.4)
 
     def listen(event):
         events.append(event)
         threads.add(threading.get_ident())
-        if isinstance(event, hd.EncodeStarted):
-            reads.append(event.stage)
-        elif isinstance(event, hd.Advanced):
-            for n, n_ended in gates.items():
-                if event.n_ended >= n_ended:
-                    (tmp_path / "gates" / f"{len(reads) - 1} {n}").touch()
 
     hd.encode(x, y, tmp_path / "codes.zarr", chunks=(100, 3), callback=listen)
     check_encoding(events, 12)
@@ -234,17 +198,14 @@ def test_encode__reports_nothing_for_a_store_that_is_there(tmp_path):
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize("place", ["threads", "cluster"])
 def test_callback__exception_ends_a_running_encoding(tmp_path, request, place, error):
-    x, y = slow_source(8, 0.15)
     if place == "cluster":
         request.getfixturevalue("client")
-        x, y = gated_source(8, (4,), tmp_path / "gates")
 
     def stop(event):
         if isinstance(event, hd.Advanced) and event.n_ended:
-            if place == "cluster":
-                (tmp_path / "gates" / "0 4").touch()
             raise error("enough")
 
+    x, y = slow_source(8, 0.3)
     with pytest.raises(error, match="enough"):
         hd.encode(x, y, tmp_path / "codes.zarr", callback=stop)
     assert not (tmp_path / "codes.zarr").exists()
