@@ -71,11 +71,12 @@ class HOFSSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     The first k selected features do not depend on `n_features_to_select`. For data in memory,
-    `fit` therefore keeps the codes and the rounds of its last runs: in memory, or in temporary
-    files if there is a Dask client. If `fit` is called again with the same data in the same
-    process, even on a clone of this estimator, it continues from them. A grid search over numbers
-    of features thus encodes the data of each split once, and searches it once per method. With
-    ``n_jobs`` above 1, each process repeats this work for the splits that it receives.
+    `fit` therefore keeps the codes and the rounds of its last twelve runs: in memory, where a code
+    takes a few bits, or in temporary files if there is a Dask client. If `fit` is called again with
+    the same data in the same process, even on a clone of this estimator, it continues from them. A
+    grid search over numbers of features thus encodes the data of each split once, and searches it
+    once per method. With ``n_jobs`` above 1, each process repeats this work for the splits that it
+    receives.
 
     Numpy arrays and data frames are used without conversion. Dask arrays and Dask data frames stay
     lazy in `fit` and in `transform`.
